@@ -2105,7 +2105,7 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
     mmix_rewind(m, start);
     m->step.used = 0;
 #ifndef MMIX_REGRESSION
-    if (m->step.count > 1) {                     /* one block of what this step needed; else the next op tries again */
+    if (m->step.count > 1) {                     /* one block of what this step needed; or the next op tries */
         int kind = m->error_kind;
         mmixi_arena_cut(m, &m->step, 0);
         if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind) mmix_error_clear(m);
@@ -6049,8 +6049,8 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
     char q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix of %.0f, "
-                     "feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix "
+                     "of %.0f, feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
                      mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
                      (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
 }
@@ -7108,7 +7108,8 @@ typedef struct mmixi_softmax_task {
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
     /* Of the tile: K and V, in the forward V and in the backward K side by side (heads may lie pages apart, and
        their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
-       scale q, its scores and their gradient, dy, dq. What a window has is gathered, y too. Of each query m and l. */
+       scale q, its scores and their gradient, dy, dq. What a window has is gathered, y too. Of each query m
+       and l. */
     mmixi_mat K, V, Kt, Vt, dK, dV, Q, p, ds, y, dy, dq;
     mmix_real *row_max, *sum, *dbias;
 } mmixi_softmax_task;
@@ -7867,8 +7868,8 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     if (!(o->eps > 0)) o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
     if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of %.0f "
-                         "in %.0f groups", (double)o->d_inner, (double)o->head_dim, (double)o->groups);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of "
+                         "%.0f in %.0f groups", (double)o->d_inner, (double)o->head_dim, (double)o->groups);
     d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
     d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
     mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
@@ -8214,8 +8215,9 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher "
                                     "rows (2 views each) for %.0f crops (at least 2)", (double)d.N,
                                     (double)d.T, (double)crops));
+    /* 2 crops - 2 pairs of each picture */
     mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
-                             teacher_temp, &entropy, center, NULL, NULL, NULL };   /* 2 crops - 2 pairs of each picture */
+                             teacher_temp, &entropy, center, NULL, NULL, NULL };
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
         double mean = 0;
@@ -8584,7 +8586,8 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 };
-    return mmix_permute(m, mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2)), to_planes);
+    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
+    return mmix_permute(m, patches, to_planes);
 }
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
@@ -8940,8 +8943,8 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for keys "
-                         "and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
+                         "keys and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
     layer->heads = heads; layer->kv_heads = kv_heads;
     d.D = D; d.Q = heads * width; d.K = kv_heads * width;
     for (int i = 0; i < 4; i++)
@@ -10940,7 +10943,8 @@ static void mmixi_rank_joined(mmix_ctx *m, const mmix_rank_options *whole, const
         for (size_t h = 0; out && h < H; h++)
             mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * P, rows, P),
                            mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols,
-                                        (ptrdiff_t)L), mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
+                                        (ptrdiff_t)L),
+                           mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
         if (!mmix_rank_of(m, whole, proj ? mmix_linear(m, out, proj, NULL) : out, &of))
             r->joined[e] = *of.numerical;
         mmix_rewind(m, mark);
