@@ -7509,11 +7509,13 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
-/* The end of a model's creation: the values, unless start is 0. Whether all went well; else all is freed. */
-static int mmixi_model_ready(mmix_params *p, int start)
+/* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well; else
+   all is freed, and what was wrong with the config is the file's error. */
+static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 {
-    if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
+    if (p && !m->error_kind && !(start && mmix_params_allocate(p))) return 1;
     mmix_params_destroy(p);
+    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
     return 0;
 }
 /* Whether there are values, if they are needed. */
@@ -8540,7 +8542,6 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
-    if (m->error_kind && !start) m->error_kind = MMIX_ERROR_FILE;
     c.mamba.bidirectional = 1;
     c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
@@ -8553,7 +8554,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
         v->block = (mmixi_vision_block *)(v + 1);
         mmixi_vision_declare(v);
     }
-    return mmixi_model_ready(p, start) ? v : NULL;
+    return mmixi_model_ready(m, p, start) ? v : NULL;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
@@ -9355,10 +9356,7 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
         d->layer = (mmixi_decoder_layer *)(d + 1);
         mmixi_decoder_declare(d);
     }
-    if (mmixi_model_ready(p, start)) return d;
-    /* what a file says */
-    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
-    return NULL;
+    return mmixi_model_ready(m, p, start) ? d : NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
@@ -10552,8 +10550,6 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     return 0;
 }
 
-MMIXI_COLD_BEGIN
-
 /* ------------------------------------------------------------------------------------
    Binary-AUC        R(t, S) = |map ≥ t ∩ S| / |S|;  TPR: S = foreground, FPR: S = background
 
@@ -10728,8 +10724,6 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     *iou = either ? (double)both / (double)either : 1;
     return 0;
 }
-
-MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    k-NN              votes_c = Σ e^(cos(test, train_i)/T) over the k nearest train rows i of label c
