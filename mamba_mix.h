@@ -12658,6 +12658,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
                               void *values, size_t count)
 {
     const unsigned char *p;
+    int quick;
     mmix_archive in;                             /* messages go to m */
     union {
         double f64; float f32; uint32_t bits; uint16_t half;
@@ -12674,7 +12675,13 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
     p = (const unsigned char *)e->data;
     if (e->dtype == dtype && count) memcpy(values, p, e->bytes);
-    for (size_t i = 0; e->dtype != dtype && i < count; i++, p += mmixi_file_size[e->dtype]) {
+    quick = e->dtype == MMIX_FILE_BF16 && dtype == MMIX_FILE_F32;        /* as most weights come: half a float */
+    for (size_t i = 0; quick && i < count; i++, p += 2) {
+        memcpy(&u.half, p, 2);
+        u.bits = (uint32_t)u.half << 16;
+        ((float *)values)[i] = u.f32;
+    }
+    for (size_t i = 0; e->dtype != dtype && !quick && i < count; i++, p += mmixi_file_size[e->dtype]) {
         double d = 0;
         int64_t v = 0;
         memcpy(&u, p, mmixi_file_size[e->dtype]);                /* it need not be aligned */
@@ -12682,7 +12689,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         case MMIX_FILE_F64: d = u.f64; break;
         case MMIX_FILE_F32: d = (double)u.f32; break;
         case MMIX_FILE_F16: d = mmixi_half(u.half); break;
-        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;  /* half a float */
+        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;
         default:
             v = e->dtype == MMIX_FILE_I64 ? u.i64 : e->dtype == MMIX_FILE_I32 ? u.i32
                 : e->dtype == MMIX_FILE_I16 ? u.i16
