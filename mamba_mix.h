@@ -12646,11 +12646,16 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
     return n;
 }
+MMIXI_COLD_END
+
 /* F16: sign 1, exponent 5, fraction 10 bits. */
 static double mmixi_half(unsigned half)
 {
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
-    double d = ldexp(fraction + 1024 * normal, exponent - normal - 24);
+    uint64_t power = (uint64_t)(1023 + exponent - normal - 24) << 52;    /* of 2, in a double's bits */
+    double d;
+    memcpy(&d, &power, sizeof d);
+    d *= fraction + 1024 * normal;
     if (exponent == 31) d = fraction ? (double)NAN : (double)INFINITY;
     return half & 0x8000 ? -d : d;
 }
@@ -12675,10 +12680,11 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
     p = (const unsigned char *)e->data;
     if (e->dtype == dtype && count) memcpy(values, p, e->bytes);
-    quick = e->dtype == MMIX_FILE_BF16 && dtype == MMIX_FILE_F32;        /* as most weights come: half a float */
+    quick = dtype == MMIX_FILE_F32 && (e->dtype == MMIX_FILE_F16 || e->dtype == MMIX_FILE_BF16);   /* weights */
     for (size_t i = 0; quick && i < count; i++, p += 2) {
         memcpy(&u.half, p, 2);
-        u.bits = (uint32_t)u.half << 16;
+        if (e->dtype == MMIX_FILE_F16) u.f32 = (float)mmixi_half(u.half);
+        else u.bits = (uint32_t)u.half << 16;                    /* half a float */
         ((float *)values)[i] = u.f32;
     }
     for (size_t i = 0; e->dtype != dtype && !quick && i < count; i++, p += mmixi_file_size[e->dtype]) {
@@ -12706,6 +12712,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     }
     return 0;
 }
+
+MMIXI_COLD_BEGIN
 
 /* ---- saving ---- */
 /* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
