@@ -3486,26 +3486,25 @@ MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
     int all = simd == MMIX_SIMD_AUTO;
-    mmixi_fill_none(k);
 #if defined(MMIXI_X86) || defined(MMIXI_ARM)
-    if (all && getenv("MMIX_SIMD")) {
-        const char *word = getenv("MMIX_SIMD");
-        if (!strcmp(word, "none")) return;
-        if (!strcmp(word, "avx2")) simd = MMIX_SIMD_AVX2, all = 0;
-    }
+    const char *word = all ? getenv("MMIX_SIMD") : NULL;
+    if (word && !strcmp(word, "none")) all = 0;
+    if (word && !strcmp(word, "avx2")) all = 0, simd = MMIX_SIMD_AVX2;
 #endif
 #ifdef MMIXI_ARM
     if (all || simd == MMIX_SIMD_NEON) mmixi_fill_neon(k);
+    else
 #endif
 #ifdef MMIXI_X86
     all |= simd == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
-    if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        mmixi_fill_avx2(k);
     if (all && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        mmixi_fill_avx512(k);
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) mmixi_fill_avx512(k);
+    else if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        mmixi_fill_avx2(k);
+    else
 #endif
+    mmixi_fill_none(k);
     (void)all;
 }
 
@@ -6227,7 +6226,7 @@ struct mmix_state {
     size_t slots;
     mmixi_state_slot *slot;
 };
-enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
+enum { MMIXI_CARRIED_VALUES = 1, MMIXI_CARRIED_CONV };           /* behind keys, or a state */
 
 /* Part i of 3 · slots, and its bytes. */
 static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }

@@ -451,13 +451,7 @@ static void test_normalise(mmix_ctx *m)
 
 static mmix_crop crop_of(const mmix_ctx *m, const mmix_augment *a, mmix_picture p, uint64_t step, size_t image, size_t number)
 {
-    mmix_crop c;
-    c.m = m;
-    c.config = a;
-    c.picture = p;
-    c.step = step;
-    c.image = image;
-    c.crop = number;
+    const mmix_crop c = {m, a, p, step, image, number};
     return c;
 }
 static mmix_box crop_box(const mmix_ctx *m, const mmix_augment *a, size_t width, size_t height, uint64_t step, size_t image, size_t number)
