@@ -5469,14 +5469,19 @@ static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     const size_t *from = c->in[0]->shape, *to = c->out[0]->shape;
-    size_t H = from[2], W = from[3], pixels = to[2] * to[3], most = mmixi_max(4, mmixi_max(H, W)), rows = 0;
+    size_t H = from[2], W = from[3], pixels = to[2] * to[3], rows = 0,
+        most = mmixi_min(mmixi_max(4, W), 2 * (size_t)ceil(2 * fmax(c->number[1], 1)) + 1);
     int filter = (int)c->size[0];
     const mmix_real *dy = c->dy[0];
-    mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, most, 2, sizeof *down), *across = down + most;
-    if (!down) return -1;
+    mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, mmixi_max(4, H), 1, sizeof *down),
+        *all = (mmixi_tap *)mmixi_step_array(m, to[3], most, sizeof *all);       /* of each column */
+    size_t *number = (size_t *)mmixi_step_array(m, to[3], 1, sizeof *number);
+    if (m->error_kind) return -1;
     if (dy && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    for (size_t i = 0; i < to[3]; i++) number[i] = mmixi_resize_taps(filter, W, c->number[1], i, all + i * most);
     for (size_t i = 0; i < pixels; i++) {
-        size_t cols = mmixi_resize_taps(filter, W, c->number[1], i % to[3], across);
+        size_t cols = number[i % to[3]];
+        const mmixi_tap *across = all + i % to[3] * most;
         if (i % to[3] == 0) rows = mmixi_resize_taps(filter, H, c->number[0], i / to[3], down);
         for (size_t plane = 0, at = i; plane < from[0] * from[1]; plane++, at += pixels) {
             mmix_real *x = (dy ? c->dx[0] : mmix_data(c->in[0])) + plane * H * W;
