@@ -863,8 +863,8 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
    of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
    parameter's name. */
-enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP,
-      MMIX_START_SPREAD, MMIX_START_LAST_TAP };
+enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U', MMIX_START_LOG_UNIFORM = 'L',
+      MMIX_START_STEP = 'S', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
 
 /* One parameter. `decay` says whether weight decay holds for it (not for anything one-dimensional). */
@@ -885,7 +885,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* reals of the slabs, with the padding of each parameter to 64 bytes; of `packed` */
     size_t capacity, slab, packed_reals;
-    void *owned;                             /* what is freed with the list */
+    struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
 /* An empty list; NULL on error. */
@@ -1440,8 +1440,6 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
    base → final by half a cosine, which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step);
-/* warm → final in equal steps over warm_epochs epochs, then final. */
-MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch);
 /* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
    final. */
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
@@ -7410,7 +7408,7 @@ static void *mmixi_own(mmix_params *p, size_t bytes)
 {
     mmixi_owned *o = p ? (mmixi_owned *)mmixi_zeroed(p->m, bytes += MMIXI_ALIGN) : NULL;
     if (!o) return NULL;
-    o->next = (mmixi_owned *)p->owned; o->bytes = bytes;
+    o->next = p->owned; o->bytes = bytes;
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
@@ -7418,7 +7416,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
     if (!p) return;
     while (p->owned) {
-        mmixi_owned *o = (mmixi_owned *)p->owned;
+        mmixi_owned *o = p->owned;
         p->owned = o->next;
         mmixi_free(p->m, o, o->bytes);
     }
@@ -7439,26 +7437,39 @@ static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to who
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
 }
+/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, of anything else
+   0; where `to` is NULL they are only counted. */
+static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
+{
+    mmixi_gemm g;
+    if (mmix_ndim(t) != 2) return 0;
+    if (to) {
+        memset(&g, 0, sizeof g);
+        g.b = mmixi_t(mmixi_values(t));
+        mmixi_gemm_pack(m, &g, to);
+        t->packed = to; t->packed_nr = m->k->nr;
+    }
+    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+}
 enum { MMIXI_PARAM_NAME = 224 };         /* bytes of a name with its 0; files may have a prefix before it */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
     char full[MMIXI_PARAM_NAME] = "";
-    int length = prefix && name ? snprintf(full, sizeof full, "%s%s", prefix, name) : -1;
+    size_t length = prefix && name ? (size_t)snprintf(full, sizeof full, "%s%s", prefix, name) : SIZE_MAX;
     mmix_ctx *m = p->m;
     mmix_param q = { full, NULL, 0, 0, { start, a, b } };
-    mmixi_slot *slot;
     void *at = p->at;
-    if (length < 0 || length >= MMIXI_PARAM_NAME)
+    if (length >= MMIXI_PARAM_NAME)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
-                  "bytes, found %s", MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
+                  "bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
     else if (p->values || mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
                   : "mmix_params_add: %s is there already", full);
-    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
-    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
+    mmixi_slot *slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + length + 1);
+    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof q)) return NULL;
     p->at = (mmix_param *)at;
-    q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
+    q.name = (const char *)memcpy(slot + 1, full, length + 1);
     q.tensor = &slot->value;
     q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
     if (mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape)
@@ -7469,6 +7480,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     slot->gradient = slot->value;
     p->at[p->count++] = q;
     p->elements += mmix_count(q.tensor); p->slab += mmixi_slab_size(q.tensor);
+    p->packed_reals += mmixi_pack(m, q.tensor, NULL);
     return q.tensor;
 }
 
@@ -7476,18 +7488,17 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
-    double a = q->start.a, b = q->start.b, u, d;
-    switch (q->start.kind) {
-    case MMIX_START_CONSTANT: return a;
-    case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
-    case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    case MMIX_START_SPREAD: u = ((double)i + 0.5) / (double)mmix_count(t); break;
-    default: u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
-    }
-    if (q->start.kind == MMIX_START_UNIFORM) return a + (b - a) * u;
-    if (q->start.kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
-    d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
-    return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
+    int kind = q->start.kind, step = kind == MMIX_START_STEP || kind == MMIX_START_SPREAD;
+    double a = q->start.a, b = q->start.b, u = ((double)i + 0.5) / (double)mmix_count(t);
+    if (kind == MMIX_START_CONSTANT) return a;
+    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(t) == 0;
+    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
+    if (kind != MMIX_START_SPREAD) u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
+    if (step) a = mmixi_log(a), b = mmixi_log(b);
+    u = a + (b - a) * u;
+    if (!step) return kind == MMIX_START_UNIFORM ? u : mmixi_log(u);
+    u = fmax(1e-4, mmixi_exp(u));
+    return u + mmixi_log(-(mmixi_exp(-u) - 1));          /* softplus(y) = u for y = u + ln(1 - e^-u) */
 }
 static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
@@ -7532,10 +7543,11 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
-    if (!train) mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
-    if (!train || !p->gradients)
+    if (!train || !p->gradients) {
+        mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
-    if (train && !p->gradients) return -1;
+    }
+    if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
         g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
@@ -7555,44 +7567,26 @@ static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
 }
-/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, of anything else
-   0; where `to` is NULL they are only counted. */
-static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
-{
-    mmixi_gemm g;
-    if (mmix_ndim(t) != 2) return 0;
-    if (to) {
-        memset(&g, 0, sizeof g);
-        g.b = mmixi_t(mmixi_values(t));
-        mmixi_gemm_pack(m, &g, to);
-        t->packed = to; t->packed_nr = m->k->nr;
-    }
-    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
-}
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
-    size_t reals = 0;
     if (!mmixi_params_ready(p, "mmix_params_pack", pack)) return -1;
     mmixi_params_changed(p);
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
-    for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_pack(p->m, p->at[i].tensor, NULL);
-    p->packed = reals ? (mmix_real *)mmixi_alloc(p->m, reals * sizeof *p->packed) : NULL;
-    p->packed_reals = p->packed ? reals : 0;
-    for (size_t i = 0, at = 0; at < p->packed_reals; i++)
+    p->packed = pack ? (mmix_real *)mmixi_alloc(p->m, p->packed_reals * sizeof *p->packed) : NULL;
+    for (size_t i = 0, at = 0; p->packed && i < p->count; i++)
         at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
-    return p->packed_reals == reals ? 0 : -1;
+    return p->m->error_kind ? -1 : 0;
 }
 /* The matrices among n tensors become copies in step memory whose values are packed, unless they are already. */
 static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 {
     for (; n-- > 0; w++) {
         size_t reals = mmixi_pack(m, *w, NULL);
-        mmix_tensor *copy = reals && !((*w)->packed && (*w)->packed_nr == m->k->nr) ? mmixi_tensor(m) : NULL;
-        mmix_real *to = copy ? mmixi_reals(m, reals, 1) : NULL;
+        mmix_tensor *view = reals && !((*w)->packed && (*w)->packed_nr == m->k->nr) ? mmixi_view(m, *w, 0) : NULL;
+        mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
         if (!to) continue;
-        *copy = **w;
-        mmixi_pack(m, copy, to);
-        *w = copy;
+        mmixi_pack(m, view, to);
+        *w = view;
     }
 }
 
@@ -7607,38 +7601,32 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
    * at the end the values are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
-    /* The first two are divided by √fan, the numbers that go into one output: of all axes but the first, of a
-       vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions begin
-       with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
-    static const struct { char word[12]; int kind; double a, b; } starts[] = {
-        { "uniform", MMIX_START_UNIFORM, -1, 1 }, { "lecun", MMIX_START_NORMAL, 1, 0 },
-        { "zeros", MMIX_START_CONSTANT, 0, 0 }, { "ones", MMIX_START_CONSTANT, 1, 0 },
-        { "normal", MMIX_START_NORMAL, 0.02, 0 }, { "A_log", MMIX_START_LOG_UNIFORM, 1, 16 },
-        { "dt_bias", MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", MMIX_START_SPREAD, 1e-3, 1e-1 },
-        { "last_tap", MMIX_START_LAST_TAP, 0, 0 }
-    };
+    /* Word, MMIX_START_…, a, b. With / the values are divided by √fan, the numbers that go into one output: of all
+       axes but the first, of a vector as of the parameter before it. `uniform` is what PyTorch's linear layers and
+       convolutions begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
+    static const char starts[] = "uniform U -1 1 /, lecun N 1 0 /, zeros C 0 0, ones C 1 0, normal N 2e-2 0, "
+        "A_log L 1 16, dt_bias S 1e-3 1e-1, dt_spread E 1e-3 1e-1, last_tap T 0 0";
     mmix_tensor **to = NULL;
     va_list list;
     size_t fan = 1;
     va_start(list, spec);
     for (const char *at = spec; at; at = strchr(at, ',')) {
-        char name[48], shape[8], word[16], star[2];
-        size_t size[MMIX_MAX_DIMS], i = 0;
+        char name[48], shape[8], word[16], mark[2] = "", kind = 0;
+        size_t size[MMIX_MAX_DIMS];
         int ndim = 0, read;
-        double scale;
+        double scale, a = 0, b = 0;
         at += strspn(at, ", +");
-        read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
+        read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark);
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
         scale = read == 4 ? va_arg(list, double) : 1;
-        for (; shape[ndim]; ndim++)
+        for (; shape[ndim]; ndim++) {
             size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
-        for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
-        while (strcmp(starts[i].word, word)) i++;
-        if (i < 2) scale /= sqrt((double)fan);
-        if (to)
-            *to = mmix_params_add(p, prefix, name, ndim, size, starts[i].kind, starts[i].a * scale,
-                                  starts[i].b * scale);
+            if (ndim) fan = size[ndim] * (ndim > 1 ? fan : 1);
+        }
+        sscanf(strstr(starts, word) + strlen(word), " %c %lf %lf %1[/]", &kind, &a, &b, mark);
+        if (*mark == '/') scale /= sqrt((double)fan);
+        if (to) *to = mmix_params_add(p, prefix, name, ndim, size, kind, a * scale, b * scale);
     }
     va_end(list);
     return p->m->error_kind ? -1 : 0;
@@ -7679,29 +7667,33 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     *text = t + strcspn(t, ",");
     return 1;
 }
-static double mmixi_setting_get(const mmixi_setting *s, size_t i)
+/* Number i of a setting; unless x is NULL it is set to *x first. */
+static double mmixi_setting_number(const mmixi_setting *s, size_t i, const double *x)
 {
+    size_t *size = (size_t *)s->at;
+    int *flag = (int *)s->at;
+    double *real = (double *)s->at;
+    uint64_t *halves = (uint64_t *)s->at;
     switch (s->kind) {
-    case 's': return (double)((const size_t *)s->at)[i];
-    case 'i': return ((const int *)s->at)[i];
-    case 'd': return ((const double *)s->at)[i];
-    default: return (double)(*(const uint64_t *)s->at >> (i ? 0 : 32) & UINT32_MAX);
-    }
-}
-static void mmixi_setting_set(const mmixi_setting *s, size_t i, double x)
-{
-    switch (s->kind) {
-    case 's': ((size_t *)s->at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2)); break;
-    case 'i': ((int *)s->at)[i] = (int)x; break;
-    case 'd': ((double *)s->at)[i] = x; break;
-    default: *(uint64_t *)s->at = *(uint64_t *)s->at << 32 | (uint64_t)x;
+    case 's':
+        if (x) size[i] = (size_t)fmin(*x, (double)(SIZE_MAX / 2));
+        return (double)size[i];
+    case 'i':
+        if (x) flag[i] = (int)*x;
+        return flag[i];
+    case 'd':
+        if (x) real[i] = *x;
+        return real[i];
+    default:
+        if (x) *halves = *halves << 32 | (uint64_t)*x;
+        return (double)(*halves >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
 {
     for (mmixi_setting s; mmixi_setting_next(&s, &settings, &config);)
         for (size_t i = 0; i < s.count; i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i), s.low, s.high)) return -1;
+            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL), s.low, s.high)) return -1;
     return 0;
 }
 
@@ -7772,18 +7764,17 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
 {
     mmix_mixer mixer = layer->options;
-    size_t H = layer->heads, first = mmix_state_tokens(state, slot);
-    int record = m->recording;
-    mmix_tensor *qkv, *qk, *at;
+    size_t H = layer->heads;
+    mmix_tensor *qkv, *qk;
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
         || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
-    if (state) mmix_record(m, 0);
+    int record = mmix_record(m, state ? 0 : m->recording);
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
     qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
     if (layer->rope.theta > 0) {
-        at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; t < mmix_count(at); t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
+        mmix_tensor *at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+        for (size_t t = 0; at && t < d.L; t++) mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
         qk = mmix_rope(m, qk, at, &layer->rope);
     }
     mixer.q = mmix_slice(m, qk, 2, 0, H);
@@ -7860,11 +7851,6 @@ static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char names[2][164] = {
-        "conv1d.weight M1W uniform, +conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
-        "+norm.weight E ones",
-        "conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, +dt_b_bias H dt_bias, +A_log_b H A_log, "
-        "+D_b H ones, +norm_b.weight E ones" };
     mmix_mamba2_options *o = &layer->options;
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
@@ -7873,15 +7859,17 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     mmixi_default(&o->groups, 1); mmixi_default(&o->conv_width, 4);
     if (!(o->eps > 0)) o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
-    if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of "
-                         "%.0f in %.0f groups", (double)o->d_inner, (double)o->head_dim, (double)o->groups);
     d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
     d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
-    mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
-    for (int i = 0; i <= (o->bidirectional != 0); i++)
-        mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight);
-    return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
+    if (d.E % o->head_dim || d.H % o->groups)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of "
+                         "%.0f in %.0f groups", (double)d.E, (double)o->head_dim, (double)o->groups);
+    return mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform, conv1d.weight M1W uniform, "
+                         "+conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
+                         "+norm.weight E ones, conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, "
+                         "+dt_b_bias H dt_bias, +A_log_b H A_log, +D_b H ones, +norm_b.weight E ones, "
+                         "out_proj.weight DE uniform*", &layer->in_proj, &layer->dir[0].conv_weight,
+                         o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj, o->out_scale);
 }
 
 /* Without recording drops what came after the mark but t; returns that. */
@@ -7896,11 +7884,10 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     mmix_tensor *last, *past = NULL;
     if (s && mmix_shape(weight, 2) > 1) {
         past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
-        if (!past) return NULL;
         o.initial_state = past; o.final_state = &last;
     }
     x = mmix_conv1d(m, x, weight, bias, &o);
-    if (x && past) mmixi_put_all(m, last, mmix_data(last), past, mmix_data(past), 0);
+    if (x && past) mmix_write(past, mmix_data(last));
     return x;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -7910,30 +7897,29 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     const mmix_mamba2_options *o = &layer->options;
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N,
         slot = state ? state->slot : 0;
-    int record = m->recording, both = o->bidirectional != 0;
+    int both = o->bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *u, *y = NULL, *forward = NULL;
     mmixi_dims d;
     if (state && both)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
-    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x) || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot)))
-        return NULL;
-    if (in) {                                    /* the slot carries everything */
-        mmix_record(m, 0);
-        state = NULL;
-    }
+    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x)
+        || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot))) return NULL;
+    if (in) state = NULL;                        /* the slot carries everything */
+    int record = mmix_record(m, in ? 0 : m->recording);
     u = mmix_linear(m, x, layer->in_proj, NULL);
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
         mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmix_slice(m, u, 2, E, M);
-        mmix_mixer ssd;
-        xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
-        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim), mmix_slice(m, u, 2, E + M, H),
-                             mmix_scale(m, mmix_exp(m, w->A_log), -1, 0), mmixi_split_heads(m, xbc, E, G, N),
-                             mmixi_split_heads(m, xbc, E + G * N, G, N));
+        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv, in,
+                                           slot);
+        mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
+                                        mmix_slice(m, u, 2, E + M, H),
+                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
+                                        mmixi_split_heads(m, xbc, E, G, N),
+                                        mmixi_split_heads(m, xbc, E + G * N, G, N));
         ssd.D = w->D; ssd.dt_bias = w->dt_bias; ssd.dt_softplus = 1; ssd.dt_low = o->dt_low;
         ssd.dt_high = o->dt_high; ssd.direction = r; ssd.seq_idx = seq_idx;
         if (state) ssd.initial_state = state->ssm, ssd.final_state = &state->ssm;
@@ -7984,9 +7970,9 @@ typedef struct mmixi_loss_options {
 } mmixi_loss_options;
 /* Rows go by in blocks that stay in the nearest cache. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); kd_token: the largest t, 1 / Σ e^((t - max)/T), else
-   1; DINO: as the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
-enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
+/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t - max)/T),
+   else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
 
 static double mmixi_total(const double *x, size_t n)
 {
@@ -7996,8 +7982,8 @@ static double mmixi_total(const double *x, size_t n)
 }
 static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
-    if (c->in[2]) return mmixi_index(c->in[2], r % o->layer) != 0;
-    return c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
+    return c->in[2] ? mmixi_index(c->in[2], r % o->layer) != 0
+        : c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
 }
 /* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
 static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o, size_t r,
@@ -8020,12 +8006,11 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
     int kd = c->op == MMIX_OP_KD_TOKEN;
     const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
     mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
-        *share = c->saved[MMIXI_LOSS_SHARE] + r, *top_q = c->saved[MMIXI_LOSS_TEACHER] + r,
-        *share_q = c->saved[MMIXI_LOSS_TEACHER_SHARE] + r;
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_ROWS] + 4 * r, *share = top + 1, *top_q = top + 2,
+        *share_q = top + 3;
     size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
-    double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
+    double sum = 0, sum_q = !n, sum_qu, norm;
     if (!dx) *top = k->largest(K, x);
     if (!dx && kd) *top_q = k->largest(K, q[0]);
     sum_qu = n ? 0 : (double)x[label] - (double)*top;
@@ -8087,7 +8072,7 @@ static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
     for (size_t r = begin; r < end; r++) {
-        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / o->layer] : o->weight;
+        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
         mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
         if (!dx) o->loss[r] = o->square[r] = 0;
         if (mmixi_loss_counts(c, o, r))
@@ -8120,13 +8105,13 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     mmix_mark mark;
     double loss = 0;
     if (back && !c->dx[0]) return 0;
-    for (int i = 0; !back && i < 4; i++)
-        if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
+    if (!back) mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * rows);
+    if (!back && teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
     mark = mmix_mark_here(m);
-    o->loss = mmixi_doubles(m, rows, 1);
-    o->square = mmixi_doubles(m, rows, 1);
+    o->loss = mmixi_doubles(m, rows, 2);
     o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
+    o->square = o->loss + rows;
     if (teachers && !back) {
         mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
         *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
@@ -8135,7 +8120,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     for (size_t r = 0; !back && r < rows; r += o->layer) {
         double square = mmixi_total(o->square + r, o->layer),
             weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
-        if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
+        if (o->relative) c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
         loss += mmixi_total(o->loss + r, o->layer) * weight;
     }
     if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
@@ -8164,13 +8149,13 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..."
                       : "logits ...K, target ...K", logits, target)) return NULL;
-    if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
+    if (mmix_count(target) != mmixi_rows(logits) * (labels ? 1 : d.K))
         return mmixi_unfit(m, "mmix_cross_entropy", logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class "
-                                        "%d of %.0f", (double)r, (int)label, (double)d.K));
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f", (double)r,
+                      (int)label, (double)d.K);
     }
     return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
@@ -8218,9 +8203,8 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
         || mmixi_within(m, "mmix_dino_loss", "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher "
-                                    "rows (2 views each) for %.0f crops (at least 2)", (double)d.N,
-                                    (double)d.T, (double)crops));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher rows (2 views each) "
+                  "for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops);
     /* 2 crops - 2 pairs of each picture */
     mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
                              teacher_temp, &entropy, center, NULL, NULL, NULL };
@@ -8246,16 +8230,14 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     memset(head, 0, sizeof *head);
     if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
-    for (size_t i = 0; i < layers; i++) {
+    d.D = D; d.K = K;
+    for (size_t i = 0; i < layers; i++, d.D = d.O) {
         char spec[64];
         snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
                  : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
-        d.D = i ? hidden : D;
         d.O = i + 1 < layers ? hidden : bottleneck;
-        if (mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i])) return -1;
+        mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i]);
     }
-    d.D = bottleneck;
-    d.K = K;
     return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
                          &head->weight_g, &head->weight_v);
 }
@@ -8420,10 +8402,6 @@ MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, si
     return final + (base - final)
         * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
 }
-MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch)
-{
-    return epoch < warm_epochs ? mmixi_line(warm, final, epoch, warm_epochs) : final;
-}
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
                                   double power, size_t step)
 {
@@ -8459,7 +8437,6 @@ typedef struct mmixi_vision_block {
 } mmixi_vision_block;
 
 struct mmix_vision {
-    mmix_ctx *m;
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
     mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias;
@@ -8469,11 +8446,12 @@ struct mmix_vision {
 
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
+    int vim = mixer == MMIX_SSD;
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
-    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
-    c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
+    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = vim ? 1e-5 : 1e-6;
+    c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
     return c;
 }
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
@@ -8541,9 +8519,10 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (!mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings) && !vim)
+    mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
+    if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
+    if (vim == (c.class_token == MMIX_CLASS_FIRST))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
     c.mamba.bidirectional = 1;
@@ -8554,7 +8533,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     p = mmix_params_create(m);
     v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
-        v->m = m; v->params = p; v->config = c;
+        v->params = p; v->config = c;
         v->block = (mmixi_vision_block *)(v + 1);
         mmixi_vision_declare(v);
     }
@@ -8574,15 +8553,15 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
     const mmix_mamba2_options *o = &v->block->mamba.options;
-    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
-        L = n + (double)mmix_vision_class_index(c, 0, NULL) + (c->class_token == MMIX_CLASS_RELEASED),
-        sum = (double)c->depth * L * (c->mixer == MMIX_SSD ? 4 * (double)o->d_inner * (double)o->d_state
-                                      : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads));
+    uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
+        L = n + mmix_vision_class_index(c, 0, NULL) + (c->class_token == MMIX_CLASS_RELEASED),
+        sum = c->depth * L * (c->mixer == MMIX_SSD ? 4 * o->d_inner * o->d_state
+                              : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / c->heads));
     for (size_t i = 0; i < v->params->count; i++) {
         const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
-        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * (double)mmix_count(t);
+        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
     }
-    return 2 * sum;
+    return 2 * (double)sum;
 }
 
 /* ---- tokens ---- */
@@ -8654,46 +8633,43 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     part[0] = mmix_add(m, part[0], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));  /* the same for each image */
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm, mmix_tensor *x)
 {
-    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
-        : mmix_rms_norm(m, x, norm->weight, eps);
+    double eps = r->v->config.eps;
+    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps) : mmix_rms_norm(m, x, norm->weight, eps);
 }
-/* The mean of the class tokens: (B, D) of (B, count, D). */
+/* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 /* ---- blocks ---- */
 
-/* A block. Features are the class tokens of its output, of Mamba of the mixer's without the residual, after the
-   final norm: the next D columns of `intermediate`.
-   in: x, and for each half the s of mmix_linear_add */
+/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of Mamba
+   of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
     const mmixi_vision_block *b = r->b;
     size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
-    double eps = r->v->config.eps;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, eps), *pair[2];
+    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
     if (b->attention.heads) {
         x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
-        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, eps), x, in[2]);
+        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, r, b->norm + 1, x), x, in[2]);
     }
-    else if (!r->take) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
+    else if (!r->take) x = mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
     else {
         u = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
-        x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(s, 0), 1, 1, 0)) : u);
+        x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, n, 1, 1, 0)) : u);
     }
     if (!r->take) return x;
     pair[0] = r->f.intermediate;
-    pair[1] = mmixi_vision_norm(m, &r->v->norm, mmixi_tokens_listed(m, u, r->at), eps);
-    pair[1] = mmixi_vision_mean(m, pair[1]);
+    pair[1] = mmixi_vision_mean(m, mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->at)));
     if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
     else {
         u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-        if (u) mmixi_put_all(m, pair[1], mmix_data(pair[1]), u, mmix_data(u), 0);
+        mmix_write(u, mmix_data(pair[1]));
         r->done += n;
     }
     return x;
@@ -8702,18 +8678,15 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
 static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
 {
     const mmix_vision_config *c = &r->v->config;
-    double rate = r->o.train && i ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
-    uint64_t stream = r->o.stream * 1024 + 2 * i;
     mmixi_vision_block b = r->v->block[i];
-    mmix_tensor *in[3];
-    in[0] = x;
-    in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
-    in[2] = mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    mmix_tensor *in[3] = { x, NULL, NULL };
+    for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
+        in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
+                                      r->o.stream * 1024 + 2 * i + half);
     r->b = &r->v->block[i];
     r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
-        return r->take ? mmixi_vision_layer(m, r, in)
-            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+        return r->take ? mmixi_vision_layer(m, r, in) : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
     r->b = &b;
     mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
     mmixi_packed(m, &b.mlp.fc1_weight, 4);
@@ -8726,34 +8699,30 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
 /* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
 static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
 {
-    static const char who[] = "mmix_vision_forward";
     const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
     mmixi_dims d;
     size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
         cls = unread + mmix_vision_class_index(c, 0, NULL);
-    mmix_tensor *place;
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)
-        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
-        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return -1;
-    f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
+    if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
+        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture", (double)mmixi_min(d.H, d.W),
+                        (double)c->patch, HUGE_VAL)
+        || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
+        || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
+    r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
     n = f->grid_h * f->grid_w;
-    if (!n)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller "
-                         "than a patch of %.0f", (double)d.H, (double)d.W, (double)c->patch);
-    r->B = d.B;
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
-        snprintf(name, sizeof name, "dense[%.0f]", (double)i);
-        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+        snprintf(name, sizeof name, "dense[%d]", (int)i);
+        mmixi_within(m, "mmix_vision_forward", name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
                      (double)c->depth - 1);
         f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
     if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
     L = cls + n;
-    place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->at = mmix_slice(m, place, 0, unread, cls - unread);
     r->patch = mmix_slice(m, place, 0, cls, n);
@@ -8779,19 +8748,19 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     if (options) r.o = *options;
     if (v && !mmixi_vision_begin(m, &r, image)) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y;
-        for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
+        for (size_t i = 0; x && i < v->config.depth; i++) {
             x = mmixi_vision_run_block(m, &r, i, x);
-            if (map < r.o.n_dense && r.o.dense[map] == i) {
-                y = r.o.dense_norm ? mmixi_vision_norm(m, &v->norm, x, v->config.eps) : x;
+            if (r.o.n_dense && *r.o.dense == i) {
+                y = r.o.dense_norm ? mmixi_vision_norm(m, &r, &v->norm, x) : x;
                 y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
-                if (m->recording) r.f.dense[map] = y;
-                else if (y) memcpy(mmix_data(r.f.dense[map]), mmix_data(y), mmixi_bytes(y));
-                map++;
+                if (m->recording) *map = y;
+                else if (y) mmix_write(*map, mmix_data(y));
+                map++; r.o.dense++; r.o.n_dense--;
             }
             x = mmixi_keep_only(m, mark, x);
         }
-        r.f.tokens = x = mmixi_vision_norm(m, &v->norm, x, v->config.eps);
+        r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
         y = mmixi_tokens_listed(m, x, r.at);
         r.f.token = mmixi_vision_mean(m, y);
         if (v->config.registers) r.f.registers = y;
@@ -9951,8 +9920,8 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
     size_t B = crops[0]->shape[0] / 2, K = c->prototypes,
         tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
         slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
-                                             s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
+    double temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1, c->teacher_temp_epochs,
+                                       c->teacher_temp_warm, s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
     for (size_t k = 0; next && k < K; k++) next[k] = c->center_momentum * (double)d->center[k];
@@ -13124,7 +13093,7 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
         ok = x >= s->low && x <= high;
-        if (ok) mmixi_setting_set(s, k, x);
+        if (ok) mmixi_setting_number(s, k, &x);
     }
     if (!ok || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
@@ -13135,7 +13104,7 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
     for (size_t k = 0; k < s->count; k++) {
         char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_get(s, k));
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, k, NULL));
         mmixi_point(number, local, localeconv()->decimal_point, ".");
         mmixi_print(t, "%s%s", k ? "," : "[", number);
     }
