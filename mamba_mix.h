@@ -40,21 +40,15 @@
 
    CONTENTS                  search for the tag, e.g. >>ssd
 
-     The public part     The implementation
-       >>api-context       >>errors & memory     >>tape                >>ssd                 >>decoder
-       >>api-tensors       >>random              >>elementary ops      >>linear attention    >>dino
-       >>api-tape          >>threads             >>norms               >>softmax attention   >>distillation
-       >>api-ops           >>micro-kernels       >>linear              >>layers              >>metrics
-       >>api-mixers        >>gemm                >>convolution         >>losses              >>images
-       >>api-kernels       >>tensors             >>patches             >>optimisers          >>files
-       >>api-files                               >>heads               >>backbones           >>model files
-       >>api-images                              >>rope                >>m-mate              >>context
-       >>api-layers                              >>mixing
-       >>api-vision
-       >>api-decoder
-       >>api-metrics
-       >>api-dino
-       >>api-distillation
+     The public part                  The implementation
+     >>api-context >>api-layers       >>errors & memory >>norms       >>linear attention  >>dino
+     >>api-tensors >>api-vision       >>random          >>linear      >>softmax attention >>distillation
+     >>api-tape    >>api-decoder      >>threads         >>convolution >>layers            >>metrics
+     >>api-ops     >>api-metrics      >>micro-kernels   >>patches     >>losses            >>images
+     >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimisers        >>files
+     >>api-kernels >>api-distillation >>tensors         >>rope        >>backbones         >>model files
+     >>api-files                      >>tape            >>mixing      >>m-mate            >>context
+     >>api-images                     >>elementary ops  >>ssd         >>decoder
 
    BUILD SWITCHES            define before the include, the same in every unit
 
@@ -863,15 +857,14 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
    of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
    parameter's name. */
-enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U', MMIX_START_LOG_UNIFORM = 'L',
-      MMIX_START_STEP = 'S', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
+enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U',
+      MMIX_START_LOG_UNIFORM = 'L', MMIX_START_STEP = 'S', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
 
-/* One parameter. `decay` says whether weight decay holds for it (not for anything one-dimensional). */
 typedef struct mmix_param {
     const char *name;
     mmix_tensor *tensor;
-    int decay, frozen;
+    int decay, frozen;                       /* decay: weight decay holds for it */
     mmix_start start;
 } mmix_param;
 
@@ -883,17 +876,16 @@ typedef struct mmix_params {
     size_t count, elements;                  /* parameters; real numbers in all of them */
     mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_train */
     mmix_real *packed;                       /* NULL until mmix_params_pack */
-    /* reals of the slabs, with the padding of each parameter to 64 bytes; of `packed` */
-    size_t capacity, slab, packed_reals;
+    size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
     struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
 /* An empty list; NULL on error. */
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which begins
-   with MMIX_START_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends in
-   ".bias". */
+/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which
+   begins with MMIX_START_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends
+   in ".bias". */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values; after it nothing can be added. 0, or -1. */
@@ -925,21 +917,20 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
 /* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
+/* Layers. An _init adds the layer's parameters to p: 0, or -1. A layer makes y (B, L, D) of x (B, L, D),
+   unless it says otherwise; with a residual, residual + s y, s as in mmix_linear_add. */
+
 /* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
    proj. */
 typedef struct mmix_attention_layer {
-    /* qkv.weight (3D, D), … biases may be NULL */
-    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;
+    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;    /* (3D, D), …; biases may be NULL */
     size_t heads;
-    /* kind MMIX_SOFTMAX or MMIX_LINEAR and its options; q, k, v are filled in */
-    mmix_mixer options;
-    mmix_rope_options rope;                      /* turns q and k, positions from 0; theta 0: not */
+    mmix_mixer options;                      /* of MMIX_SOFTMAX or MMIX_LINEAR; q, k, v are filled in */
+    mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
 } mmix_attention_layer;
-/* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
-/* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. With a state x
-   are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
+/* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot);
 
@@ -947,11 +938,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
    out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
    projection from the end; the results are averaged before the one out_proj. */
 typedef struct mmix_mamba2_options {
-    size_t d_inner;                          /* 0: 2D */
-    size_t d_state;                          /* N; 0: 64 */
-    size_t head_dim;                         /* P; 0: 64 */
-    size_t groups;                           /* G; 0: 1 */
-    size_t conv_width;                       /* W; 0: 4 */
+    size_t d_inner, d_state, head_dim, groups, conv_width;           /* 0: 2D; N, 64; P, 64; G, 1; W, 4 */
     int bidirectional;
     double eps;                              /* of the norm; 0: 1e-5 */
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
@@ -970,41 +957,34 @@ typedef struct mmix_mamba2_layer {
    zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
    bidirectional layers, not with seq_idx. */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_state *in; size_t slot; } mmix_mamba2_state;
-/* Adds the layer's parameters to p; options NULL: the defaults. 0, or -1. */
+/* options NULL: the defaults. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
-/* x (B, L, D) → (B, L, D); residual and s as in mmix_attention. seq_idx (B, L) int32 or NULL; state NULL, or
-   read and then replaced. */
+/* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
 
-/* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F). */
+/* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F); x (…, D) → (…, O). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
-/* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
-/* x (…, D) → (…, O); residual and s as in mmix_attention. */
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
 /* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
    r); NULL: none. */
 typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-
-/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
-   in this order. */
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
-/* Adds gate_proj.weight, up_proj.weight and down_proj.weight to p. 0, or -1. */
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                             size_t F);
-/* x (…, D) → (…, D); residual and s as in mmix_attention. */
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s);
-
-/* The linear layer itself with them; residual and s as in mmix_linear_add. */
+/* The linear layer itself with them. */
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
+
+/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
+   in this order. x (…, D). Parameters gate_proj.weight, up_proj.weight, down_proj.weight. */
+typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *l, mmix_params *p, const char *prefix, size_t D, size_t F);
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s);
 
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
    without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
@@ -1021,13 +1001,10 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
 typedef struct mmix_vision_config {
-    /* MMIX_SOFTMAX (ViT), MMIX_LINEAR (LinearViT), MMIX_SSD (DinoVim) */
-    int mixer;
-    /* heads is not read for MMIX_SSD: there it is 2 dim / head_dim */
-    size_t dim, depth, heads;
+    int mixer;                               /* MMIX_SOFTMAX: ViT, MMIX_LINEAR: LinearViT, MMIX_SSD: DinoVim */
+    size_t dim, depth, heads;                /* heads: not for MMIX_SSD, where it is 2 dim / head_dim */
     double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_SSD */
-    /* side of a patch in pixels; positions are stored for grid x grid patches */
-    size_t patch, grid;
+    size_t patch, grid;                      /* a patch's side in pixels; positions of grid x grid are stored */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
@@ -1067,17 +1044,14 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 
 /* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
 typedef struct mmix_features {
-    mmix_tensor *token;                      /* (B, D): the class token, or the registers' mean, after the
-                                                final norm */
+    mmix_tensor *token;                      /* (B, D): class token, or registers' mean, after the final norm */
     mmix_tensor *registers;                  /* (B, k, D): they themselves; NULL without */
-    /* (B, n, D): the patch tokens after the final norm, raster order */
-    mmix_tensor *patches;
+    mmix_tensor *patches;                    /* (B, n, D): patch tokens after the final norm, raster order */
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
     /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
        block first (of Mamba the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
-    /* (n_dense) of (B, D, gh, gw): the patch tokens after each block asked for; NULL unless asked */
-    mmix_tensor **dense;
+    mmix_tensor **dense;                     /* (n_dense) of (B, D, gh, gw): patch tokens after these blocks */
     size_t grid_h, grid_w;
 } mmix_features;
 typedef struct mmix_vision_options {
@@ -1086,8 +1060,7 @@ typedef struct mmix_vision_options {
        Mamba with the residual. dense_norm: after the final norm, else as they are. */
     const size_t *dense;
     size_t n_dense;
-    int dense_norm;
-    int train;                               /* 1: drop path is on */
+    int dense_norm, train;                   /* train: drop path is on */
     uint64_t step, stream;                   /* for drop path's random numbers */
 } mmix_vision_options;
 /* image (B, 3, h, w), normalised; options NULL for none. All members NULL on error. Not recording, memory
@@ -7524,8 +7497,8 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
-/* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well; else
-   all is freed, and what was wrong with the config is the file's error. */
+/* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well;
+   else all is freed, and what was wrong with the config is the file's error. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 {
     if (p && !m->error_kind && !(start && mmix_params_allocate(p))) return 1;
@@ -7577,12 +7550,14 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
         at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
     return p->m->error_kind ? -1 : 0;
 }
-/* The matrices among n tensors become copies in step memory whose values are packed, unless they are already. */
+/* The matrices among n tensors become copies in step memory whose values are packed, unless they are
+   already. */
 static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 {
     for (; n-- > 0; w++) {
         size_t reals = mmixi_pack(m, *w, NULL);
-        mmix_tensor *view = reals && !((*w)->packed && (*w)->packed_nr == m->k->nr) ? mmixi_view(m, *w, 0) : NULL;
+        int done = reals && (*w)->packed && (*w)->packed_nr == m->k->nr;
+        mmix_tensor *view = reals && !done ? mmixi_view(m, *w, 0) : NULL;
         mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
         if (!to) continue;
         mmixi_pack(m, view, to);
@@ -7601,9 +7576,9 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
    * at the end the values are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
-    /* Word, MMIX_START_…, a, b. With / the values are divided by √fan, the numbers that go into one output: of all
-       axes but the first, of a vector as of the parameter before it. `uniform` is what PyTorch's linear layers and
-       convolutions begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
+    /* Word, MMIX_START_…, a, b. With / the values are divided by √fan, the numbers that go into one output:
+       of all axes but the first, of a vector as of the parameter before it. `uniform` is what PyTorch's
+       linear layers and convolutions begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
     static const char starts[] = "uniform U -1 1 /, lecun N 1 0 /, zeros C 0 0, ones C 1 0, normal N 2e-2 0, "
         "A_log L 1 16, dt_bias S 1e-3 1e-1, dt_spread E 1e-3 1e-1, last_tap T 0 0";
     mmix_tensor **to = NULL;
@@ -7621,7 +7596,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         else if (to) to++;
         scale = read == 4 ? va_arg(list, double) : 1;
         for (; shape[ndim]; ndim++) {
-            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
+            char letter = shape[ndim];
+            size[ndim] = letter < 'A' ? (size_t)(letter - '0') : ((const size_t *)d)[letter - 'A'];
             if (ndim) fan = size[ndim] * (ndim > 1 ? fan : 1);
         }
         sscanf(strstr(starts, word) + strlen(word), " %c %lf %lf %1[/]", &kind, &a, &b, mark);
@@ -7774,7 +7750,8 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
     qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
     if (layer->rope.theta > 0) {
         mmix_tensor *at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; at && t < d.L; t++) mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
+        for (size_t t = 0; at && t < d.L; t++)
+            mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
         qk = mmix_rope(m, qk, at, &layer->rope);
     }
     mixer.q = mmix_slice(m, qk, 2, 0, H);
@@ -7818,8 +7795,8 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     d.D = D; d.F = F;
-    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, +down_proj.weight "
-                         "DF normal", &layer->gate);
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, "
+                         "+down_proj.weight DF normal", &layer->gate);
 }
 /* in: x, residual, s */
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -7862,14 +7839,15 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
     d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
     if (d.E % o->head_dim || d.H % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of "
-                         "%.0f in %.0f groups", (double)d.E, (double)o->head_dim, (double)o->groups);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads "
+                         "of %.0f in %.0f groups", (double)d.E, (double)o->head_dim, (double)o->groups);
     return mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform, conv1d.weight M1W uniform, "
                          "+conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
                          "+norm.weight E ones, conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, "
                          "+dt_b_bias H dt_bias, +A_log_b H A_log, +D_b H ones, +norm_b.weight E ones, "
                          "out_proj.weight DE uniform*", &layer->in_proj, &layer->dir[0].conv_weight,
-                         o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj, o->out_scale);
+                         o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj,
+                         o->out_scale);
 }
 
 /* Without recording drops what came after the mark but t; returns that. */
@@ -7913,8 +7891,8 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
         mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv, in,
-                                           slot);
+        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv,
+                                           in, slot);
         mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
                                         mmix_slice(m, u, 2, E + M, H),
                                         mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
@@ -7970,8 +7948,8 @@ typedef struct mmixi_loss_options {
 } mmixi_loss_options;
 /* Rows go by in blocks that stay in the nearest cache. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t - max)/T),
-   else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
+   max)/T), else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
 enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
 
 static double mmixi_total(const double *x, size_t n)
@@ -7996,9 +7974,9 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
     if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is
-   Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added:
-   log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
+   Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ
+   e^(v/T)) - Σ q (u - v) / T. */
 static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
                            const mmix_real *x, mmix_real *dx, mmix_real *u)
 {
@@ -8006,8 +7984,8 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
     int kd = c->op == MMIX_OP_KD_TOKEN;
     const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
     mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_ROWS] + 4 * r, *share = top + 1, *top_q = top + 2,
-        *share_q = top + 3;
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_ROWS] + 4 * r, *share = top + 1,
+        *top_q = top + 2, *share_q = top + 3;
     size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
     double sum = 0, sum_q = !n, sum_qu, norm;
@@ -8154,8 +8132,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f", (double)r,
-                      (int)label, (double)d.K);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
+                      (double)r, (int)label, (double)d.K);
     }
     return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
@@ -8203,8 +8181,8 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
         || mmixi_within(m, "mmix_dino_loss", "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher rows (2 views each) "
-                  "for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher rows (2 views "
+                  "each) for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops);
     /* 2 crops - 2 pairs of each picture */
     mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
                              teacher_temp, &entropy, center, NULL, NULL, NULL };
@@ -8598,8 +8576,8 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the last
-   are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
+/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the
+   last are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
     const mmix_vision *v;
     const mmixi_vision_block *b;
@@ -8621,8 +8599,8 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
     mmix_tensor *part[2], *cls[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (h != g || w != g || image->shape[2] != image->shape[3]) {
-        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w, ((double)h + 0.1) / (double)g,
-                         ((double)w + 0.1) / (double)g);
+        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w,
+                         ((double)h + 0.1) / (double)g, ((double)w + 0.1) / (double)g);
         at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
     }
     at = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
@@ -8633,10 +8611,12 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     part[0] = mmix_add(m, part[0], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));  /* the same for each image */
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm, mmix_tensor *x)
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
+                                      mmix_tensor *x)
 {
     double eps = r->v->config.eps;
-    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps) : mmix_rms_norm(m, x, norm->weight, eps);
+    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
+        : mmix_rms_norm(m, x, norm->weight, eps);
 }
 /* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
@@ -8645,8 +8625,8 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 }
 /* ---- blocks ---- */
 
-/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of Mamba
-   of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
+/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
+   Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
@@ -8686,7 +8666,8 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
     r->b = &r->v->block[i];
     r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
-        return r->take ? mmixi_vision_layer(m, r, in) : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+        return r->take ? mmixi_vision_layer(m, r, in)
+            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
     r->b = &b;
     mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
     mmixi_packed(m, &b.mlp.fc1_weight, 4);
@@ -8706,8 +8687,8 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
     size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
         cls = unread + mmix_vision_class_index(c, 0, NULL);
     if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
-        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture", (double)mmixi_min(d.H, d.W),
-                        (double)c->patch, HUGE_VAL)
+        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
+                        (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
         || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
         || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
     r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
