@@ -4,12 +4,7 @@
    build the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds
    on them: ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and
    Binary-AUC; decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No
-   packages, no flags: one header.
-
-   In one C or C++ file, before the include:
-
-       #define MAMBA_MIX_IMPLEMENTATION
-       #include "mamba_mix.h"
+   packages, no flags: one header. One C or C++ file has the define before the include.
 
    A complete program; it asks how much each token of a sequence moves the mean of the output:
 
@@ -1001,10 +996,10 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
 typedef struct mmix_vision_config {
-    int mixer;                               /* MMIX_SOFTMAX: ViT, MMIX_LINEAR: LinearViT, MMIX_SSD: DinoVim */
+    int mixer;                               /* MMIX_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
     size_t dim, depth, heads;                /* heads: not for MMIX_SSD, where it is 2 dim / head_dim */
     double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_SSD */
-    size_t patch, grid;                      /* a patch's side in pixels; positions of grid x grid are stored */
+    size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid² */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
@@ -1044,14 +1039,14 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 
 /* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
 typedef struct mmix_features {
-    mmix_tensor *token;                      /* (B, D): class token, or registers' mean, after the final norm */
+    mmix_tensor *token;                      /* (B, D): class token or registers' mean, after the norm */
     mmix_tensor *registers;                  /* (B, k, D): they themselves; NULL without */
     mmix_tensor *patches;                    /* (B, n, D): patch tokens after the final norm, raster order */
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
     /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
        block first (of Mamba the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
-    mmix_tensor **dense;                     /* (n_dense) of (B, D, gh, gw): patch tokens after these blocks */
+    mmix_tensor **dense;                     /* n_dense of (B, D, gh, gw): patch tokens after a block */
     size_t grid_h, grid_w;
 } mmix_features;
 typedef struct mmix_vision_options {
@@ -7363,10 +7358,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
 MMIXI_COLD_BEGIN
 
 /* ==== >>layers =======================================================================
-   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2
-
-   A layer's parameters are declared in one line. Its forward is a few ops; where it can go on from a state, that
-   is the same code with the state in place of zeros.
+   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2: a few ops each. Where a layer can go on from a
+   state, that is the same code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7404,18 +7397,16 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
         if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
     return NULL;
 }
-
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;   /* of a parameter; its name follows */
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
 }
-/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, of anything else
-   0; where `to` is NULL they are only counted. */
+/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, 0 of anything
+   else and of one that is packed; where `to` is NULL they are only counted. */
 static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
     mmixi_gemm g;
-    if (mmix_ndim(t) != 2) return 0;
+    if (mmix_ndim(t) != 2 || (t->packed && t->packed_nr == m->k->nr)) return 0;
     if (to) {
         memset(&g, 0, sizeof g);
         g.b = mmixi_t(mmixi_values(t));
@@ -7431,32 +7422,28 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     char full[MMIXI_PARAM_NAME] = "";
     size_t length = prefix && name ? (size_t)snprintf(full, sizeof full, "%s%s", prefix, name) : SIZE_MAX;
     mmix_ctx *m = p->m;
-    mmix_param q = { full, NULL, 0, 0, { start, a, b } };
     void *at = p->at;
     if (length >= MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
-                  "bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
+                  "%d bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
     else if (p->values || mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
                   : "mmix_params_add: %s is there already", full);
-    mmixi_slot *slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + length + 1);
-    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof q)) return NULL;
+    mmix_tensor *t = (mmix_tensor *)mmixi_own(p, 2 * sizeof *t + length + 1);    /* its gradient, its name */
+    if (!t || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
+    mmix_param q = { (const char *)memcpy(t + 2, full, length + 1), t,
+                     ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias")), 0, { start, a, b } };
     p->at = (mmix_param *)at;
-    q.name = (const char *)memcpy(slot + 1, full, length + 1);
-    q.tensor = &slot->value;
-    q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
-    if (mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape)
+    if (mmixi_describe(m, t, full, MMIX_DTYPE_REAL, ndim, shape)
         > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
-    slot->value.lasting = 1;
-    slot->gradient = slot->value;
+    t->lasting = 1;
+    t[1] = *t;
     p->at[p->count++] = q;
-    p->elements += mmix_count(q.tensor); p->slab += mmixi_slab_size(q.tensor);
-    p->packed_reals += mmixi_pack(m, q.tensor, NULL);
-    return q.tensor;
+    p->elements += mmix_count(t); p->slab += mmixi_slab_size(t); p->packed_reals += mmixi_pack(m, t, NULL);
+    return t;
 }
-
 /* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
@@ -7496,7 +7483,6 @@ static int mmixi_params_allocate(mmix_params *p, int start)
     return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
-
 /* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well;
    else all is freed, and what was wrong with the config is the file's error. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
@@ -7522,7 +7508,7 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     }
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
+        mmix_tensor *t = p->at[i].tensor, *g = t + 1;
         g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
         t->grad = train ? g : NULL;
         t->wants = train && !p->at[i].frozen;
@@ -7534,7 +7520,6 @@ MMIXDEF void mmix_params_zero_grad(mmix_params *p)
 {
     for (size_t i = 0; p && i < p->count; i++) p->at[i].tensor->written = 0;
 }
-
 /* The values change: no packed copy holds any more. */
 static void mmixi_params_changed(const mmix_params *p)
 {
@@ -7550,14 +7535,12 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
         at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
     return p->m->error_kind ? -1 : 0;
 }
-/* The matrices among n tensors become copies in step memory whose values are packed, unless they are
-   already. */
+/* The matrices among n tensors that are not packed become views that are, in step memory. */
 static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 {
     for (; n-- > 0; w++) {
         size_t reals = mmixi_pack(m, *w, NULL);
-        int done = reals && (*w)->packed && (*w)->packed_nr == m->k->nr;
-        mmix_tensor *view = reals && !done ? mmixi_view(m, *w, 0) : NULL;
+        mmix_tensor *view = reals ? mmixi_view(m, *w, 0) : NULL;
         mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
         if (!to) continue;
         mmixi_pack(m, view, to);
@@ -7566,7 +7549,6 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 }
 
 /* ---- declaring parameters ---- */
-
 /* Many in one line: name, shape, how the values start.
 
        mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
@@ -7609,7 +7591,6 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 }
 
 /* ---- numbers of configs ---- */
-
 /* What a config's numbers are is said once, in the order of its struct and of files, for checks, text and
    parsing: "size dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both
    any. Kinds are size, int, double and halves (of a uint64_t, the upper first); with a digit so many; with a
@@ -7628,14 +7609,13 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     char type[16], *p = (char *)(uintptr_t)*at;
     int edge = *t == '|',
         given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
-    size_t size, align, digit;
+    size_t size, align;
     if (given < 2) return 0;
     s->kind = type[0] | 32;                      /* in small letters */
     if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
     if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
     s->may_lack = type[0] < 'a';
-    digit = (size_t)(type[strlen(type) - 1] - '0');
-    s->count = digit < 10 ? digit : 1;
+    s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
     size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int);
     align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);        /* of a double */
     s->at = p += (0 - (uintptr_t)p) % align;
@@ -7672,17 +7652,11 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
             if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL), s.low, s.high)) return -1;
     return 0;
 }
-
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
 static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
-}
-/* One token of each sequence: (B, D) of (B, L, D). */
-static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
-{
-    return mmixi_as(m, mmix_slice(m, x, 1, at, 1), 2, mmix_shape(x, 0), mmix_shape(x, 2), 0, 0);
 }
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
@@ -7720,7 +7694,6 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
 }
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
-
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias)
 {
@@ -7754,8 +7727,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
             mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
         qk = mmix_rope(m, qk, at, &layer->rope);
     }
-    mixer.q = mmix_slice(m, qk, 2, 0, H);
-    mixer.k = mmix_slice(m, qk, 2, H, H);
+    mixer.q = mmix_slice(m, qk, 2, 0, H); mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
     x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
@@ -7764,8 +7736,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x));  LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;
-        SwiGLU: y = down(silu(gate x) · up x) ---- */
-
+   SwiGLU: y = down(silu(gate x) · up x) ---- */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
 {
@@ -7823,7 +7794,6 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
    out_proj ---- */
-
 static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
@@ -7849,7 +7819,6 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
                          o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj,
                          o->out_scale);
 }
-
 /* Without recording drops what came after the mark but t; returns that. */
 static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
@@ -7948,8 +7917,8 @@ typedef struct mmixi_loss_options {
 } mmixi_loss_options;
 /* Rows go by in blocks that stay in the nearest cache. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
-   max)/T), else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t - max)/T),
+   else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
 enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
 
 static double mmixi_total(const double *x, size_t n)
@@ -7974,9 +7943,9 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
     if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
-   Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ
-   e^(v/T)) - Σ q (u - v) / T. */
+/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is
+   Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added:
+   log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
 static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
                            const mmix_real *x, mmix_real *dx, mmix_real *u)
 {
@@ -8036,13 +8005,8 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
         w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
         memcpy(d, x + i, w * sizeof *d);
         k->axpy(w, -1, t[0] + i, d);
-        if (dx) {
-            k->scale(w, (mmix_real)(2 * weight), d, d);
-            mmixi_put(k, w, d, dx + i, c->add[0]);
-            continue;
-        }
-        o->loss[r] += (double)k->variance(w, d, 0);
-        o->square[r] += (double)k->variance(w, t[0] + i, 0);
+        if (dx) (c->add[0] ? k->axpy : k->scale)(w, (mmix_real)(2 * weight), d, dx + i);
+        else o->loss[r] += (double)k->variance(w, d, 0), o->square[r] += (double)k->variance(w, t[0] + i, 0);
     }
 }
 static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
@@ -8139,7 +8103,6 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 }
 
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
-
    kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number */
@@ -8169,7 +8132,6 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
    Caron et al. 2021, eq. 2 to 4. ---- */
-
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
@@ -8200,7 +8162,6 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     }
     return loss;
 }
-
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
@@ -8237,9 +8198,7 @@ MMIXI_COLD_BEGIN
    ==================================================================================== */
 
 enum { MMIXI_PIECE = 16384 };
-
 static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
-
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
     mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
@@ -8257,8 +8216,7 @@ MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_adamw_bytes(p));
     if (!state->m) return -1;
     state->params = p;
-    state->v = state->m + p->slab;
-    state->steps = (uint64_t *)(void *)(state->v + p->slab);
+    state->v = state->m + p->slab; state->steps = (uint64_t *)(void *)(state->v + p->slab);
     return 0;
 }
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
@@ -8267,13 +8225,13 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     mmixi_free(state->params->m, state->m, mmixi_adamw_bytes(state->params));
     memset(state, 0, sizeof *state);
 }
-
 /* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const mmix_adamw *o;
     const mmix_adamw_state *s;
-    size_t param;
+    const mmix_param *q;
+    uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
 static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
@@ -8281,9 +8239,8 @@ static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
-    const mmix_param *q = &p->at[j->param];
-    double t = (double)j->s->steps[j->param], decay = q->decay ? o->weight_decay : 0;
-    size_t at = (size_t)(mmix_data(q->tensor) - p->values) + begin, n = end - begin;
+    double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
+    size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + begin, n = end - begin;
     (void)lane;
     if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
@@ -8308,7 +8265,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             if (q->frozen || !q->tensor->written) continue;
             j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
             if (!j) break;
-            j->o = options; j->s = s; j->param = k; j->factor = -1;
+            j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
             mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
             norm = sqrt(mmixi_total(j->square, pieces)) * scale;
             all += norm * norm;
@@ -8321,10 +8278,9 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             updates = j;
         }
     for (j = updates; j && !m->error_kind; j = j->next) {
-        mmix_tensor *t = j->s->params->at[j->param].tensor;
-        j->s->steps[j->param]++;
-        t->packed = NULL;                        /* the values change */
-        mmixi_ranges(m, mmix_count(t), MMIXI_PIECE, mmixi_adamw_range, j);
+        ++*j->steps;
+        mmixi_overwrite(j->q->tensor);
+        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE, mmixi_adamw_range, j);
     }
     for (s = state; s < state + n && !m->error_kind; s++) mmix_params_zero_grad(s->params);
     mmix_rewind(m, mark);
@@ -8338,7 +8294,6 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, dou
                                    "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
-
 typedef struct mmixi_ema_job {
     const mmix_params *teacher, *student;
     mmix_real momentum;
@@ -8366,7 +8321,6 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 }
 
 /* ---- schedules ---- */
-
 /* i of n values, both ends included */
 static double mmixi_line(double from, double to, size_t i, size_t n)
 {
@@ -8409,11 +8363,10 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];
-    mmix_attention_layer attention;              /* and MLP, or … */
+    mmix_attention_layer attention;              /* and MLP, or Mamba */
     mmix_mlp_layer mlp;
     mmix_mamba2_layer mamba;
 } mmixi_vision_block;
-
 struct mmix_vision {
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
@@ -8421,7 +8374,6 @@ struct mmix_vision {
     mmixi_norm_pair norm;
     mmixi_vision_block *block;
 };
-
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
     int vim = mixer == MMIX_SSD;
@@ -8447,7 +8399,6 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
     c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
     return c;
 }
-
 /* All numbers of a config, in the order of files. */
 static const char mmixi_vision_settings[] =
     "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
@@ -8457,7 +8408,6 @@ static const char mmixi_vision_settings[] =
     "double mamba.dt_high, double mamba.out_scale";
 
 /* ---- creation ---- */
-
 /* The parameters; an error stays in the context. */
 static void mmixi_vision_declare(mmix_vision *v)
 {
@@ -8524,7 +8474,6 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return v ? &v->config : NULL; }
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
-
 /* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
    (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
@@ -8543,7 +8492,6 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 }
 
 /* ---- tokens ---- */
-
 /* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
@@ -8588,7 +8536,6 @@ typedef struct mmixi_vision_run {
     int take;                                    /* 1: features of this block are */
     mmix_features f;
 } mmixi_vision_run;
-
 /* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
    (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
 static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
@@ -8597,18 +8544,19 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     const mmix_vision *v = r->v;
     mmix_mark mark = mmix_mark_here(m);
     size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
-    mmix_tensor *part[2], *cls[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
+    mmix_tensor *part[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (h != g || w != g || image->shape[2] != image->shape[3]) {
         at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w,
                          ((double)h + 0.1) / (double)g, ((double)w + 0.1) / (double)g);
         at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
     }
     at = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
-    part[1] = mmixi_keep_only(m, mark, at);
-    cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
-    cls[1] = v->cls;
-    part[0] = mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED));
-    part[0] = mmix_add(m, part[0], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));  /* the same for each image */
+    at = mmixi_keep_only(m, mark, at);
+    part[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
+    part[1] = v->cls;
+    part[0] = mmix_add(m, mmix_concat(m, 1, part, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)),
+                       mmix_fill(mmix_new3(m, r->B, 1, 1), 0));          /* the same for each image */
+    part[1] = at;
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
@@ -8624,7 +8572,6 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 /* ---- blocks ---- */
-
 /* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
    Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -8676,7 +8623,6 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
 }
 
 /* ---- forward ---- */
-
 /* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
 static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
 {
@@ -9486,7 +9432,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     *owner = self;
     mmix_record(m, 0);
     x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
-    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
+    if (x) x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
+    if (x) x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
