@@ -7570,13 +7570,12 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
     for (const char *at = spec; at; at = strchr(at, ',')) {
         char name[48], shape[8], word[16], mark[2] = "", kind = 0;
         size_t size[MMIX_MAX_DIMS];
-        int ndim = 0, read;
-        double scale, a = 0, b = 0;
+        int ndim = 0;
+        double scale = 1, a = 0, b = 0;
         at += strspn(at, ", +");
-        read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark);
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
-        scale = read == 4 ? va_arg(list, double) : 1;
+        if (sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark) == 4) scale = va_arg(list, double);
         for (; shape[ndim]; ndim++) {
             char letter = shape[ndim];
             size[ndim] = letter < 'A' ? (size_t)(letter - '0') : ((const size_t *)d)[letter - 'A'];
@@ -7609,15 +7608,14 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     char type[16], *p = (char *)(uintptr_t)*at;
     int edge = *t == '|',
         given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
-    size_t size, align;
     if (given < 2) return 0;
     s->kind = type[0] | 32;                      /* in small letters */
     if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
     if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
     s->may_lack = type[0] < 'a';
     s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
-    size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int);
-    align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);        /* of a double */
+    size_t size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int),
+        align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);    /* of a double */
     s->at = p += (0 - (uintptr_t)p) % align;
     *at = p + s->count * size;
     *text = t + strcspn(t, ",");
@@ -7683,10 +7681,10 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
 {
     for (size_t at = 0, all = mmix_shape(y, 0); at < all && !m->error_kind; at += rows) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part[3], *made;
+        mmix_tensor *part[3];
         for (int i = 0; i < 3; i++)
             part[i] = in[i] ? mmix_slice(m, in[i], 0, at, mmixi_min(rows, all - at)) : NULL;
-        made = f(m, user, part);
+        mmix_tensor *made = f(m, user, part);
         if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
     }
@@ -7714,13 +7712,12 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 {
     mmix_mixer mixer = layer->options;
     size_t H = layer->heads;
-    mmix_tensor *qkv, *qk;
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
         || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
     int record = mmix_record(m, state ? 0 : m->recording);
-    qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
+    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias),
+        *qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
     if (layer->rope.theta > 0) {
         mmix_tensor *at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
         for (size_t t = 0; at && t < d.L; t++)
@@ -7755,11 +7752,10 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
-    mmix_tensor *low;
     residual = mmix_linear_add(m, x, weight, bias, residual, s);
     if (!lora->A) return residual;
-    low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
-    return mmix_linear_add(m, low, lora->B, NULL, residual, s);
+    x = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
+    return mmix_linear_add(m, x, lora->B, NULL, residual, s);
 }
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
 {
@@ -7782,10 +7778,10 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
 {
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
     mmix_swiglu_layer packed = *layer;
-    mmix_tensor *in[3] = { x, residual, s }, *y;
+    mmix_tensor *in[3] = { x, residual, s };
     if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
         return mmixi_swiglu(m, layer, in);
-    y = mmix_new2(m, B * L, D);
+    mmix_tensor *y = mmix_new2(m, B * L, D);
     mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
     in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
@@ -7847,7 +7843,6 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     int both = o->bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u, *y = NULL, *forward = NULL;
     mmixi_dims d;
     if (state && both)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
@@ -7855,7 +7850,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot))) return NULL;
     if (in) state = NULL;                        /* the slot carries everything */
     int record = mmix_record(m, in ? 0 : m->recording);
-    u = mmix_linear(m, x, layer->in_proj, NULL);
+    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL), *y = NULL, *forward = NULL;
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
@@ -8044,12 +8039,11 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
     size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
     int back = c->dy[0] != NULL;
-    mmix_mark mark;
     double loss = 0;
     if (back && !c->dx[0]) return 0;
     if (!back) mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * rows);
     if (!back && teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
-    mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     o->loss = mmixi_doubles(m, rows, 2);
     o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
@@ -8444,8 +8438,6 @@ static void mmixi_vision_declare(mmix_vision *v)
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
     int vim = c.mixer == MMIX_SSD;
-    mmix_params *p;
-    mmix_vision *v;
     if (mmix_error(m)) return NULL;
     mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
     if (!vim)
@@ -8458,8 +8450,8 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     mmixi_default(&c.registers, 12);
     if (c.class_token != MMIX_CLASS_REGISTERS) c.registers = 0;
-    p = mmix_params_create(m);
-    v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
+    mmix_params *p = mmix_params_create(m);
+    mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
         v->params = p; v->config = c;
         v->block = (mmixi_vision_block *)(v + 1);
@@ -8516,10 +8508,9 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
 {
     const int32_t *at = mmix_data_i32(list);
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
-    mmix_tensor *rows;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
     if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
-    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
@@ -8630,15 +8621,14 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
     mmixi_dims d;
-    size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
-        cls = unread + mmix_vision_class_index(c, 0, NULL);
+    size_t unread = c->class_token == MMIX_CLASS_RELEASED, cls = unread + mmix_vision_class_index(c, 0, NULL);
     if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
         || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
                         (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
         || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
         || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
     r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
-    n = f->grid_h * f->grid_w;
+    size_t n = f->grid_h * f->grid_w, L = cls + n;
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
@@ -8648,12 +8638,11 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
         f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
     if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
-    L = cls + n;
     mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->at = mmix_slice(m, place, 0, unread, cls - unread);
     r->patch = mmix_slice(m, place, 0, cls, n);
-    at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
+    size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
     if (m->error_kind) return -1;
     *at = 0;                                     /* of MMIX_CLASS_RELEASED the one that is not read */
     mmix_vision_class_index(c, n, at + unread);
