@@ -7922,7 +7922,7 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+static size_t mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
     return c->in[2] ? mmixi_index(c->in[2], r % o->layer) != 0
         : c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
@@ -7993,15 +7993,14 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
                                 const mmix_real *x, mmix_real *dx, mmix_real *d)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *t[2];
+    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
     size_t D = mmixi_cols(c->in[0]);
-    mmixi_loss_targets(c, o, r, t);
     for (size_t i = 0, w; i < D; i += w) {
         w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
         memcpy(d, x + i, w * sizeof *d);
-        k->axpy(w, -1, t[0] + i, d);
+        k->axpy(w, -1, t + i, d);
         if (dx) (c->add[0] ? k->axpy : k->scale)(w, (mmix_real)(2 * weight), d, dx + i);
-        else o->loss[r] += (double)k->variance(w, d, 0), o->square[r] += (double)k->variance(w, t[0] + i, 0);
+        else o->loss[r] += (double)k->variance(w, d, 0), o->square[r] += (double)k->variance(w, t + i, 0);
     }
 }
 static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
@@ -8071,7 +8070,7 @@ static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor 
     size_t count = 0;
     if (m->error_kind) return NULL;
     if (!o.layer) o.layer = mmixi_rows(x);
-    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r) != 0;
+    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r);
     o.weight /= (double)mmixi_max(count, 1);
     call.constant = 1u << 1;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
