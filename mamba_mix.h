@@ -1,10 +1,10 @@
 /* mamba_mix.h - token mixers, vision backbones and self-supervised learning in one C file
 
-   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three ways to
-   build the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds
-   on them: ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and
-   Binary-AUC; decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No
-   packages, no flags: one header. One C or C++ file has the define before the include.
+   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three ways to build
+   the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds on them:
+   ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and Binary-AUC;
+   decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No packages, no
+   flags: one header. One C or C++ file has the define before the include.
 
    A complete program; it asks how much each token of a sequence moves the mean of the output:
 
@@ -34,7 +34,6 @@
        cc -O2 program.c -o program -lm -lpthread
 
    CONTENTS                  search for the tag, e.g. >>ssd
-
      The public part                  The implementation
      >>api-context >>api-layers       >>errors & memory >>norms       >>linear attention  >>dino
      >>api-tensors >>api-vision       >>random          >>linear      >>softmax attention >>distillation
@@ -46,7 +45,6 @@
      >>api-images                     >>elementary ops  >>ssd         >>decoder
 
    BUILD SWITCHES            define before the include, the same in every unit
-
      MMIX_STATIC         the whole API is static to the unit that includes it
      MMIX_NO_STDIO       no file is ever opened: loading and saving report that they were compiled out
      MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how many
@@ -56,17 +54,16 @@
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
    CONVENTIONS
-
      Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
-     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution
-     width. Row-major; sizes are size_t; tokens and labels int32_t.
+     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
+     Row-major; sizes are size_t; tokens and labels int32_t.
 
      Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
      it before you hand it on (those take NULL, and of a backbone, its parameters and a training run what
      loads, saves, packs and runs). What an op returns, its gradient included, lives until mmix_reset, or the
-     mmix_rewind that encloses it. mmix_backward consumes what was recorded:
-     afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
-     gradients of parameters and of tensors marked with mmix_require_grad are there.
+     mmix_rewind that encloses it. mmix_backward consumes what was recorded: afterwards the values of recorded
+     ops are gone (a scalar such as a loss stays readable), and the gradients of parameters and of tensors
+     marked with mmix_require_grad are there.
 
      Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
      first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
@@ -977,7 +974,8 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 /* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
    in this order. x (…, D). Parameters gate_proj.weight, up_proj.weight, down_proj.weight. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *l, mmix_params *p, const char *prefix, size_t D, size_t F);
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             size_t F);
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
@@ -7568,10 +7566,10 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
     size_t fan = 1;
     va_start(list, spec);
     for (const char *at = spec; at; at = strchr(at, ',')) {
-        char name[48], shape[8], word[16], mark[2] = "", kind = 0;
+        char name[48], shape[8], word[16], mark[2] = "", kind;
         size_t size[MMIX_MAX_DIMS];
         int ndim = 0;
-        double scale = 1, a = 0, b = 0;
+        double scale = 1, a, b;
         at += strspn(at, ", +");
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
@@ -7900,10 +7898,8 @@ MMIXI_COLD_END
 /* in: x, target, mask. What an op does not need is 0. */
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
-    int32_t ignore;                              /* the class that does not count */
-    size_t layer;                                /* rows of one mean; 0: all */
-    int relative;                                /* kd_hidden: over the mean of t² of each layer */
-    size_t pictures;                             /* DINO, as the next two lines */
+    int32_t ignore, relative;                    /* a class; kd_hidden: 1: over the mean of t² of each layer */
+    size_t layer, pictures;                      /* rows of one mean, 0: all; DINO, as the next line */
     double teacher_T, *entropy;
     const mmix_real *center;
     /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
@@ -7952,7 +7948,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
         *top_q = top + 2, *share_q = top + 3;
     size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
-    double sum = 0, sum_q = !n, sum_qu, norm;
+    double sum = 0, sum_q = !n, sum_qu;
     if (!dx) *top = k->largest(K, x);
     if (!dx && kd) *top_q = k->largest(K, q[0]);
     sum_qu = n ? 0 : (double)x[label] - (double)*top;
@@ -7983,7 +7979,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
     }
     if (dx && !n) dx[label] -= scale;
     if (dx) return;
-    norm = kd ? sum_q : 1;
+    double norm = kd ? sum_q : 1;
     *share = (mmix_real)(sum_q / norm / sum);
     *share_q = (mmix_real)(1 / norm);
     o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
@@ -8107,7 +8103,7 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
     if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
                       ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, d.B * d.L, relative, 0, 0, NULL,
+    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, relative, d.B * d.L, 0, 0, NULL,
                              NULL, NULL, NULL, NULL };
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
@@ -8250,7 +8246,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_mark mark = mmix_mark_here(m);
     mmix_adamw_state *s;
     mmixi_adamw_job *updates = NULL, *j;
-    double all = 0, norm;
+    double all = 0;
     for (s = state; s < state + n; s++)
         for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
             const mmix_param *q = &s->params->at[k];
@@ -8260,7 +8256,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             if (!j) break;
             j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
             mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
-            norm = sqrt(mmixi_total(j->square, pieces)) * scale;
+            double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
             all += norm * norm;
             if (!(norm - norm == 0))
                 mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
@@ -8287,10 +8283,7 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, dou
                                    "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
-typedef struct mmixi_ema_job {
-    const mmix_params *teacher, *student;
-    mmix_real momentum;
-} mmixi_ema_job;
+typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
@@ -8521,9 +8514,8 @@ typedef struct mmixi_vision_run {
     const mmixi_vision_block *b;
     mmix_vision_options o;
     mmix_tensor *at, *patch, *from;
-    size_t B, together;                          /* images; so many go through a block at once */
-    size_t done;                                 /* images whose features were taken, over the blocks */
-    int take;                                    /* 1: features of this block are */
+    size_t B, together, done;                    /* images: all; in a block at once; with features, over blocks */
+    int take;                                    /* 1: features of this block are taken */
     mmix_features f;
 } mmixi_vision_run;
 /* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
