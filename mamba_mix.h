@@ -930,7 +930,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
    out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
    projection from the end; the results are averaged before the one out_proj. */
 typedef struct mmix_mamba2_options {
-    size_t d_inner, d_state, head_dim, groups, conv_width;           /* 0: 2D; N, 64; P, 64; G, 1; W, 4 */
+    size_t d_inner, d_state, head_dim, groups, conv_width;           /* 0: 2D, N 64, P 64, G 1, W 4 */
     int bidirectional;
     double eps;                              /* of the norm; 0: 1e-5 */
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
@@ -1044,7 +1044,7 @@ typedef struct mmix_features {
     /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
        block first (of Mamba the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
-    mmix_tensor **dense;                     /* n_dense of (B, D, gh, gw): patch tokens after a block */
+    mmix_tensor **dense;                     /* NULL, or n_dense (B, D, gh, gw): patch tokens */
     size_t grid_h, grid_w;
 } mmix_features;
 typedef struct mmix_vision_options {
@@ -7476,7 +7476,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
-        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, &p->at[i]);
+        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
     }
     return p->values ? 0 : -1;
 }
@@ -7767,9 +7767,9 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmix_swiglu_layer *l = (const mmix_swiglu_layer *)user;
-    mmix_tensor *gate = mmix_silu(m, mmix_lora_linear(m, in[0], l->gate, NULL, &l->lora[0], NULL, NULL)),
-        *up = mmix_lora_linear(m, in[0], l->up, NULL, &l->lora[1], NULL, NULL);
-    return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, &l->lora[2], in[1], in[2]);
+    mmix_tensor *gate = mmix_silu(m, mmix_lora_linear(m, in[0], l->gate, NULL, l->lora, NULL, NULL)),
+        *up = mmix_lora_linear(m, in[0], l->up, NULL, l->lora + 1, NULL, NULL);
+    return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, l->lora + 2, in[1], in[2]);
 }
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
@@ -7809,7 +7809,7 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
                          "+conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
                          "+norm.weight E ones, conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, "
                          "+dt_b_bias H dt_bias, +A_log_b H A_log, +D_b H ones, +norm_b.weight E ones, "
-                         "out_proj.weight DE uniform*", &layer->in_proj, &layer->dir[0].conv_weight,
+                         "out_proj.weight DE uniform*", &layer->in_proj, &layer->dir->conv_weight,
                          o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj,
                          o->out_scale);
 }
@@ -7851,7 +7851,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL), *y = NULL, *forward = NULL;
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
-        const mmix_mamba2_direction *w = &layer->dir[r];
+        const mmix_mamba2_direction *w = layer->dir + r;
         mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
         mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv,
                                            in, slot);
@@ -8164,7 +8164,7 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
         snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
                  : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
         d.O = i + 1 < layers ? hidden : bottleneck;
-        mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i]);
+        mmixi_declare(p, prefix, &d, spec, head->weight + i, head->bias + i);
     }
     return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
                          &head->weight_g, &head->weight_v);
@@ -8249,7 +8249,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     double all = 0;
     for (s = state; s < state + n; s++)
         for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
-            const mmix_param *q = &s->params->at[k];
+            const mmix_param *q = s->params->at + k;
             size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
             if (q->frozen || !q->tensor->written) continue;
             j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
@@ -8407,7 +8407,7 @@ static void mmixi_vision_declare(mmix_vision *v)
     mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
                   : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
     for (size_t i = 0; i < c->depth; i++) {
-        mmixi_vision_block *b = &v->block[i];
+        mmixi_vision_block *b = v->block + i;
         char block[40], part[48];
         snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
         snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
@@ -8567,10 +8567,10 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
         x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
         u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, r, b->norm + 1, x), x, in[2]);
     }
-    else if (!r->take) x = mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
     else {
-        u = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
-        x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, n, 1, 1, 0)) : u);
+        mmix_tensor *onto = r->take ? NULL : x;
+        u = mmix_mamba2(m, &b->mamba, u, onto, onto ? s : NULL, NULL, NULL);
+        x = onto ? u : mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, n, 1, 1, 0)) : u);
     }
     if (!r->take) return x;
     pair[0] = r->f.intermediate;
@@ -8592,7 +8592,7 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
     for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
         in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
                                       r->o.stream * 1024 + 2 * i + half);
-    r->b = &r->v->block[i];
+    r->b = r->v->block + i;
     r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
         return r->take ? mmixi_vision_layer(m, r, in)
