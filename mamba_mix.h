@@ -849,8 +849,8 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
    of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
    parameter's name. */
-enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U',
-      MMIX_START_LOG_UNIFORM = 'L', MMIX_START_STEP = 'S', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
+enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U', MMIX_START_STEP = 'S',
+      MMIX_START_LOG_UNIFORM = 'L', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
 
 typedef struct mmix_param {
@@ -7436,8 +7436,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
         > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
-    t->lasting = 1;
-    t[1] = *t;
+    t->lasting = 1; t[1] = *t;
     p->at[p->count++] = q;
     p->elements += mmix_count(t); p->slab += mmixi_slab_size(t); p->packed_reals += mmixi_pack(m, t, NULL);
     return t;
@@ -7508,9 +7507,7 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor, *g = t + 1;
         g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
-        t->grad = train ? g : NULL;
-        t->wants = train && !p->at[i].frozen;
-        t->written = 0;
+        t->grad = train ? g : NULL; t->wants = train && !p->at[i].frozen; t->written = 0;
     }
     return 0;
 }
@@ -7552,8 +7549,8 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
        mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
 
    The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
-   it is left out; one with + before the name goes to the struct's next member, if the one before it went. With
-   * at the end the values are multiplied by a number that follows the pointer. 0, or -1. */
+   it is left out; one with + before the name goes to the struct's next member, if the one before it went. *
+   at the end: the values are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
     /* Word, MMIX_START_…, a, b. With / the values are divided by √fan, the numbers that go into one output:
@@ -7573,7 +7570,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         at += strspn(at, ", +");
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
-        if (sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark) == 4) scale = va_arg(list, double);
+        if (sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark) == 4)
+            scale = va_arg(list, double);
         for (; shape[ndim]; ndim++) {
             char letter = shape[ndim];
             size[ndim] = letter < 'A' ? (size_t)(letter - '0') : ((const size_t *)d)[letter - 'A'];
@@ -7607,10 +7605,9 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     int edge = *t == '|',
         given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
     if (given < 2) return 0;
-    s->kind = type[0] | 32;                      /* in small letters */
+    s->may_lack = type[0] < 'a'; s->kind = type[0] | 32;           /* in small letters */
     if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
     if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
-    s->may_lack = type[0] < 'a';
     s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
     size_t size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int),
         align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);    /* of a double */
@@ -7670,10 +7667,10 @@ static int mmixi_infers(const mmix_ctx *m)
 {
     return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
-/* Tokens of a piece: for any number of threads, that bits are equal; for each thread. */
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
-   time; what lies between is small then, and stays in the caches. y may be in[0]. */
+   time; what lies between is small then, and stays in the caches. y may be in[0]. A piece's tokens: of a
+   SwiGLU for any number of threads, that bits are equal; of a backbone for each thread. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
                                  size_t rows, mmix_tensor *y)
 {
@@ -7890,15 +7887,14 @@ MMIXI_COLD_END
 
    For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
    softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
-   x first: logits of some thousands keep their digits.
-   torch: F.cross_entropy(x, target, ignore_index=…);  F.kl_div(s.log_softmax(-1), t.log_softmax(-1),
-   log_target=True)
+   x first: logits of some thousands keep their digits. torch: F.cross_entropy(x, target, ignore_index=…);
+   F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
    ==================================================================================== */
 
 /* in: x, target, mask. What an op does not need is 0. */
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
-    int32_t ignore, relative;                    /* a class; kd_hidden: 1: over the mean of t² of each layer */
+    int32_t ignore, relative;                    /* a class; of kd_hidden: over the mean of each layer's t² */
     size_t layer, pictures;                      /* rows of one mean, 0: all; DINO, as the next line */
     double teacher_T, *entropy;
     const mmix_real *center;
@@ -7908,8 +7904,8 @@ typedef struct mmixi_loss_options {
 } mmixi_loss_options;
 /* Rows go by in blocks that stay in the nearest cache. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t - max)/T),
-   else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
+   max)/T), else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
 enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
 
 static double mmixi_total(const double *x, size_t n)
@@ -7934,9 +7930,9 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
     if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is
-   Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added:
-   log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
+   Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ
+   e^(v/T)) - Σ q (u - v) / T. */
 static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
                            const mmix_real *x, mmix_real *dx, mmix_real *u)
 {
@@ -7958,8 +7954,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
         if (kd || inverse_T != 1) {
             k->normalise(w, from, shift, 1, NULL, NULL, u);
-            from = u;
-            shift = 0;
+            from = u; shift = 0;
         }
         sum += (double)k->exp_row(w, inverse_T, from, shift, p);
         if (dx) k->scale(w, scale * *share, p, p);
@@ -7972,16 +7967,14 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
             }
             if (dx) k->axpy(w, -scale * *share_q, target, p);
             else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
-            sum_q += (double)mass;
-            sum_qu += (double)along;
+            sum_q += (double)mass; sum_qu += (double)along;
         }
         if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
     if (dx && !n) dx[label] -= scale;
     if (dx) return;
     double norm = kd ? sum_q : 1;
-    *share = (mmix_real)(sum_q / norm / sum);
-    *share_q = (mmix_real)(1 / norm);
+    *share = (mmix_real)(sum_q / norm / sum); *share_q = (mmix_real)(1 / norm);
     o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
 }
 /* Σ (x - t)² of a row, and Σ t² */
@@ -8263,8 +8256,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
                           "expected a finite one; nothing was changed", q->name, norm);
             if (skip && s + 1 == state + n && skip[k]) continue;
             j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
-            j->next = updates;
-            updates = j;
+            j->next = updates; updates = j;
         }
     for (j = updates; j && !m->error_kind; j = j->next) {
         ++*j->steps;
@@ -8341,16 +8333,13 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
    Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
          tokens = norm_f(x)
-
-   Names are those of the systems' checkpoints. Without recording each block's temporaries are dropped as it
-   ends.
+   Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];
-    mmix_attention_layer attention;              /* and MLP, or Mamba */
-    mmix_mlp_layer mlp;
+    mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
     mmix_mamba2_layer mamba;
 } mmixi_vision_block;
 struct mmix_vision {
@@ -8437,16 +8426,14 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     if (vim == (c.class_token == MMIX_CLASS_FIRST))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
-    c.mamba.bidirectional = 1;
-    c.mamba.out_scale = 1 / sqrt((double)c.depth);
+    c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     mmixi_default(&c.registers, 12);
     if (c.class_token != MMIX_CLASS_REGISTERS) c.registers = 0;
     mmix_params *p = mmix_params_create(m);
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
-        v->params = p; v->config = c;
-        v->block = (mmixi_vision_block *)(v + 1);
+        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1);
         mmixi_vision_declare(v);
     }
     return mmixi_model_ready(m, p, start) ? v : NULL;
@@ -8514,7 +8501,7 @@ typedef struct mmixi_vision_run {
     const mmixi_vision_block *b;
     mmix_vision_options o;
     mmix_tensor *at, *patch, *from;
-    size_t B, together, done;                    /* images: all; in a block at once; with features, over blocks */
+    size_t B, together, done;                    /* images: all; in a block at once; features taken */
     int take;                                    /* 1: features of this block are taken */
     mmix_features f;
 } mmixi_vision_run;
@@ -8592,14 +8579,12 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
     for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
         in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
                                       r->o.stream * 1024 + 2 * i + half);
-    r->b = r->v->block + i;
-    r->take = i + r->o.n_last >= c->depth;
+    r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
         return r->take ? mmixi_vision_layer(m, r, in)
             : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
     r->b = &b;
-    mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
-    mmixi_packed(m, &b.mlp.fc1_weight, 4);
+    mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
     mmixi_packed(m, &b.mamba.in_proj, 2);
     return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
 }
