@@ -1,15 +1,10 @@
 /* mamba_mix.h - token mixers, vision backbones and self-supervised learning in one C file
 
-   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three ways to
-   build the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds
-   on them: ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and
-   Binary-AUC; decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No
-   packages, no flags: one header.
-
-   In one C or C++ file, before the include:
-
-       #define MAMBA_MIX_IMPLEMENTATION
-       #include "mamba_mix.h"
+   Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three ways to build
+   the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds on them:
+   ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and Binary-AUC;
+   decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No packages, no
+   flags: one header. One C or C++ file has the define before the include.
 
    A complete program; it asks how much each token of a sequence moves the mean of the output:
 
@@ -39,25 +34,17 @@
        cc -O2 program.c -o program -lm -lpthread
 
    CONTENTS                  search for the tag, e.g. >>ssd
-
-     The public part     The implementation
-       >>api-context       >>errors & memory     >>tape                >>ssd                 >>decoder
-       >>api-tensors       >>random              >>elementary ops      >>linear attention    >>dino
-       >>api-tape          >>threads             >>norms               >>softmax attention   >>distillation
-       >>api-ops           >>micro-kernels       >>linear              >>layers              >>metrics
-       >>api-mixers        >>gemm                >>convolution         >>losses              >>images
-       >>api-kernels       >>tensors             >>patches             >>optimisers          >>files
-       >>api-files                               >>heads               >>backbones           >>model files
-       >>api-images                              >>rope                >>m-mate              >>context
-       >>api-layers                              >>mixing
-       >>api-vision
-       >>api-decoder
-       >>api-metrics
-       >>api-dino
-       >>api-distillation
+     The public part                  The implementation
+     >>api-context >>api-layers       >>errors & memory >>norms       >>linear attention  >>dino
+     >>api-tensors >>api-vision       >>random          >>linear      >>softmax attention >>distillation
+     >>api-tape    >>api-decoder      >>threads         >>convolution >>layers            >>metrics
+     >>api-ops     >>api-metrics      >>micro-kernels   >>patches     >>losses            >>images
+     >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimisers        >>files
+     >>api-kernels >>api-distillation >>tensors         >>rope        >>backbones         >>model files
+     >>api-files                      >>tape            >>mixing      >>m-mate            >>context
+     >>api-images                     >>elementary ops  >>ssd         >>decoder
 
    BUILD SWITCHES            define before the include, the same in every unit
-
      MMIX_STATIC         the whole API is static to the unit that includes it
      MMIX_NO_STDIO       no file is ever opened: loading and saving report that they were compiled out
      MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how many
@@ -67,17 +54,16 @@
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
    CONVENTIONS
-
      Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
-     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution
-     width. Row-major; sizes are size_t; tokens and labels int32_t.
+     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
+     Row-major; sizes are size_t; tokens and labels int32_t.
 
      Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
      it before you hand it on (those take NULL, and of a backbone, its parameters and a training run what
      loads, saves, packs and runs). What an op returns, its gradient included, lives until mmix_reset, or the
-     mmix_rewind that encloses it. mmix_backward consumes what was recorded:
-     afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
-     gradients of parameters and of tensors marked with mmix_require_grad are there.
+     mmix_rewind that encloses it. mmix_backward consumes what was recorded: afterwards the values of recorded
+     ops are gone (a scalar such as a loss stays readable), and the gradients of parameters and of tensors
+     marked with mmix_require_grad are there.
 
      Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
      first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
@@ -863,15 +849,14 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
    of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
    parameter's name. */
-enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP,
-      MMIX_START_SPREAD, MMIX_START_LAST_TAP };
+enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U', MMIX_START_STEP = 'S',
+      MMIX_START_LOG_UNIFORM = 'L', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
 
-/* One parameter. `decay` says whether weight decay holds for it (not for anything one-dimensional). */
 typedef struct mmix_param {
     const char *name;
     mmix_tensor *tensor;
-    int decay, frozen;
+    int decay, frozen;                       /* decay: weight decay holds for it */
     mmix_start start;
 } mmix_param;
 
@@ -883,17 +868,16 @@ typedef struct mmix_params {
     size_t count, elements;                  /* parameters; real numbers in all of them */
     mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_train */
     mmix_real *packed;                       /* NULL until mmix_params_pack */
-    /* reals of the slabs, with the padding of each parameter to 64 bytes; of `packed` */
-    size_t capacity, slab, packed_reals;
-    void *owned;                             /* what is freed with the list */
+    size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
+    struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
 /* An empty list; NULL on error. */
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which begins
-   with MMIX_START_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends in
-   ".bias". */
+/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which
+   begins with MMIX_START_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends
+   in ".bias". */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values; after it nothing can be added. 0, or -1. */
@@ -925,21 +909,20 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
 /* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
+/* Layers. An _init adds the layer's parameters to p: 0, or -1. A layer makes y (B, L, D) of x (B, L, D),
+   unless it says otherwise; with a residual, residual + s y, s as in mmix_linear_add. */
+
 /* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
    proj. */
 typedef struct mmix_attention_layer {
-    /* qkv.weight (3D, D), … biases may be NULL */
-    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;
+    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;    /* (3D, D), …; biases may be NULL */
     size_t heads;
-    /* kind MMIX_SOFTMAX or MMIX_LINEAR and its options; q, k, v are filled in */
-    mmix_mixer options;
-    mmix_rope_options rope;                      /* turns q and k, positions from 0; theta 0: not */
+    mmix_mixer options;                      /* of MMIX_SOFTMAX or MMIX_LINEAR; q, k, v are filled in */
+    mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
 } mmix_attention_layer;
-/* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
-/* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. With a state x
-   are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
+/* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot);
 
@@ -947,11 +930,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
    out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
    projection from the end; the results are averaged before the one out_proj. */
 typedef struct mmix_mamba2_options {
-    size_t d_inner;                          /* 0: 2D */
-    size_t d_state;                          /* N; 0: 64 */
-    size_t head_dim;                         /* P; 0: 64 */
-    size_t groups;                           /* G; 0: 1 */
-    size_t conv_width;                       /* W; 0: 4 */
+    size_t d_inner, d_state, head_dim, groups, conv_width;           /* 0: 2D, N 64, P 64, G 1, W 4 */
     int bidirectional;
     double eps;                              /* of the norm; 0: 1e-5 */
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
@@ -970,41 +949,35 @@ typedef struct mmix_mamba2_layer {
    zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
    bidirectional layers, not with seq_idx. */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_state *in; size_t slot; } mmix_mamba2_state;
-/* Adds the layer's parameters to p; options NULL: the defaults. 0, or -1. */
+/* options NULL: the defaults. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
-/* x (B, L, D) → (B, L, D); residual and s as in mmix_attention. seq_idx (B, L) int32 or NULL; state NULL, or
-   read and then replaced. */
+/* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
 
-/* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F). */
+/* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F); x (…, D) → (…, O). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
-/* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
-/* x (…, D) → (…, O); residual and s as in mmix_attention. */
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
 /* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
    r); NULL: none. */
 typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-
-/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
-   in this order. */
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
-/* Adds gate_proj.weight, up_proj.weight and down_proj.weight to p. 0, or -1. */
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                             size_t F);
-/* x (…, D) → (…, D); residual and s as in mmix_attention. */
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s);
-
-/* The linear layer itself with them; residual and s as in mmix_linear_add. */
+/* The linear layer itself with them. */
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
+
+/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
+   in this order. x (…, D). Parameters gate_proj.weight, up_proj.weight, down_proj.weight. */
+typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             size_t F);
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s);
 
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
    without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
@@ -1021,13 +994,10 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
 typedef struct mmix_vision_config {
-    /* MMIX_SOFTMAX (ViT), MMIX_LINEAR (LinearViT), MMIX_SSD (DinoVim) */
-    int mixer;
-    /* heads is not read for MMIX_SSD: there it is 2 dim / head_dim */
-    size_t dim, depth, heads;
+    int mixer;                               /* MMIX_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
+    size_t dim, depth, heads;                /* heads: not for MMIX_SSD, where it is 2 dim / head_dim */
     double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_SSD */
-    /* side of a patch in pixels; positions are stored for grid x grid patches */
-    size_t patch, grid;
+    size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid² */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
@@ -1067,17 +1037,14 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 
 /* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
 typedef struct mmix_features {
-    mmix_tensor *token;                      /* (B, D): the class token, or the registers' mean, after the
-                                                final norm */
+    mmix_tensor *token;                      /* (B, D): class token or registers' mean, after the norm */
     mmix_tensor *registers;                  /* (B, k, D): they themselves; NULL without */
-    /* (B, n, D): the patch tokens after the final norm, raster order */
-    mmix_tensor *patches;
+    mmix_tensor *patches;                    /* (B, n, D): patch tokens after the final norm, raster order */
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
     /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
        block first (of Mamba the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
-    /* (n_dense) of (B, D, gh, gw): the patch tokens after each block asked for; NULL unless asked */
-    mmix_tensor **dense;
+    mmix_tensor **dense;                     /* NULL, or n_dense (B, D, gh, gw): patch tokens */
     size_t grid_h, grid_w;
 } mmix_features;
 typedef struct mmix_vision_options {
@@ -1086,8 +1053,7 @@ typedef struct mmix_vision_options {
        Mamba with the residual. dense_norm: after the final norm, else as they are. */
     const size_t *dense;
     size_t n_dense;
-    int dense_norm;
-    int train;                               /* 1: drop path is on */
+    int dense_norm, train;                   /* train: drop path is on */
     uint64_t step, stream;                   /* for drop path's random numbers */
 } mmix_vision_options;
 /* image (B, 3, h, w), normalised; options NULL for none. All members NULL on error. Not recording, memory
@@ -1440,8 +1406,6 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
    base → final by half a cosine, which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step);
-/* warm → final in equal steps over warm_epochs epochs, then final. */
-MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch);
 /* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
    final. */
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
@@ -7392,10 +7356,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
 MMIXI_COLD_BEGIN
 
 /* ==== >>layers =======================================================================
-   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2
-
-   A layer's parameters are declared in one line. Its forward is a few ops; where it can go on from a state, that
-   is the same code with the state in place of zeros.
+   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2: a few ops each. Where a layer can go on from a
+   state, that is the same code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7410,7 +7372,7 @@ static void *mmixi_own(mmix_params *p, size_t bytes)
 {
     mmixi_owned *o = p ? (mmixi_owned *)mmixi_zeroed(p->m, bytes += MMIXI_ALIGN) : NULL;
     if (!o) return NULL;
-    o->next = (mmixi_owned *)p->owned; o->bytes = bytes;
+    o->next = p->owned; o->bytes = bytes;
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
@@ -7418,7 +7380,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
     if (!p) return;
     while (p->owned) {
-        mmixi_owned *o = (mmixi_owned *)p->owned;
+        mmixi_owned *o = p->owned;
         p->owned = o->next;
         mmixi_free(p->m, o, o->bytes);
     }
@@ -7433,61 +7395,67 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
         if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
     return NULL;
 }
-
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;   /* of a parameter; its name follows */
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
+}
+/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, 0 of anything
+   else and of one that is packed; where `to` is NULL they are only counted. */
+static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
+{
+    mmixi_gemm g;
+    if (mmix_ndim(t) != 2 || (t->packed && t->packed_nr == m->k->nr)) return 0;
+    if (to) {
+        memset(&g, 0, sizeof g);
+        g.b = mmixi_t(mmixi_values(t));
+        mmixi_gemm_pack(m, &g, to);
+        t->packed = to; t->packed_nr = m->k->nr;
+    }
+    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
 enum { MMIXI_PARAM_NAME = 224 };         /* bytes of a name with its 0; files may have a prefix before it */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
     char full[MMIXI_PARAM_NAME] = "";
-    int length = prefix && name ? snprintf(full, sizeof full, "%s%s", prefix, name) : -1;
+    size_t length = prefix && name ? (size_t)snprintf(full, sizeof full, "%s%s", prefix, name) : SIZE_MAX;
     mmix_ctx *m = p->m;
-    mmix_param q = { full, NULL, 0, 0, { start, a, b } };
-    mmixi_slot *slot;
     void *at = p->at;
-    if (length < 0 || length >= MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
-                  "bytes, found %s", MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
+    if (length >= MMIXI_PARAM_NAME)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
+                  "%d bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
     else if (p->values || mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
                   : "mmix_params_add: %s is there already", full);
-    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
-    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
+    mmix_tensor *t = (mmix_tensor *)mmixi_own(p, 2 * sizeof *t + length + 1);    /* its gradient, its name */
+    if (!t || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
+    mmix_param q = { (const char *)memcpy(t + 2, full, length + 1), t,
+                     ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias")), 0, { start, a, b } };
     p->at = (mmix_param *)at;
-    q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
-    q.tensor = &slot->value;
-    q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
-    if (mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape)
+    if (mmixi_describe(m, t, full, MMIX_DTYPE_REAL, ndim, shape)
         > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
-    slot->value.lasting = 1;
-    slot->gradient = slot->value;
+    t->lasting = 1; t[1] = *t;
     p->at[p->count++] = q;
-    p->elements += mmix_count(q.tensor); p->slab += mmixi_slab_size(q.tensor);
-    return q.tensor;
+    p->elements += mmix_count(t); p->slab += mmixi_slab_size(t); p->packed_reals += mmixi_pack(m, t, NULL);
+    return t;
 }
-
 /* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
-    double a = q->start.a, b = q->start.b, u, d;
-    switch (q->start.kind) {
-    case MMIX_START_CONSTANT: return a;
-    case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
-    case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    case MMIX_START_SPREAD: u = ((double)i + 0.5) / (double)mmix_count(t); break;
-    default: u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
-    }
-    if (q->start.kind == MMIX_START_UNIFORM) return a + (b - a) * u;
-    if (q->start.kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
-    d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
-    return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
+    int kind = q->start.kind, step = kind == MMIX_START_STEP || kind == MMIX_START_SPREAD;
+    double a = q->start.a, b = q->start.b, u = ((double)i + 0.5) / (double)mmix_count(t);
+    if (kind == MMIX_START_CONSTANT) return a;
+    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(t) == 0;
+    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
+    if (kind != MMIX_START_SPREAD) u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
+    if (step) a = mmixi_log(a), b = mmixi_log(b);
+    u = a + (b - a) * u;
+    if (!step) return kind == MMIX_START_UNIFORM ? u : mmixi_log(u);
+    u = fmax(1e-4, mmixi_exp(u));
+    return u + mmixi_log(-(mmixi_exp(-u) - 1));          /* softplus(y) = u for y = u + ln(1 - e^-u) */
 }
 static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
@@ -7507,14 +7475,13 @@ static int mmixi_params_allocate(mmix_params *p, int start)
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
-        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, &p->at[i]);
+        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
     }
     return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
-
-/* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well; else
-   all is freed, and what was wrong with the config is the file's error. */
+/* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well;
+   else all is freed, and what was wrong with the config is the file's error. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 {
     if (p && !m->error_kind && !(start && mmix_params_allocate(p))) return 1;
@@ -7532,16 +7499,15 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
-    if (!train) mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
-    if (!train || !p->gradients)
+    if (!train || !p->gradients) {
+        mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
-    if (train && !p->gradients) return -1;
+    }
+    if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
+        mmix_tensor *t = p->at[i].tensor, *g = t + 1;
         g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
-        t->grad = train ? g : NULL;
-        t->wants = train && !p->at[i].frozen;
-        t->written = 0;
+        t->grad = train ? g : NULL; t->wants = train && !p->at[i].frozen; t->written = 0;
     }
     return 0;
 }
@@ -7549,103 +7515,77 @@ MMIXDEF void mmix_params_zero_grad(mmix_params *p)
 {
     for (size_t i = 0; p && i < p->count; i++) p->at[i].tensor->written = 0;
 }
-
 /* The values change: no packed copy holds any more. */
 static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
 }
-/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, of anything else
-   0; where `to` is NULL they are only counted. */
-static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
-{
-    mmixi_gemm g;
-    if (mmix_ndim(t) != 2) return 0;
-    if (to) {
-        memset(&g, 0, sizeof g);
-        g.b = mmixi_t(mmixi_values(t));
-        mmixi_gemm_pack(m, &g, to);
-        t->packed = to; t->packed_nr = m->k->nr;
-    }
-    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
-}
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
-    size_t reals = 0;
     if (!mmixi_params_ready(p, "mmix_params_pack", pack)) return -1;
     mmixi_params_changed(p);
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
-    for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_pack(p->m, p->at[i].tensor, NULL);
-    p->packed = reals ? (mmix_real *)mmixi_alloc(p->m, reals * sizeof *p->packed) : NULL;
-    p->packed_reals = p->packed ? reals : 0;
-    for (size_t i = 0, at = 0; at < p->packed_reals; i++)
+    p->packed = pack ? (mmix_real *)mmixi_alloc(p->m, p->packed_reals * sizeof *p->packed) : NULL;
+    for (size_t i = 0, at = 0; p->packed && i < p->count; i++)
         at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
-    return p->packed_reals == reals ? 0 : -1;
+    return p->m->error_kind ? -1 : 0;
 }
-/* The matrices among n tensors become copies in step memory whose values are packed, unless they are already. */
+/* The matrices among n tensors that are not packed become views that are, in step memory. */
 static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 {
     for (; n-- > 0; w++) {
         size_t reals = mmixi_pack(m, *w, NULL);
-        mmix_tensor *copy = reals && !((*w)->packed && (*w)->packed_nr == m->k->nr) ? mmixi_tensor(m) : NULL;
-        mmix_real *to = copy ? mmixi_reals(m, reals, 1) : NULL;
+        mmix_tensor *view = reals ? mmixi_view(m, *w, 0) : NULL;
+        mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
         if (!to) continue;
-        *copy = **w;
-        mmixi_pack(m, copy, to);
-        *w = copy;
+        mmixi_pack(m, view, to);
+        *w = view;
     }
 }
 
 /* ---- declaring parameters ---- */
-
 /* Many in one line: name, shape, how the values start.
 
        mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
 
    The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
-   it is left out; one with + before the name goes to the struct's next member, if the one before it went. With
-   * at the end the values are multiplied by a number that follows the pointer. 0, or -1. */
+   it is left out; one with + before the name goes to the struct's next member, if the one before it went. *
+   at the end: the values are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
-    /* The first two are divided by √fan, the numbers that go into one output: of all axes but the first, of a
-       vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions begin
-       with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
-    static const struct { char word[12]; int kind; double a, b; } starts[] = {
-        { "uniform", MMIX_START_UNIFORM, -1, 1 }, { "lecun", MMIX_START_NORMAL, 1, 0 },
-        { "zeros", MMIX_START_CONSTANT, 0, 0 }, { "ones", MMIX_START_CONSTANT, 1, 0 },
-        { "normal", MMIX_START_NORMAL, 0.02, 0 }, { "A_log", MMIX_START_LOG_UNIFORM, 1, 16 },
-        { "dt_bias", MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", MMIX_START_SPREAD, 1e-3, 1e-1 },
-        { "last_tap", MMIX_START_LAST_TAP, 0, 0 }
-    };
+    /* Word, MMIX_START_…, a, b. With / the values are divided by √fan, the numbers that go into one output:
+       of all axes but the first, of a vector as of the parameter before it. `uniform` is what PyTorch's
+       linear layers and convolutions begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
+    static const char starts[] = "uniform U -1 1 /, lecun N 1 0 /, zeros C 0 0, ones C 1 0, normal N 2e-2 0, "
+        "A_log L 1 16, dt_bias S 1e-3 1e-1, dt_spread E 1e-3 1e-1, last_tap T 0 0";
     mmix_tensor **to = NULL;
     va_list list;
     size_t fan = 1;
     va_start(list, spec);
     for (const char *at = spec; at; at = strchr(at, ',')) {
-        char name[48], shape[8], word[16], star[2];
-        size_t size[MMIX_MAX_DIMS], i = 0;
-        int ndim = 0, read;
-        double scale;
+        char name[48], shape[8], word[16], mark[2] = "", kind;
+        size_t size[MMIX_MAX_DIMS];
+        int ndim = 0;
+        double scale = 1, a, b;
         at += strspn(at, ", +");
-        read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
-        scale = read == 4 ? va_arg(list, double) : 1;
-        for (; shape[ndim]; ndim++)
-            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
-        for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
-        while (strcmp(starts[i].word, word)) i++;
-        if (i < 2) scale /= sqrt((double)fan);
-        if (to)
-            *to = mmix_params_add(p, prefix, name, ndim, size, starts[i].kind, starts[i].a * scale,
-                                  starts[i].b * scale);
+        if (sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark) == 4)
+            scale = va_arg(list, double);
+        for (; shape[ndim]; ndim++) {
+            char letter = shape[ndim];
+            size[ndim] = letter < 'A' ? (size_t)(letter - '0') : ((const size_t *)d)[letter - 'A'];
+            if (ndim) fan = size[ndim] * (ndim > 1 ? fan : 1);
+        }
+        sscanf(strstr(starts, word) + strlen(word), " %c %lf %lf %1[/]", &kind, &a, &b, mark);
+        if (*mark == '/') scale /= sqrt((double)fan);
+        if (to) *to = mmix_params_add(p, prefix, name, ndim, size, kind, a * scale, b * scale);
     }
     va_end(list);
     return p->m->error_kind ? -1 : 0;
 }
 
 /* ---- numbers of configs ---- */
-
 /* What a config's numbers are is said once, in the order of its struct and of files, for checks, text and
    parsing: "size dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both
    any. Kinds are size, int, double and halves (of a uint64_t, the upper first); with a digit so many; with a
@@ -7664,57 +7604,52 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     char type[16], *p = (char *)(uintptr_t)*at;
     int edge = *t == '|',
         given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
-    size_t size, align, digit;
     if (given < 2) return 0;
-    s->kind = type[0] | 32;                      /* in small letters */
+    s->may_lack = type[0] < 'a'; s->kind = type[0] | 32;           /* in small letters */
     if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
     if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
-    s->may_lack = type[0] < 'a';
-    digit = (size_t)(type[strlen(type) - 1] - '0');
-    s->count = digit < 10 ? digit : 1;
-    size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int);
-    align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);        /* of a double */
+    s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
+    size_t size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int),
+        align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);    /* of a double */
     s->at = p += (0 - (uintptr_t)p) % align;
     *at = p + s->count * size;
     *text = t + strcspn(t, ",");
     return 1;
 }
-static double mmixi_setting_get(const mmixi_setting *s, size_t i)
+/* Number i of a setting; unless x is NULL it is set to *x first. */
+static double mmixi_setting_number(const mmixi_setting *s, size_t i, const double *x)
 {
+    size_t *size = (size_t *)s->at;
+    int *flag = (int *)s->at;
+    double *real = (double *)s->at;
+    uint64_t *halves = (uint64_t *)s->at;
     switch (s->kind) {
-    case 's': return (double)((const size_t *)s->at)[i];
-    case 'i': return ((const int *)s->at)[i];
-    case 'd': return ((const double *)s->at)[i];
-    default: return (double)(*(const uint64_t *)s->at >> (i ? 0 : 32) & UINT32_MAX);
-    }
-}
-static void mmixi_setting_set(const mmixi_setting *s, size_t i, double x)
-{
-    switch (s->kind) {
-    case 's': ((size_t *)s->at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2)); break;
-    case 'i': ((int *)s->at)[i] = (int)x; break;
-    case 'd': ((double *)s->at)[i] = x; break;
-    default: *(uint64_t *)s->at = *(uint64_t *)s->at << 32 | (uint64_t)x;
+    case 's':
+        if (x) size[i] = (size_t)fmin(*x, (double)(SIZE_MAX / 2));
+        return (double)size[i];
+    case 'i':
+        if (x) flag[i] = (int)*x;
+        return flag[i];
+    case 'd':
+        if (x) real[i] = *x;
+        return real[i];
+    default:
+        if (x) *halves = *halves << 32 | (uint64_t)*x;
+        return (double)(*halves >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
 {
     for (mmixi_setting s; mmixi_setting_next(&s, &settings, &config);)
         for (size_t i = 0; i < s.count; i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i), s.low, s.high)) return -1;
+            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL), s.low, s.high)) return -1;
     return 0;
 }
-
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
 static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
-}
-/* One token of each sequence: (B, D) of (B, L, D). */
-static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
-{
-    return mmixi_as(m, mmix_slice(m, x, 1, at, 1), 2, mmix_shape(x, 0), mmix_shape(x, 2), 0, 0);
 }
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
@@ -7732,19 +7667,19 @@ static int mmixi_infers(const mmix_ctx *m)
 {
     return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
-/* Tokens of a piece: for any number of threads, that bits are equal; for each thread. */
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
-   time; what lies between is small then, and stays in the caches. y may be in[0]. */
+   time; what lies between is small then, and stays in the caches. y may be in[0]. A piece's tokens: of a
+   SwiGLU for any number of threads, that bits are equal; of a backbone for each thread. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
                                  size_t rows, mmix_tensor *y)
 {
     for (size_t at = 0, all = mmix_shape(y, 0); at < all && !m->error_kind; at += rows) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part[3], *made;
+        mmix_tensor *part[3];
         for (int i = 0; i < 3; i++)
             part[i] = in[i] ? mmix_slice(m, in[i], 0, at, mmixi_min(rows, all - at)) : NULL;
-        made = f(m, user, part);
+        mmix_tensor *made = f(m, user, part);
         if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
     }
@@ -7752,7 +7687,6 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
 }
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
-
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias)
 {
@@ -7772,22 +7706,20 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
 {
     mmix_mixer mixer = layer->options;
-    size_t H = layer->heads, first = mmix_state_tokens(state, slot);
-    int record = m->recording;
-    mmix_tensor *qkv, *qk, *at;
+    size_t H = layer->heads;
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
         || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
-    if (state) mmix_record(m, 0);
-    qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
+    int record = mmix_record(m, state ? 0 : m->recording);
+    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias),
+        *qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
     if (layer->rope.theta > 0) {
-        at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; t < mmix_count(at); t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
+        mmix_tensor *at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+        for (size_t t = 0; at && t < d.L; t++)
+            mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
         qk = mmix_rope(m, qk, at, &layer->rope);
     }
-    mixer.q = mmix_slice(m, qk, 2, 0, H);
-    mixer.k = mmix_slice(m, qk, 2, H, H);
+    mixer.q = mmix_slice(m, qk, 2, 0, H); mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
     x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
@@ -7796,8 +7728,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x));  LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;
-        SwiGLU: y = down(silu(gate x) · up x) ---- */
-
+   SwiGLU: y = down(silu(gate x) · up x) ---- */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
 {
@@ -7816,37 +7747,36 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
-    mmix_tensor *low;
     residual = mmix_linear_add(m, x, weight, bias, residual, s);
     if (!lora->A) return residual;
-    low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
-    return mmix_linear_add(m, low, lora->B, NULL, residual, s);
+    x = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
+    return mmix_linear_add(m, x, lora->B, NULL, residual, s);
 }
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
 {
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     d.D = D; d.F = F;
-    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, +down_proj.weight "
-                         "DF normal", &layer->gate);
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, "
+                         "+down_proj.weight DF normal", &layer->gate);
 }
 /* in: x, residual, s */
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmix_swiglu_layer *l = (const mmix_swiglu_layer *)user;
-    mmix_tensor *gate = mmix_silu(m, mmix_lora_linear(m, in[0], l->gate, NULL, &l->lora[0], NULL, NULL)),
-        *up = mmix_lora_linear(m, in[0], l->up, NULL, &l->lora[1], NULL, NULL);
-    return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, &l->lora[2], in[1], in[2]);
+    mmix_tensor *gate = mmix_silu(m, mmix_lora_linear(m, in[0], l->gate, NULL, l->lora, NULL, NULL)),
+        *up = mmix_lora_linear(m, in[0], l->up, NULL, l->lora + 1, NULL, NULL);
+    return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, l->lora + 2, in[1], in[2]);
 }
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
     mmix_swiglu_layer packed = *layer;
-    mmix_tensor *in[3] = { x, residual, s }, *y;
+    mmix_tensor *in[3] = { x, residual, s };
     if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
         return mmixi_swiglu(m, layer, in);
-    y = mmix_new2(m, B * L, D);
+    mmix_tensor *y = mmix_new2(m, B * L, D);
     mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
     in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
@@ -7855,16 +7785,10 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
    out_proj ---- */
-
 static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char names[2][164] = {
-        "conv1d.weight M1W uniform, +conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
-        "+norm.weight E ones",
-        "conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, +dt_b_bias H dt_bias, +A_log_b H A_log, "
-        "+D_b H ones, +norm_b.weight E ones" };
     mmix_mamba2_options *o = &layer->options;
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
@@ -7873,17 +7797,19 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     mmixi_default(&o->groups, 1); mmixi_default(&o->conv_width, 4);
     if (!(o->eps > 0)) o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
-    if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of "
-                         "%.0f in %.0f groups", (double)o->d_inner, (double)o->head_dim, (double)o->groups);
     d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
     d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
-    mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
-    for (int i = 0; i <= (o->bidirectional != 0); i++)
-        mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight);
-    return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
+    if (d.E % o->head_dim || d.H % o->groups)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads "
+                         "of %.0f in %.0f groups", (double)d.E, (double)o->head_dim, (double)o->groups);
+    return mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform, conv1d.weight M1W uniform, "
+                         "+conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
+                         "+norm.weight E ones, conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, "
+                         "+dt_b_bias H dt_bias, +A_log_b H A_log, +D_b H ones, +norm_b.weight E ones, "
+                         "out_proj.weight DE uniform*", &layer->in_proj, &layer->dir->conv_weight,
+                         o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj,
+                         o->out_scale);
 }
-
 /* Without recording drops what came after the mark but t; returns that. */
 static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
@@ -7896,11 +7822,10 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     mmix_tensor *last, *past = NULL;
     if (s && mmix_shape(weight, 2) > 1) {
         past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
-        if (!past) return NULL;
         o.initial_state = past; o.final_state = &last;
     }
     x = mmix_conv1d(m, x, weight, bias, &o);
-    if (x && past) mmixi_put_all(m, last, mmix_data(last), past, mmix_data(past), 0);
+    if (x && past) mmix_write(past, mmix_data(last));
     return x;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -7910,30 +7835,28 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     const mmix_mamba2_options *o = &layer->options;
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N,
         slot = state ? state->slot : 0;
-    int record = m->recording, both = o->bidirectional != 0;
+    int both = o->bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u, *y = NULL, *forward = NULL;
     mmixi_dims d;
     if (state && both)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
-    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x) || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot)))
-        return NULL;
-    if (in) {                                    /* the slot carries everything */
-        mmix_record(m, 0);
-        state = NULL;
-    }
-    u = mmix_linear(m, x, layer->in_proj, NULL);
+    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x)
+        || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot))) return NULL;
+    if (in) state = NULL;                        /* the slot carries everything */
+    int record = mmix_record(m, in ? 0 : m->recording);
+    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL), *y = NULL, *forward = NULL;
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
-        const mmix_mamba2_direction *w = &layer->dir[r];
+        const mmix_mamba2_direction *w = layer->dir + r;
         mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmix_slice(m, u, 2, E, M);
-        mmix_mixer ssd;
-        xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
-        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim), mmix_slice(m, u, 2, E + M, H),
-                             mmix_scale(m, mmix_exp(m, w->A_log), -1, 0), mmixi_split_heads(m, xbc, E, G, N),
-                             mmixi_split_heads(m, xbc, E + G * N, G, N));
+        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv,
+                                           in, slot);
+        mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
+                                        mmix_slice(m, u, 2, E + M, H),
+                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
+                                        mmixi_split_heads(m, xbc, E, G, N),
+                                        mmixi_split_heads(m, xbc, E + G * N, G, N));
         ssd.D = w->D; ssd.dt_bias = w->dt_bias; ssd.dt_softplus = 1; ssd.dt_low = o->dt_low;
         ssd.dt_high = o->dt_high; ssd.direction = r; ssd.seq_idx = seq_idx;
         if (state) ssd.initial_state = state->ssm, ssd.final_state = &state->ssm;
@@ -7964,18 +7887,15 @@ MMIXI_COLD_END
 
    For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
    softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
-   x first: logits of some thousands keep their digits.
-   torch: F.cross_entropy(x, target, ignore_index=…);  F.kl_div(s.log_softmax(-1), t.log_softmax(-1),
-   log_target=True)
+   x first: logits of some thousands keep their digits. torch: F.cross_entropy(x, target, ignore_index=…);
+   F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
    ==================================================================================== */
 
 /* in: x, target, mask. What an op does not need is 0. */
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
-    int32_t ignore;                              /* the class that does not count */
-    size_t layer;                                /* rows of one mean; 0: all */
-    int relative;                                /* kd_hidden: over the mean of t² of each layer */
-    size_t pictures;                             /* DINO, as the next two lines */
+    int32_t ignore, relative;                    /* a class; of kd_hidden: over the mean of each layer's t² */
+    size_t layer, pictures;                      /* rows of one mean, 0: all; DINO, as the next line */
     double teacher_T, *entropy;
     const mmix_real *center;
     /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
@@ -7984,9 +7904,9 @@ typedef struct mmixi_loss_options {
 } mmixi_loss_options;
 /* Rows go by in blocks that stay in the nearest cache. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); kd_token: the largest t, 1 / Σ e^((t - max)/T), else
-   1; DINO: as the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
-enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
+/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
+   max)/T), else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
 
 static double mmixi_total(const double *x, size_t n)
 {
@@ -7994,10 +7914,10 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+static size_t mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
-    if (c->in[2]) return mmixi_index(c->in[2], r % o->layer) != 0;
-    return c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
+    return c->in[2] ? mmixi_index(c->in[2], r % o->layer) != 0
+        : c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
 }
 /* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
 static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o, size_t r,
@@ -8010,9 +7930,9 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
     if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is
-   Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added:
-   log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
+   Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ
+   e^(v/T)) - Σ q (u - v) / T. */
 static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
                            const mmix_real *x, mmix_real *dx, mmix_real *u)
 {
@@ -8020,12 +7940,11 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
     int kd = c->op == MMIX_OP_KD_TOKEN;
     const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
     mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
-        *share = c->saved[MMIXI_LOSS_SHARE] + r, *top_q = c->saved[MMIXI_LOSS_TEACHER] + r,
-        *share_q = c->saved[MMIXI_LOSS_TEACHER_SHARE] + r;
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_ROWS] + 4 * r, *share = top + 1,
+        *top_q = top + 2, *share_q = top + 3;
     size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
-    double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
+    double sum = 0, sum_q = !n, sum_qu;
     if (!dx) *top = k->largest(K, x);
     if (!dx && kd) *top_q = k->largest(K, q[0]);
     sum_qu = n ? 0 : (double)x[label] - (double)*top;
@@ -8035,8 +7954,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
         if (kd || inverse_T != 1) {
             k->normalise(w, from, shift, 1, NULL, NULL, u);
-            from = u;
-            shift = 0;
+            from = u; shift = 0;
         }
         sum += (double)k->exp_row(w, inverse_T, from, shift, p);
         if (dx) k->scale(w, scale * *share, p, p);
@@ -8049,16 +7967,14 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
             }
             if (dx) k->axpy(w, -scale * *share_q, target, p);
             else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
-            sum_q += (double)mass;
-            sum_qu += (double)along;
+            sum_q += (double)mass; sum_qu += (double)along;
         }
         if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
     if (dx && !n) dx[label] -= scale;
     if (dx) return;
-    norm = kd ? sum_q : 1;
-    *share = (mmix_real)(sum_q / norm / sum);
-    *share_q = (mmix_real)(1 / norm);
+    double norm = kd ? sum_q : 1;
+    *share = (mmix_real)(sum_q / norm / sum); *share_q = (mmix_real)(1 / norm);
     o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
 }
 /* Σ (x - t)² of a row, and Σ t² */
@@ -8066,20 +7982,14 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
                                 const mmix_real *x, mmix_real *dx, mmix_real *d)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *t[2];
+    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
     size_t D = mmixi_cols(c->in[0]);
-    mmixi_loss_targets(c, o, r, t);
     for (size_t i = 0, w; i < D; i += w) {
         w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
         memcpy(d, x + i, w * sizeof *d);
-        k->axpy(w, -1, t[0] + i, d);
-        if (dx) {
-            k->scale(w, (mmix_real)(2 * weight), d, d);
-            mmixi_put(k, w, d, dx + i, c->add[0]);
-            continue;
-        }
-        o->loss[r] += (double)k->variance(w, d, 0);
-        o->square[r] += (double)k->variance(w, t[0] + i, 0);
+        k->axpy(w, -1, t + i, d);
+        if (dx) (c->add[0] ? k->axpy : k->scale)(w, (mmix_real)(2 * weight), d, dx + i);
+        else o->loss[r] += (double)k->variance(w, d, 0), o->square[r] += (double)k->variance(w, t + i, 0);
     }
 }
 static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
@@ -8087,7 +7997,7 @@ static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
     for (size_t r = begin; r < end; r++) {
-        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / o->layer] : o->weight;
+        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
         mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
         if (!dx) o->loss[r] = o->square[r] = 0;
         if (mmixi_loss_counts(c, o, r))
@@ -8117,16 +8027,15 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
     size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
     int back = c->dy[0] != NULL;
-    mmix_mark mark;
     double loss = 0;
     if (back && !c->dx[0]) return 0;
-    for (int i = 0; !back && i < 4; i++)
-        if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
-    mark = mmix_mark_here(m);
-    o->loss = mmixi_doubles(m, rows, 1);
-    o->square = mmixi_doubles(m, rows, 1);
+    if (!back) mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * rows);
+    if (!back && teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
+    mmix_mark mark = mmix_mark_here(m);
+    o->loss = mmixi_doubles(m, rows, 2);
     o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
+    o->square = o->loss + rows;
     if (teachers && !back) {
         mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
         *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
@@ -8135,7 +8044,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     for (size_t r = 0; !back && r < rows; r += o->layer) {
         double square = mmixi_total(o->square + r, o->layer),
             weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
-        if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
+        if (o->relative) c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
         loss += mmixi_total(o->loss + r, o->layer) * weight;
     }
     if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
@@ -8150,7 +8059,7 @@ static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor 
     size_t count = 0;
     if (m->error_kind) return NULL;
     if (!o.layer) o.layer = mmixi_rows(x);
-    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r) != 0;
+    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r);
     o.weight /= (double)mmixi_max(count, 1);
     call.constant = 1u << 1;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
@@ -8164,19 +8073,18 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..."
                       : "logits ...K, target ...K", logits, target)) return NULL;
-    if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
+    if (mmix_count(target) != mmixi_rows(logits) * (labels ? 1 : d.K))
         return mmixi_unfit(m, "mmix_cross_entropy", logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class "
-                                        "%d of %.0f", (double)r, (int)label, (double)d.K));
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
+                      (double)r, (int)label, (double)d.K);
     }
     return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
 
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
-
    kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number */
@@ -8188,7 +8096,7 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
     if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
                       ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, d.B * d.L, relative, 0, 0, NULL,
+    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, relative, d.B * d.L, 0, 0, NULL,
                              NULL, NULL, NULL, NULL };
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
@@ -8206,7 +8114,6 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
    Caron et al. 2021, eq. 2 to 4. ---- */
-
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
@@ -8218,9 +8125,8 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
         || mmixi_within(m, "mmix_dino_loss", "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher "
-                                    "rows (2 views each) for %.0f crops (at least 2)", (double)d.N,
-                                    (double)d.T, (double)crops));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher rows (2 views "
+                  "each) for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops);
     /* 2 crops - 2 pairs of each picture */
     mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
                              teacher_temp, &entropy, center, NULL, NULL, NULL };
@@ -8238,7 +8144,6 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     }
     return loss;
 }
-
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
@@ -8246,16 +8151,14 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     memset(head, 0, sizeof *head);
     if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
-    for (size_t i = 0; i < layers; i++) {
+    d.D = D; d.K = K;
+    for (size_t i = 0; i < layers; i++, d.D = d.O) {
         char spec[64];
         snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
                  : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
-        d.D = i ? hidden : D;
         d.O = i + 1 < layers ? hidden : bottleneck;
-        if (mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i])) return -1;
+        mmixi_declare(p, prefix, &d, spec, head->weight + i, head->bias + i);
     }
-    d.D = bottleneck;
-    d.K = K;
     return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
                          &head->weight_g, &head->weight_v);
 }
@@ -8277,9 +8180,7 @@ MMIXI_COLD_BEGIN
    ==================================================================================== */
 
 enum { MMIXI_PIECE = 16384 };
-
 static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
-
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
     mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
@@ -8297,8 +8198,7 @@ MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_adamw_bytes(p));
     if (!state->m) return -1;
     state->params = p;
-    state->v = state->m + p->slab;
-    state->steps = (uint64_t *)(void *)(state->v + p->slab);
+    state->v = state->m + p->slab; state->steps = (uint64_t *)(void *)(state->v + p->slab);
     return 0;
 }
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
@@ -8307,13 +8207,13 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     mmixi_free(state->params->m, state->m, mmixi_adamw_bytes(state->params));
     memset(state, 0, sizeof *state);
 }
-
 /* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const mmix_adamw *o;
     const mmix_adamw_state *s;
-    size_t param;
+    const mmix_param *q;
+    uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
 static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
@@ -8321,9 +8221,8 @@ static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
-    const mmix_param *q = &p->at[j->param];
-    double t = (double)j->s->steps[j->param], decay = q->decay ? o->weight_decay : 0;
-    size_t at = (size_t)(mmix_data(q->tensor) - p->values) + begin, n = end - begin;
+    double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
+    size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + begin, n = end - begin;
     (void)lane;
     if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
@@ -8340,31 +8239,29 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_mark mark = mmix_mark_here(m);
     mmix_adamw_state *s;
     mmixi_adamw_job *updates = NULL, *j;
-    double all = 0, norm;
+    double all = 0;
     for (s = state; s < state + n; s++)
         for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
-            const mmix_param *q = &s->params->at[k];
+            const mmix_param *q = s->params->at + k;
             size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
             if (q->frozen || !q->tensor->written) continue;
             j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
             if (!j) break;
-            j->o = options; j->s = s; j->param = k; j->factor = -1;
+            j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
             mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
-            norm = sqrt(mmixi_total(j->square, pieces)) * scale;
+            double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
             all += norm * norm;
             if (!(norm - norm == 0))
                 mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
                           "expected a finite one; nothing was changed", q->name, norm);
             if (skip && s + 1 == state + n && skip[k]) continue;
             j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
-            j->next = updates;
-            updates = j;
+            j->next = updates; updates = j;
         }
     for (j = updates; j && !m->error_kind; j = j->next) {
-        mmix_tensor *t = j->s->params->at[j->param].tensor;
-        j->s->steps[j->param]++;
-        t->packed = NULL;                        /* the values change */
-        mmixi_ranges(m, mmix_count(t), MMIXI_PIECE, mmixi_adamw_range, j);
+        ++*j->steps;
+        mmixi_overwrite(j->q->tensor);
+        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE, mmixi_adamw_range, j);
     }
     for (s = state; s < state + n && !m->error_kind; s++) mmix_params_zero_grad(s->params);
     mmix_rewind(m, mark);
@@ -8378,11 +8275,7 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, dou
                                    "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
-
-typedef struct mmixi_ema_job {
-    const mmix_params *teacher, *student;
-    mmix_real momentum;
-} mmixi_ema_job;
+typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
@@ -8406,7 +8299,6 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 }
 
 /* ---- schedules ---- */
-
 /* i of n values, both ends included */
 static double mmixi_line(double from, double to, size_t i, size_t n)
 {
@@ -8419,10 +8311,6 @@ MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, si
     if (step < warm) return mmixi_line(start, base, step, warm);
     return final + (base - final)
         * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
-}
-MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch)
-{
-    return epoch < warm_epochs ? mmixi_line(warm, final, epoch, warm_epochs) : final;
 }
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
                                   double power, size_t step)
@@ -8445,35 +8333,30 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
    Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
          tokens = norm_f(x)
-
-   Names are those of the systems' checkpoints. Without recording each block's temporaries are dropped as it
-   ends.
+   Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];
-    mmix_attention_layer attention;              /* and MLP, or … */
-    mmix_mlp_layer mlp;
+    mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
     mmix_mamba2_layer mamba;
 } mmixi_vision_block;
-
 struct mmix_vision {
-    mmix_ctx *m;
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
     mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias;
     mmixi_norm_pair norm;
     mmixi_vision_block *block;
 };
-
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
+    int vim = mixer == MMIX_SSD;
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
-    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
-    c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
+    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = vim ? 1e-5 : 1e-6;
+    c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
     return c;
 }
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
@@ -8491,7 +8374,6 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
     c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
     return c;
 }
-
 /* All numbers of a config, in the order of files. */
 static const char mmixi_vision_settings[] =
     "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
@@ -8501,7 +8383,6 @@ static const char mmixi_vision_settings[] =
     "double mamba.dt_high, double mamba.out_scale";
 
 /* ---- creation ---- */
-
 /* The parameters; an error stays in the context. */
 static void mmixi_vision_declare(mmix_vision *v)
 {
@@ -8515,7 +8396,7 @@ static void mmixi_vision_declare(mmix_vision *v)
     mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
                   : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
     for (size_t i = 0; i < c->depth; i++) {
-        mmixi_vision_block *b = &v->block[i];
+        mmixi_vision_block *b = v->block + i;
         char block[40], part[48];
         snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
         snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
@@ -8538,24 +8419,21 @@ static void mmixi_vision_declare(mmix_vision *v)
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
     int vim = c.mixer == MMIX_SSD;
-    mmix_params *p;
-    mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (!mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings) && !vim)
+    mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
+    if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
+    if (vim == (c.class_token == MMIX_CLASS_FIRST))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
-    c.mamba.bidirectional = 1;
-    c.mamba.out_scale = 1 / sqrt((double)c.depth);
+    c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     mmixi_default(&c.registers, 12);
     if (c.class_token != MMIX_CLASS_REGISTERS) c.registers = 0;
-    p = mmix_params_create(m);
-    v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
+    mmix_params *p = mmix_params_create(m);
+    mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
-        v->m = m; v->params = p; v->config = c;
-        v->block = (mmixi_vision_block *)(v + 1);
+        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1);
         mmixi_vision_declare(v);
     }
     return mmixi_model_ready(m, p, start) ? v : NULL;
@@ -8567,26 +8445,24 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return v ? &v->config : NULL; }
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
-
 /* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
    (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
     const mmix_mamba2_options *o = &v->block->mamba.options;
-    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
-        L = n + (double)mmix_vision_class_index(c, 0, NULL) + (c->class_token == MMIX_CLASS_RELEASED),
-        sum = (double)c->depth * L * (c->mixer == MMIX_SSD ? 4 * (double)o->d_inner * (double)o->d_state
-                                      : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads));
+    uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
+        L = n + mmix_vision_class_index(c, 0, NULL) + (c->class_token == MMIX_CLASS_RELEASED),
+        sum = c->depth * L * (c->mixer == MMIX_SSD ? 4 * o->d_inner * o->d_state
+                              : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / c->heads));
     for (size_t i = 0; i < v->params->count; i++) {
         const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
-        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * (double)mmix_count(t);
+        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
     }
-    return 2 * sum;
+    return 2 * (double)sum;
 }
 
 /* ---- tokens ---- */
-
 /* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
@@ -8611,27 +8487,24 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
 {
     const int32_t *at = mmix_data_i32(list);
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
-    mmix_tensor *rows;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
     if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
-    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the last
-   are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
+/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the
+   last are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
     const mmix_vision *v;
     const mmixi_vision_block *b;
     mmix_vision_options o;
     mmix_tensor *at, *patch, *from;
-    size_t B, together;                          /* images; so many go through a block at once */
-    size_t done;                                 /* images whose features were taken, over the blocks */
-    int take;                                    /* 1: features of this block are */
+    size_t B, together, done;                    /* images: all; in a block at once; features taken */
+    int take;                                    /* 1: features of this block are taken */
     mmix_features f;
 } mmixi_vision_run;
-
 /* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
    (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
 static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
@@ -8640,60 +8513,59 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     const mmix_vision *v = r->v;
     mmix_mark mark = mmix_mark_here(m);
     size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
-    mmix_tensor *part[2], *cls[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
+    mmix_tensor *part[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (h != g || w != g || image->shape[2] != image->shape[3]) {
-        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w, ((double)h + 0.1) / (double)g,
-                         ((double)w + 0.1) / (double)g);
+        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w,
+                         ((double)h + 0.1) / (double)g, ((double)w + 0.1) / (double)g);
         at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
     }
     at = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
-    part[1] = mmixi_keep_only(m, mark, at);
-    cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
-    cls[1] = v->cls;
-    part[0] = mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED));
-    part[0] = mmix_add(m, part[0], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));  /* the same for each image */
+    at = mmixi_keep_only(m, mark, at);
+    part[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
+    part[1] = v->cls;
+    part[0] = mmix_add(m, mmix_concat(m, 1, part, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)),
+                       mmix_fill(mmix_new3(m, r->B, 1, 1), 0));          /* the same for each image */
+    part[1] = at;
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
+                                      mmix_tensor *x)
 {
+    double eps = r->v->config.eps;
     return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
         : mmix_rms_norm(m, x, norm->weight, eps);
 }
-/* The mean of the class tokens: (B, D) of (B, count, D). */
+/* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 /* ---- blocks ---- */
-
-/* A block. Features are the class tokens of its output, of Mamba of the mixer's without the residual, after the
-   final norm: the next D columns of `intermediate`.
-   in: x, and for each half the s of mmix_linear_add */
+/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
+   Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
     const mmixi_vision_block *b = r->b;
     size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
-    double eps = r->v->config.eps;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, eps), *pair[2];
+    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
     if (b->attention.heads) {
         x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
-        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, eps), x, in[2]);
+        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, r, b->norm + 1, x), x, in[2]);
     }
-    else if (!r->take) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
     else {
-        u = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
-        x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(s, 0), 1, 1, 0)) : u);
+        mmix_tensor *onto = r->take ? NULL : x;
+        u = mmix_mamba2(m, &b->mamba, u, onto, onto ? s : NULL, NULL, NULL);
+        x = onto ? u : mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, n, 1, 1, 0)) : u);
     }
     if (!r->take) return x;
     pair[0] = r->f.intermediate;
-    pair[1] = mmixi_vision_norm(m, &r->v->norm, mmixi_tokens_listed(m, u, r->at), eps);
-    pair[1] = mmixi_vision_mean(m, pair[1]);
+    pair[1] = mmixi_vision_mean(m, mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->at)));
     if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
     else {
         u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-        if (u) mmixi_put_all(m, pair[1], mmix_data(pair[1]), u, mmix_data(u), 0);
+        mmix_write(u, mmix_data(pair[1]));
         r->done += n;
     }
     return x;
@@ -8702,62 +8574,51 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
 static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
 {
     const mmix_vision_config *c = &r->v->config;
-    double rate = r->o.train && i ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
-    uint64_t stream = r->o.stream * 1024 + 2 * i;
     mmixi_vision_block b = r->v->block[i];
-    mmix_tensor *in[3];
-    in[0] = x;
-    in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
-    in[2] = mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
-    r->b = &r->v->block[i];
-    r->take = i + r->o.n_last >= c->depth;
+    mmix_tensor *in[3] = { x, NULL, NULL };
+    for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
+        in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
+                                      r->o.stream * 1024 + 2 * i + half);
+    r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
         return r->take ? mmixi_vision_layer(m, r, in)
             : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
     r->b = &b;
-    mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
-    mmixi_packed(m, &b.mlp.fc1_weight, 4);
+    mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
     mmixi_packed(m, &b.mamba.in_proj, 2);
     return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
 }
 
 /* ---- forward ---- */
-
 /* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
 static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
 {
-    static const char who[] = "mmix_vision_forward";
     const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
     mmixi_dims d;
-    size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
-        cls = unread + mmix_vision_class_index(c, 0, NULL);
-    mmix_tensor *place;
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)
-        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
-        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return -1;
-    f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
-    n = f->grid_h * f->grid_w;
-    if (!n)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller "
-                         "than a patch of %.0f", (double)d.H, (double)d.W, (double)c->patch);
-    r->B = d.B;
+    size_t unread = c->class_token == MMIX_CLASS_RELEASED, cls = unread + mmix_vision_class_index(c, 0, NULL);
+    if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
+        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
+                        (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
+        || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
+        || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
+    r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
+    size_t n = f->grid_h * f->grid_w, L = cls + n;
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
-        snprintf(name, sizeof name, "dense[%.0f]", (double)i);
-        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+        snprintf(name, sizeof name, "dense[%d]", (int)i);
+        mmixi_within(m, "mmix_vision_forward", name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
                      (double)c->depth - 1);
         f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
     if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
-    L = cls + n;
-    place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->at = mmix_slice(m, place, 0, unread, cls - unread);
     r->patch = mmix_slice(m, place, 0, cls, n);
-    at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
+    size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
     if (m->error_kind) return -1;
     *at = 0;                                     /* of MMIX_CLASS_RELEASED the one that is not read */
     mmix_vision_class_index(c, n, at + unread);
@@ -8779,19 +8640,19 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     if (options) r.o = *options;
     if (v && !mmixi_vision_begin(m, &r, image)) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y;
-        for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
+        for (size_t i = 0; x && i < v->config.depth; i++) {
             x = mmixi_vision_run_block(m, &r, i, x);
-            if (map < r.o.n_dense && r.o.dense[map] == i) {
-                y = r.o.dense_norm ? mmixi_vision_norm(m, &v->norm, x, v->config.eps) : x;
+            if (r.o.n_dense && *r.o.dense == i) {
+                y = r.o.dense_norm ? mmixi_vision_norm(m, &r, &v->norm, x) : x;
                 y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
-                if (m->recording) r.f.dense[map] = y;
-                else if (y) memcpy(mmix_data(r.f.dense[map]), mmix_data(y), mmixi_bytes(y));
-                map++;
+                if (m->recording) *map = y;
+                else if (y) mmix_write(*map, mmix_data(y));
+                map++; r.o.dense++; r.o.n_dense--;
             }
             x = mmixi_keep_only(m, mark, x);
         }
-        r.f.tokens = x = mmixi_vision_norm(m, &v->norm, x, v->config.eps);
+        r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
         y = mmixi_tokens_listed(m, x, r.at);
         r.f.token = mmixi_vision_mean(m, y);
         if (v->config.registers) r.f.registers = y;
@@ -9536,7 +9397,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     *owner = self;
     mmix_record(m, 0);
     x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
-    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
+    if (x) x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
+    if (x) x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -9951,8 +9813,8 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
     size_t B = crops[0]->shape[0] / 2, K = c->prototypes,
         tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
         slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
-                                             s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
+    double temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1, c->teacher_temp_epochs,
+                                       c->teacher_temp_warm, s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
     for (size_t k = 0; next && k < K; k++) next[k] = c->center_momentum * (double)d->center[k];
@@ -13124,7 +12986,7 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
         ok = x >= s->low && x <= high;
-        if (ok) mmixi_setting_set(s, k, x);
+        if (ok) mmixi_setting_number(s, k, &x);
     }
     if (!ok || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
@@ -13135,7 +12997,7 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
     for (size_t k = 0; k < s->count; k++) {
         char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_get(s, k));
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, k, NULL));
         mmixi_point(number, local, localeconv()->decimal_point, ".");
         mmixi_print(t, "%s%s", k ? "," : "[", number);
     }

@@ -876,7 +876,7 @@ static void run_dino_trajectory(Case *c)
         }
         loss[s] = stats.loss, lr[s] = stats.lr, wd[s] = stats.weight_decay, momentum[s] = stats.momentum;
         norm[s] = stats.gradient_norm;
-        temp[s] = mmix_schedule_teacher_temp(o.teacher_temp_warm, o.teacher_temp, o.teacher_temp_epochs, stats.epoch);
+        temp[s] = mmix_schedule_cosine(o.teacher_temp, o.teacher_temp, 0, 1, o.teacher_temp_epochs, o.teacher_temp_warm, stats.epoch);
     }
     out_f64(c, "loss", loss, steps);
     out_f64(c, "lr", lr, steps);
@@ -979,7 +979,7 @@ static void run_schedule(Case *c)
             value[i] = mmix_schedule_cosine(number(c, "base", 0), number(c, "final", 0), whole(c, "epochs", 0), whole(c, "iters", 0),
                                             whole(c, "warmup_epochs", 0), number(c, "start", 0), step);
         else if (kind == 1)
-            value[i] = mmix_schedule_teacher_temp(number(c, "warm", 0), number(c, "final", 0), whole(c, "warm_epochs", 0), step);
+            value[i] = mmix_schedule_cosine(number(c, "final", 0), number(c, "final", 0), 0, 1, whole(c, "warm_epochs", 0), number(c, "warm", 0), step);
         else if (kind == 2)
             value[i] = mmix_schedule_poly(number(c, "base", 0), number(c, "final", 0), whole(c, "steps", 0), warmup,
                                           number(c, "start_factor", 0), number(c, "power", 0), step);

@@ -80,7 +80,7 @@ static mmix_params *declared(mmix_ctx *m, const standard *s, mmix_vision *v)
         CHECK_AT(mmix_dino_head_init(&head, p, "", s->head, 2048, 256, 65536, 3) == 0, s->name);
         return p;
     }
-    v->m = m, v->config = s->config, v->params = p;
+    v->config = s->config, v->params = p;
     v->block = (mmixi_vision_block *)calloc(s->config.depth, sizeof *v->block);
     mmixi_vision_declare(v);
     CHECK_AT(!mmix_error(m), s->name);
@@ -90,8 +90,8 @@ static mmix_params *declared(mmix_ctx *m, const standard *s, mmix_vision *v)
 /* A backbone's multiply-adds; the names alone say what decays; its values do not fit a small limit. */
 static void backbone(const standard *s, const mmix_vision *v)
 {
-    mmix_ctx *m = v->m;
     mmix_params *p = mmix_vision_params(v);
+    mmix_ctx *m = p->m;
     double gmac = mmix_vision_flops(v, 224, 224) / 2e9;
     if (s->gmac > 0) COMPARE(fabs(gmac / s->gmac - 1) < 0.05, "multiply-adds", gmac, s->gmac);
     for (size_t i = 0; i < p->count; i++) {
@@ -522,8 +522,8 @@ static void settings(void)
         const void *at = &c.head_hidden;
         for (double x = 1; mmixi_setting_next(&s, &text, &at); x++)
             for (size_t k = 0; k < s.count; k++, x++) {
-                if (!i) mmixi_setting_set(&s, k, x);
-                else CHECK_AT(mmixi_setting_get(&s, k) >= x && mmixi_setting_get(&s, k) <= x, s.name);
+                if (!i) mmixi_setting_number(&s, k, &x);
+                else CHECK_AT(mmixi_setting_number(&s, k, NULL) >= x && mmixi_setting_number(&s, k, NULL) <= x, s.name);
             }
     }
     CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1] && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);

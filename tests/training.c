@@ -276,12 +276,12 @@ static void schedules(void)
     NEAR(mmix_schedule_cosine(0.996, 1, 100, 10, 0, 0, 500), 0.998, 1e-12);
     NEAR(mmix_schedule_cosine(0.996, 1, 100, 10, 0, 0, 999), 0.9999999901, 1e-10);
     for (int i = 0; i < 7; i++) NEAR(mmix_schedule_cosine(5e-4 * 32 / 256, 1e-6, 5, 4, 2, 0, small[i]), small_lr[i], 1e-14);
-    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 0), 0.04, 1e-15);
-    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 1), 0.0410344828, 1e-10);
-    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 15), 0.0555172414, 1e-10);
-    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 29), 0.07, 1e-15);
-    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 30), 0.07, 1e-15);
-    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 0, 0), 0.07, 1e-15);
+    NEAR(mmix_schedule_cosine(0.07, 0.07, 0, 1, 30, 0.04, 0), 0.04, 1e-15);
+    NEAR(mmix_schedule_cosine(0.07, 0.07, 0, 1, 30, 0.04, 1), 0.0410344828, 1e-10);
+    NEAR(mmix_schedule_cosine(0.07, 0.07, 0, 1, 30, 0.04, 15), 0.0555172414, 1e-10);
+    NEAR(mmix_schedule_cosine(0.07, 0.07, 0, 1, 30, 0.04, 29), 0.07, 1e-15);
+    NEAR(mmix_schedule_cosine(0.07, 0.07, 0, 1, 30, 0.04, 30), 0.07, 1e-15);
+    NEAR(mmix_schedule_cosine(0.07, 0.07, 0, 1, 0, 0.04, 0), 0.07, 1e-15);
     NEAR(mmix_schedule_poly(6e-5, 0, 160000, 1500, 1e-6, 1, 0), 6e-11, 1e-20);
     NEAR(mmix_schedule_poly(6e-5, 0, 160000, 1500, 1e-6, 1, 1499), 6e-5, 1e-18);
     NEAR(mmix_schedule_poly(6e-5, 0, 160000, 1500, 1e-6, 1, 1500), 6e-5, 1e-18);

@@ -72,7 +72,7 @@ static void backbones(void)
             FINE(m);
             o.n_last = 4;
             BAD(mmix_vision_forward(m, v, image, &o).token, "n_last is 4, expected 0 to 3", "mmix_vision_forward");
-            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 3, 3, 40), NULL).token, "smaller than a patch", "3 x 40");
+            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 3, 3, 40), NULL).token, "the shorter side of a picture is 3, expected 4", "mmix_vision_forward");
             BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 4, 16, 16), NULL).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
             BAD(mmix_vision_forward(m, v, NULL, NULL).token, "image is NULL", "mmix_vision");
             mmix_error_clear(m);
