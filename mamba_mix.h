@@ -753,14 +753,12 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count);
 
-/* Writes a .safetensors file: n entries, and metadata = key, value, key, value, …, NULL (or NULL). Equal
-   arguments give equal bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is
-   written, brought to the disk and renamed. A symbolic link is followed, an old file's mode kept; a device or
-   a fifo is written into. 0, or -1. */
-MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                                  const char *const *metadata);
-/* Writes one array as NumPy's .npy (format 1.0), its name aside; BF16 has no form there. In the same way. */
-MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry);
+/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a path that
+   ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal arguments give equal
+   bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is written, brought to the disk
+   and renamed. A symbolic link is followed, an old file's mode kept; a device or a fifo is written into. 0, or -1. */
+MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
+                              const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow treats them; random crops
@@ -11862,9 +11860,9 @@ static int mmixi_json_string(mmixi_json_scan *s)
             const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
             long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
             taken = letter ? 2 : 6;
-            if (code >= 0xD800 && code < 0xDC00) {           /* half of a pair */
+            if (code >> 10 == 0xD800 >> 10) {                /* half of a pair, ten bits each */
                 low = mmixi_json_hex(s->at + 6), taken = 12;
-                code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : 0;
+                code = low >> 10 == 0xDC00 >> 10 ? 0x10000 + ((code & 1023) << 10 | (low & 1023)) : 0;
             }
             n = code > 0 ? mmixi_utf8(code, s->to) : 0;
         }
@@ -11993,13 +11991,11 @@ static void mmixi_point(char out[64], const char *number, const char *from, cons
 /* A number as double, `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
-    char token[64], local[64], *end;
-    double value;
+    char token[64], local[64];
     if (!v || !strspn(v, "-0123456789") || mmixi_json_end(v) - v > 40) return otherwise;
     snprintf(token, sizeof token, "%.*s", (int)(mmixi_json_end(v) - v), v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
-    value = strtod(local, &end);
-    return *end ? otherwise : value;
+    return strtod(local, NULL);
 }
 
 /* ---- bytes ---- */
@@ -12155,6 +12151,11 @@ static int mmixi_archive_finish(mmix_archive *a)
     return twice ? mmixi_refuse(a, twice, "each name once, found it twice") : 0;
 }
 
+/* ---- .safetensors (github.com/huggingface/safetensors, "Format") ----
+   8 bytes   n, the length of the header, little-endian
+   n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
+                    "__metadata__": {"key": "text", …}}
+   the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
 /* By where the data begin, then where they end, then by name. */
 static int mmixi_compare_data(const void *x, const void *y)
 {
@@ -12166,14 +12167,14 @@ static int mmixi_compare_data(const void *x, const void *y)
 static int mmixi_safetensors(mmix_archive *a)
 {
     unsigned char *data = a->file.bytes;
-    size_t size = a->file.size - 8, at = 0, part[2];
-    uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
+    size_t size = a->file.size, at = 0, part[2];
+    uint64_t n = size < 8 ? 0 : mmixi_number(data, 8);
     char *text = (char *)data + 7;               /* one early: its end has room for a zero */
     const char *key, *i = text;
-    if (a->file.size < 8 || n > size)
+    if (size < 8 || n > size - 8)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
-                            ".safetensors would have a header of %.0f", (double)a->file.size, (double)n);
-    data += 8 + n, size -= (size_t)n;
+                            ".safetensors would have a header of %.0f", (double)size, (double)n);
+    data += 8 + n, size -= 8 + (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
     if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->most - a->m->memory.bytes)) return -1;
@@ -12221,7 +12222,7 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
         length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
     char *header = (char *)bytes + begin;
     mmix_entry e = { name, 0, 0, {0}, 0, NULL };
-    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
+    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] - 1u > 2 || length > size - begin)
         return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
                             (double)size, (double)length);
     header[length - 1] = 0;                      /* a line end */
@@ -12352,7 +12353,7 @@ static const char mmixi_pickle_codes[] =
     "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
     "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r"
     "00p-\x94" "10g-h" "40g-j" "00cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd"
-    "01a-a" "02a-s" "0(a-u" "0(a-e" "01ssQ" "02r-R" "02r-\x81" "01--0" "01--b";
+    "01a-a" "02a-s" "0(a-u" "0(a-e" "01lsQ" "02r-R" "02r-\x81" "01--0" "01--b";
 /* The next line, as a text. */
 static const char *mmixi_pickle_line(mmixi_pickle *k)
 {
@@ -12377,26 +12378,13 @@ static int mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
     if (marked) k->top = cell[k->top].next;
     return 0;
 }
-/* The next n bytes become an integer, whose highest bit is the sign, and a text, which lies one byte early:
-   its end has room for a zero. 0, or -1: there are fewer. */
-static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
-{
-    int shift = (int)(64 - 8 * n) & 63;
-    if (n < 0 || n > k->end - k->p) return -1;
-    made->number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
-    if (made->kind == 'i' && n > 8) made->kind = 'o';
-    if (made->kind == 't' && memchr(k->p, 0, (size_t)n)) made->kind = 'z';
-    made->text = (char *)memmove(k->p - 1, k->p, (size_t)n);
-    k->p += n;
-    k->p[-1] = 0;
-    return 0;
-}
 /* One instruction: NULL, or what is wrong; "" at the end. */
 static const char *mmixi_pickle_step(mmixi_pickle *k)
 {
     const char op = (char)*k->p++, *code = mmixi_pickle_codes;
     mmixi_py made, *cell = k->cell, *top;
     const char *module;
+    int shift;
     size_t n;
     while (*code && code[4] != op) code += 5;
     if (!*code) {
@@ -12406,14 +12394,21 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     memset(&made, 0, sizeof made);
     n = (size_t)mmixi_number(k->p, *code - '0');           /* behind the pickle is the zip's directory */
     k->p += *code - '0';
-    made.number = (int32_t)n, made.text = "";
-    made.kind = code[3];
+    made.number = (int32_t)n, made.text = "", made.kind = code[3];
     if (mmixi_pickle_take(k, code[1] - '0', &made)) return "takes from an empty stack";
     top = &cell[k->top];
     switch (code[2]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
     case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
-    case '=': if (mmixi_pickle_bytes(k, made.number, &made)) return "ends too early"; break;
+    case '=':                                    /* a text goes one byte early: its end has room for a zero */
+        if (made.number < 0 || made.number > k->end - k->p) return "ends too early";
+        shift = (int)(64 - 8 * n) & 63;
+        made.number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
+        if (made.kind == 'i' && n > 8) made.kind = 'o';
+        if (made.kind == 't' && memchr(k->p, 0, n)) made.kind = 'z';
+        made.text = (char *)memmove(k->p - 1, k->p, n);
+        k->p += n, k->p[-1] = 0;
+        break;
     case 'p':
         n = *code == '0' ? k->remembered : n, k->remembered++;
         if (n >= k->n) return "remembers its values out of order";
@@ -12433,10 +12428,6 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         *(top->first ? &cell[top->last].next : &top->first) = made.first;
         if (made.last) top->last = made.last;
         break;
-    case 's':
-        made.first = cell[made.first].first;
-        if (cell[made.first].kind == 't' && !strcmp(cell[made.first].text, "storage")) break;
-        return "refers to something other than a storage";
     case 'r':
         if (cell[made.first].kind != 'g' || cell[made.last].kind != 'l') return "calls what can't be called";
         n = (size_t)cell[made.first].number;
@@ -12472,12 +12463,12 @@ static const mmix_entry *mmixi_pth_member(const mmix_archive *zip, const char *n
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
     const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
-        *type = &cell[cell[storage->first].next], *key = &cell[type->next];
+        *what = &cell[cell[storage->first].first], *type = &cell[what->next], *key = &cell[type->next];
     size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
     mmix_entry e = { name, (int)type->number - '0', 0, {0}, 0, NULL };
     const mmix_entry *file;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't'
+    if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't'
         || e.ndim < 0 || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
         || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
@@ -12758,12 +12749,11 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
    file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile
    sees the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is
    kept. Devices and fifos are written into: they cannot be replaced. */
-static int mmixi_save_file(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
-                           const mmix_entry *e, size_t n)
+static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e, size_t n)
 {
 #ifdef MMIX_NO_STDIO
     (void)header, (void)e, (void)n;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path);
 #else
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
     int bad = snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH, replaces = 1;
@@ -12780,8 +12770,8 @@ static int mmixi_save_file(mmix_ctx *m, const char *who, const char *path, const
     replaces = !there || S_ISREG(old.st_mode);
 #endif
     if (bad)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: its path, or that of the link's "
-                         "target, is too long", who, path);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the link's "
+                         "target, is too long", path);
     for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
         snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
         f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
@@ -12796,24 +12786,27 @@ static int mmixi_save_file(mmix_ctx *m, const char *who, const char *path, const
     bad = bad || fflush(f) || (replaces && MMIXI_SYNC(f));
     if (f && fclose(f)) bad = 1;
     if (!bad && (!replaces || !MMIXI_RENAME(temporary, target))) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, strerror(errno));
+    mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: %s", path, strerror(errno));
     if (f && replaces) remove(temporary);
     return -1;
 #endif
 }
-static int mmixi_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                      const char *const *metadata, int npy)
+MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
+                              const char *const *metadata)
 {
-    const char *who = npy ? "mmix_npy_save" : "mmix_safetensors_save";
+    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL;
+    int npy = dot && !strcmp(dot, ".npy");
     mmixi_text text = {NULL, 0, 0};
     if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)entries : path)) return -1;
+    if (npy && (n != 1 || metadata))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected one array without metadata", who, path);
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, "
                              "found a key alone", who, path);
     for (const mmix_entry *e = entries; e < entries + n; e++) {
         double bytes;
-        const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
+        const char *wrong = !npy && (!e->name || !strcmp(e->name, "__metadata__"))
             ? "a name that is free, found none or __metadata__"
             : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
             : npy && *mmixi_file_names[1][e->dtype] == '-' ? "another dtype, found BF16"
@@ -12834,22 +12827,9 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmix_entry *entries, 
         else if (pass == 1 && !npy && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
                  && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
     }
-    if (!m->error_kind) mmixi_save_file(m, who, path, &text, entries, n);
+    if (!m->error_kind) mmixi_save(m, path, &text, entries, n);
     mmixi_free(m, text.out, text.room);
     return m->error_kind ? -1 : 0;
-}
-MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                                  const char *const *metadata)
-{
-    return mmixi_save(m, path, entries, n, metadata, 0);
-}
-MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
-{
-    mmix_entry e;
-    if (!mmixi_given(m, "mmix_npy_save", "*entry", entry)) return -1;
-    e = *entry;
-    e.name = "array";
-    return mmixi_save(m, path, &e, 1, NULL, 1);
 }
 
 /* ==== >>model files ==================================================================
@@ -13002,7 +12982,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
 /* Saves what has been collected, or closes the archive. 0, or -1. */
 static int mmixi_model_end(mmixi_model_file *f, const char *path)
 {
-    if (!f->a) mmix_safetensors_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
+    if (!f->a) mmix_archive_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
     mmixi_free(f->m, f->entries, f->room * sizeof(mmix_entry));
     mmix_archive_close(f->a);
     mmix_rewind(f->m, f->mark);
