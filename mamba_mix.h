@@ -11655,7 +11655,6 @@ MMIXI_COLD_BEGIN
    ==================================================================================== */
 
 #include <locale.h>
-
 /* ---- whole files ---- */
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
@@ -11701,7 +11700,6 @@ ssize_t readlink(const char *path, char *to, size_t room);
 #endif
 #endif
 #endif
-
 static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 {
 #ifdef MMIXI_MAPS
@@ -11731,8 +11729,8 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
     if (length < SIZE_MAX && !MMIXI_SEEK(f, 0, SEEK_SET)) {
         file.size = (size_t)length;
 #ifdef MMIXI_MAPS
-        file.bytes = (unsigned char *)mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
-        file.mapped = file.bytes != MAP_FAILED;
+        void *map = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
+        file.mapped = map != MAP_FAILED, file.bytes = (unsigned char *)map;
 #endif
         if (!file.mapped && (file.bytes = (unsigned char *)mmixi_alloc(m, file.size)) != NULL
             && fread(file.bytes, 1, file.size, f) != file.size) {
@@ -11765,7 +11763,6 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 #else
 #define MMIXI_PRINTF(text, first)
 #endif
-
 /* ---- names ---- */
 /* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
@@ -11820,7 +11817,6 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
    A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
    without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
    pointer to its first character, and who wants something walks there. */
-
 typedef struct mmixi_json_scan {
     char *at, *to;                           /* the text ends with a zero, which is valid nowhere in JSON */
     const char **keys;                       /* of the objects that are open */
@@ -11911,8 +11907,7 @@ static int mmixi_json_value(mmixi_json_scan *s, int depth)
     s->n_keys = outer;
     return !s->found;
 }
-/* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
-   most `room` bytes are taken for the time being. 0, or -1 after mmix_fail. */
+/* Checks and decodes `length` bytes, which a zero follows, with at most `room` bytes of memory. 0, or -1. */
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
 {
     mmixi_json_scan s = { text, text, NULL, 0, NULL, NULL };
@@ -11942,8 +11937,7 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an
-   array. NULL at the end, and of what is no list. */
+/* The item of a list after `at`, or after itself the first; *key NULL in an array. NULL at the end. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -11966,8 +11960,7 @@ static int mmixi_json_flag(const char *v, int otherwise)
 {
     return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
 }
-/* A list of sizes, written with digits alone; how many, or -1 if it is none, has more than `most`, or one
-   does not fit. */
+/* A list of sizes, digits alone: how many; -1 if it is none, has more than `most`, or one is too large. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
     const char *key, *v = list;
@@ -12026,7 +12019,7 @@ static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int bi
 typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
 struct mmix_archive {
     mmix_ctx *m;
-    mmix_params *own;                        /* no parameters: memory that goes with the archive, itself too */
+    mmix_params *own;                        /* without parameters: memory that goes with the archive */
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
     mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
     mmixi_named *by_name;
@@ -12055,7 +12048,8 @@ static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, cons
     char *p = NULL;
     if ((double)n * (double)element + 2 * MMIXI_ALIGN <= (double)(a->most - a->m->memory.bytes))
         p = (char *)mmixi_own(a->own, n * element);
-    else mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
+    else mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
+                      (double)a->file.size);
     if (!p || !array) return p;
     memcpy(p, array, before * element);
     if ((char *)latest + MMIXI_ALIGN == array) { /* it can go at once */
@@ -12086,8 +12080,7 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
 }
-/* One more entry, whose name lasts as long as the archive, in e.bytes from e.data on. With strides, which
-   count elements, it need not be row-major nor fill them. */
+/* One more entry; with strides, which count elements, it need not be row-major nor fill its bytes. */
 static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride)
 {
     size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
@@ -12256,8 +12249,7 @@ static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signa
     }
     return 1;
 }
-/* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
-   data lie before it, one behind the other. */
+/* All members become entries of bytes, by way of the directory; their data lie before it and in its order. */
 static int mmixi_zip_members(mmix_archive *zip)
 {
     uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535),
@@ -12302,15 +12294,13 @@ static int mmixi_zip_members(mmix_archive *zip)
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
-
    A pickle is a program for a stack machine. This one knows the instructions that torch.save writes; its
    values are only looked at: calls make a tensor of _rebuild_tensor_v2, a dictionary of OrderedDict, and an
-   opaque thing of the few other names that training scripts leave beside their weights. Any other name is
-   refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
-   list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
-/* A value. Its kind: ( the mark, i an integer, t a text, z one with a zero in it, g a name, o opaque; l a list;
-   d a dictionary: a list of key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its
-   id. A name's number is the kind of what it makes when it is called, or the digit of a storage's dtype. */
+   opaque thing of the few other names that training scripts leave beside their weights. Values are cells of
+   one array, chained by their numbers, from the top of the stack down, or from a list's first item on. */
+/* A value. Its kind: ( the mark, i an integer, t a text, z one with a zero in it, g a name, o opaque; l a
+   list; d a dictionary: a list of key, value, key, …; T a tensor: the list of its arguments; s a storage: its
+   id. A name's number is the kind of what it makes when it is called, or the digit of a dtype. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -12326,8 +12316,7 @@ typedef struct mmixi_pickle {
     uint32_t top;
     char wrong[96];
 } mmixi_pickle;
-/* "MODULE.NAME", put together of two parts: what it makes when it is called, or the digit of a storage's
-   dtype; 0 if it is refused. */
+/* What MODULE.NAME makes when it is called, or the digit of a storage's dtype; 0 if it is refused. */
 static int mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *name)
 {
     static const char known[] =                  /* a dictionary, a tensor, its argument, opaque things */
@@ -12347,8 +12336,7 @@ static int mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *na
 }
 /* Each instruction: the bytes of a number that follows it, how many values it takes from the stack ('(': all
    from a mark on), what it does, the kind of value that it makes, its code. It does: + the number; = as many
-   bytes as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a
-   storage; r a call; - none; v version; . the end. */
+   bytes as it says; p put, g get; c a name; l no more; a append to the list on top; r a call; v version. */
 static const char mmixi_pickle_codes[] =
     "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
     "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r"
@@ -12362,8 +12350,7 @@ static const char *mmixi_pickle_line(mmixi_pickle *k)
     *end = 0, k->p += end + 1 - line;
     return line;
 }
-/* The top `count` of the stack, or (below 0) all from the last mark on, become the chain of a list. 0, or -1:
-   there are fewer. */
+/* The topmost `count` values, or (below 0) all to the last mark, become a list. 0, or -1: too few. */
 static int mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
 {
     mmixi_py *cell = k->cell;
@@ -12384,8 +12371,8 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     const char op = (char)*k->p++, *code = mmixi_pickle_codes;
     mmixi_py made, *cell = k->cell, *top;
     const char *module;
-    int shift;
     size_t n;
+    int shift, kind;
     while (*code && code[4] != op) code += 5;
     if (!*code) {
         snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (unsigned char)op);
@@ -12430,18 +12417,16 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         break;
     case 'r':
         if (cell[made.first].kind != 'g' || cell[made.last].kind != 'l') return "calls what can't be called";
-        n = (size_t)cell[made.first].number;
-        made = cell[made.last];
-        made.kind = (int)n;
+        kind = (int)cell[made.first].number;
+        made = cell[made.last], made.kind = kind;
         if (made.kind == 'p') made = cell[made.first];
     }
     if (made.kind == '-') return NULL;
-    made.memo = 0, made.next = k->top;
-    cell[k->n] = made;
+    made.memo = 0, made.next = k->top, cell[k->n] = made;
     k->top = (uint32_t)k->n++;
     return NULL;
 }
-/* Sizes in a chain, as far as there are integers: how many, or -1 if one is negative or they are too many. */
+/* Sizes in a chain, as far as there are integers: how many, or -1 if one is below 0 or there are too many. */
 static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
 {
     int n = 0;
@@ -12468,8 +12453,9 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     mmix_entry e = { name, (int)type->number - '0', 0, {0}, 0, NULL };
     const mmix_entry *file;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't'
-        || e.ndim < 0 || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+    if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g'
+        || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
+        || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
         || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
         return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
@@ -12609,39 +12595,46 @@ MMIXI_COLD_END
 static inline float mmixi_half(uint16_t half, int dtype)
 {
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
-    uint32_t bits = dtype == MMIX_FILE_BF16 ? (uint32_t)half << 16 : (uint32_t)(127 + exponent - normal - 24) << 23;
-    float f;
-    memcpy(&f, &bits, sizeof f);                 /* of F16, a power of 2 */
-    if (dtype == MMIX_FILE_BF16) return f;
-    f *= (float)(fraction + 1024 * normal);
-    if (exponent == 31) f = fraction ? (float)NAN : (float)INFINITY;
-    return half & 0x8000 ? -f : f;
+    union { uint32_t bits; float f; } u;
+    u.bits = (uint32_t)half << 16;
+    if (dtype == MMIX_FILE_BF16) return u.f;
+    u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
+    u.f *= (float)(fraction + 1024 * normal);
+    if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
+    return half & 0x8000 ? -u.f : u.f;
 }
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
-    union { double f64; float f32; uint16_t half; int64_t i64; int32_t i32; int16_t i16; int8_t i8; uint8_t u8; } u;
+    union {
+        double f64; float f32; uint16_t half;
+        int64_t i64; int32_t i32; int16_t i16; int8_t i8; uint8_t u8;
+    } u;
     mmix_archive in;                             /* messages go to m */
-    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e)) return -1;
+    const unsigned char *p;
+    int from, weights;
+    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
+        return -1;
     in = *a, in.m = m;
+    p = (const unsigned char *)e->data, from = e->dtype;
+    weights = dtype == MMIX_FILE_F32 && (from == MMIX_FILE_F16 || from == MMIX_FILE_BF16);
     if (count != mmix_entry_count(e))
-        return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count, (double)mmix_entry_count(e));
-    if (dtype >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
-        return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
-    const int from = e->dtype, weights = dtype == MMIX_FILE_F32 && (from == MMIX_FILE_F16 || from == MMIX_FILE_BF16);
-    const unsigned char *p = (const unsigned char *)e->data;
+        return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
+                            (double)mmix_entry_count(e));
+    if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
+        return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     if (from == dtype && count) memcpy(values, p, e->bytes);
-    for (size_t i = 0; from != dtype && i < count; i++, p += mmixi_file_size[from]) {
+    for (size_t i = 0; weights && i < count; i++, p += 2) {      /* several times as fast */
+        memcpy(&u, p, 2);
+        ((float *)values)[i] = mmixi_half(u.half, from);
+    }
+    for (size_t i = 0; from != dtype && !weights && i < count; i++, p += mmixi_file_size[from]) {
         double d;
         int64_t v;
-        if (weights) {                           /* several times as fast */
-            memcpy(&u, p, 2);
-            ((float *)values)[i] = mmixi_half(u.half, from);
-            continue;
-        }
         memcpy(&u, p, mmixi_file_size[from]);    /* it need not be aligned */
-        v = from == MMIX_FILE_I64 ? u.i64 : from == MMIX_FILE_I32 ? u.i32 : from == MMIX_FILE_I16 ? u.i16
-            : from == MMIX_FILE_I8 ? u.i8 : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
+        v = from < MMIX_FILE_I64 ? 0 : from == MMIX_FILE_I64 ? u.i64 : from == MMIX_FILE_I32 ? u.i32
+            : from == MMIX_FILE_I16 ? u.i16 : from == MMIX_FILE_I8 ? u.i8
+            : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
         d = from == MMIX_FILE_F64 ? u.f64 : from == MMIX_FILE_F32 ? (double)u.f32
             : from < MMIX_FILE_I64 ? (double)mmixi_half(u.half, from) : (double)v;
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
@@ -12678,7 +12671,7 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
         else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     mmixi_print(t, "\"");
 }
-/* The length of what follows; JSON, in the order in which the entries are saved; `at` is where. */
+/* The length of what follows; JSON, in the order of saving, which `at` follows. */
 static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries, size_t n,
                                      const char *const *metadata)
 {
@@ -12745,10 +12738,7 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     return 0;
 }
 #endif
-/* The header, then the entries in falling size of element, so that each is aligned without gaps. They go to a
-   file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile
-   sees the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is
-   kept. Devices and fifos are written into: they cannot be replaced. */
+/* The header, then entries in falling size of element: each is aligned, without gaps. The rest: its API. */
 static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e, size_t n)
 {
 #ifdef MMIX_NO_STDIO
