@@ -739,14 +739,12 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count);
 
-/* Writes a .safetensors file: n entries, and metadata = key, value, key, value, …, NULL (or NULL). Equal
-   arguments give equal bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is
-   written, brought to the disk and renamed. A symbolic link is followed, an old file's mode kept; a device or
-   a fifo is written into. 0, or -1. */
-MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                                  const char *const *metadata);
-/* Writes one array as NumPy's .npy (format 1.0), its name aside; BF16 has no form there. In the same way. */
-MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry);
+/* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a path that
+   ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal arguments give equal
+   bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is written, brought to the disk
+   and renamed. A symbolic link is followed, an old file's mode kept; a device or a fifo is written into. 0, or -1. */
+MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
+                              const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow treats them; random crops
@@ -11519,7 +11517,6 @@ MMIXI_COLD_BEGIN
    ==================================================================================== */
 
 #include <locale.h>
-
 /* ---- whole files ---- */
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
@@ -11565,7 +11562,6 @@ ssize_t readlink(const char *path, char *to, size_t room);
 #endif
 #endif
 #endif
-
 static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 {
 #ifdef MMIXI_MAPS
@@ -11582,59 +11578,46 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
 #ifdef MMIX_NO_STDIO
     mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
 #else
-    FILE *f;
+    FILE *f = NULL;
     uint64_t length = SIZE_MAX;
     int regular = 1;
 #ifdef MMIXI_MAPS
     struct stat info;
     regular = stat(path, &info) || S_ISREG(info.st_mode);        /* before opening: a fifo would wait there */
 #endif
-    f = regular ? fopen(path, "rb") : NULL;
-    if (f && !MMIXI_SEEK(f, 0, SEEK_END)) length = (uint64_t)MMIXI_TELL(f);
-    if (!f || length >= SIZE_MAX || MMIXI_SEEK(f, 0, SEEK_SET))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, regular && !f ? strerror(errno)
-                  : "expected a file, found a folder, a device, a fifo or another thing");
-    else {
+    errno = 0;
+    if (regular && (f = fopen(path, "rb")) != NULL && !MMIXI_SEEK(f, 0, SEEK_END))
+        length = (uint64_t)MMIXI_TELL(f);
+    if (length < SIZE_MAX && !MMIXI_SEEK(f, 0, SEEK_SET)) {
         file.size = (size_t)length;
 #ifdef MMIXI_MAPS
-        file.bytes = (unsigned char *)mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f),
-                                           0);
-        file.mapped = file.bytes != MAP_FAILED;
+        void *map = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
+        file.mapped = map != MAP_FAILED, file.bytes = (unsigned char *)map;
 #endif
         if (!file.mapped && (file.bytes = (unsigned char *)mmixi_alloc(m, file.size)) != NULL
             && fread(file.bytes, 1, file.size, f) != file.size) {
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path,
-                      (double)length);
             mmixi_file_free(m, &file);
             file.bytes = NULL;
         }
     }
+    if (!file.bytes)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, regular && errno ? strerror(errno)
+                  : "expected a file, found a folder, a device, a fifo or an early end");
     if (f) fclose(f);
 #endif
     return file;
 }
 
 /* ---- types of numbers ---- */
-/* By MMIX_FILE_F64 …: as .safetensors, .npy and torch call it; its size in a file. */
-enum { MMIXI_SAFETENSORS, MMIXI_NPY, MMIXI_TORCH };
-static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
+/* By MMIX_FILE_F64 …: as .safetensors and as .npy call it; its size in a file. */
+static const char mmixi_file_names[2][MMIX_FILE_REAL_AS_BF16 + 1][8] = {
     {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "BF16"},
-    {"f8", "f4", "f2", "-", "i8", "i4", "i2", "i1", "u1", "b1", "-"},
-    {"torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage", "torch.BFloat16Storage",
-     "torch.LongStorage", "torch.IntStorage", "torch.ShortStorage", "torch.CharStorage",
-     "torch.ByteStorage", "torch.BoolStorage", ""}
+    {"f8", "f4", "f2", "-", "i8", "i4", "i2", "i1", "u1", "b1", "-"}
 };
 static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 2};
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
 {
-    return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[MMIXI_SAFETENSORS][dtype] : NULL;
-}
-/* The dtype that a format calls so, or -1. */
-static int mmixi_dtype_of(int format, const char *name)
-{
-    int dtype = MMIX_FILE_BOOL;
-    while (dtype >= 0 && strcmp(mmixi_file_names[format][dtype], name)) dtype--;
-    return dtype;
+    return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[0][dtype] : NULL;
 }
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -11642,7 +11625,6 @@ static int mmixi_dtype_of(int format, const char *name)
 #else
 #define MMIXI_PRINTF(text, first)
 #endif
-
 /* ---- names ---- */
 /* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
@@ -11697,7 +11679,6 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
    A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
    without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
    pointer to its first character, and who wants something walks there. */
-
 typedef struct mmixi_json_scan {
     char *at, *to;                           /* the text ends with a zero, which is valid nowhere in JSON */
     const char **keys;                       /* of the objects that are open */
@@ -11724,38 +11705,27 @@ static long mmixi_json_hex(const char *s)
     memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
-/* A character of a string, as it is or escaped: never shorter than in UTF-8. Returns its length there, 0 if
-   it is wrong. */
-static size_t mmixi_json_character(mmixi_json_scan *s)
-{
-    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    size_t n = (unsigned char)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
-    if (*s->at != '\\') {
-        memmove(s->to, s->at, n);
-        s->at += n;
-    }
-    else {
-        const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
-        long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
-        s->at += letter ? 2 : 6;
-        if (code >= 0xD800 && code < 0xDC00) {   /* half of a pair */
-            low = mmixi_json_hex(s->at);
-            s->at += 6;
-            code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : 0;
-        }
-        n = code > 0 ? mmixi_utf8(code, s->to) : 0;
-    }
-    s->to += n;
-    return n;
-}
+/* A string's characters, as they are or escaped: never shorter than in UTF-8. */
 static int mmixi_json_string(mmixi_json_scan *s)
 {
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     if (!mmixi_json_take(s, '"', "a key")) return 0;
-    for (char *from = s->at; *from != '"'; from = s->at)
-        if (!mmixi_json_character(s)) {
-            s->at = from, s->expected = "a string of UTF-8";
-            return 0;
+    s->expected = "a string of UTF-8";
+    for (size_t n, taken; *s->at != '"'; s->at += taken, s->to += n) {
+        n = taken = (unsigned char)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
+        if (*s->at != '\\') memmove(s->to, s->at, n);
+        else {
+            const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
+            long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
+            taken = letter ? 2 : 6;
+            if (code >> 10 == 0xD800 >> 10) {                /* half of a pair, ten bits each */
+                low = mmixi_json_hex(s->at + 6), taken = 12;
+                code = low >> 10 == 0xDC00 >> 10 ? 0x10000 + ((code & 1023) << 10 | (low & 1023)) : 0;
+            }
+            n = code > 0 ? mmixi_utf8(code, s->to) : 0;
         }
+        if (!n) return 0;
+    }
     s->at++, *s->to++ = 0;
     return 1;
 }
@@ -11799,8 +11769,7 @@ static int mmixi_json_value(mmixi_json_scan *s, int depth)
     s->n_keys = outer;
     return !s->found;
 }
-/* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
-   most `room` bytes are taken for the time being. 0, or -1 after mmix_fail. */
+/* Checks and decodes `length` bytes, which a zero follows, with at most `room` bytes of memory. 0, or -1. */
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
 {
     mmixi_json_scan s = { text, text, NULL, 0, NULL, NULL };
@@ -11830,8 +11799,7 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an
-   array. NULL at the end, and of what is no list. */
+/* The item of a list after `at`, or after itself the first; *key NULL in an array. NULL at the end. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -11854,8 +11822,7 @@ static int mmixi_json_flag(const char *v, int otherwise)
 {
     return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
 }
-/* A list of sizes, written with digits alone; how many, or -1 if it is none, has more than `most`, or one
-   does not fit. */
+/* A list of sizes, digits alone: how many; -1 if it is none, has more than `most`, or one is too large. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
     const char *key, *v = list;
@@ -11879,13 +11846,11 @@ static void mmixi_point(char out[64], const char *number, const char *from, cons
 /* A number as double, `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
-    char token[64], local[64], *end;
-    double value;
+    char token[64], local[64];
     if (!v || !strspn(v, "-0123456789") || mmixi_json_end(v) - v > 40) return otherwise;
     snprintf(token, sizeof token, "%.*s", (int)(mmixi_json_end(v) - v), v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
-    value = strtod(local, &end);
-    return *end ? otherwise : value;
+    return strtod(local, NULL);
 }
 
 /* ---- bytes ---- */
@@ -11913,22 +11878,20 @@ static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int bi
 }
 
 /* ---- archives ---- */
-typedef struct mmixi_held { struct mmixi_held *next; size_t bytes; } mmixi_held;
 typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
 struct mmix_archive {
     mmix_ctx *m;
+    mmix_params *own;                        /* without parameters: memory that goes with the archive */
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
     mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
     mmixi_named *by_name;
     size_t count;
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
-    mmixi_held *chunks;                      /* memory that goes with the archive */
     size_t most;                             /* bytes that the context may hold while it is read */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
-static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...) MMIXI_PRINTF(3, 4);
-static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
+MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
 {
     char text[256];
     va_list list;
@@ -11943,35 +11906,25 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
    Whatever a file says, what is made of it takes, with its bytes, at most twice its size and a megabyte. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, const void *array, size_t before)
 {
-    mmixi_held *latest = a->chunks, *k = NULL;
-    size_t own = sizeof *k + MMIXI_ALIGN, bytes = sizeof *k + n * element,
-        left = a->most - a->m->memory.bytes;
-    if (left < own || n > (left - own) / element)
-        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
-                     (double)a->file.size);
-    else k = (mmixi_held *)mmixi_zeroed(a->m, bytes);
-    if (!k) return NULL;
-    k->next = latest, k->bytes = bytes, a->chunks = k;
-    if (array) memcpy(k + 1, array, before * element);
-    if (array && latest + 1 == array) {          /* it can go at once */
-        k->next = latest->next;
+    mmixi_owned *latest = (mmixi_owned *)a->own->owned;
+    char *p = NULL;
+    if ((double)n * (double)element + 2 * MMIXI_ALIGN <= (double)(a->most - a->m->memory.bytes))
+        p = (char *)mmixi_own(a->own, n * element);
+    else mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
+                      (double)a->file.size);
+    if (!p || !array) return p;
+    memcpy(p, array, before * element);
+    if ((char *)latest + MMIXI_ALIGN == array) { /* it can go at once */
+        ((mmixi_owned *)a->own->owned)->next = latest->next;
         mmixi_free(a->m, latest, latest->bytes);
     }
-    return k + 1;
-}
-static void mmixi_chunks_free(mmix_archive *a)
-{
-    for (mmixi_held *k = a->chunks, *next; k; k = next) {
-        next = k->next;
-        mmixi_free(a->m, k, k->bytes);
-    }
+    return p;
 }
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
-    mmixi_chunks_free(a);
     mmixi_file_free(a->m, &a->file);
-    mmixi_free(a->m, a, sizeof *a);
+    mmix_params_destroy(a->own);
 }
 /* The bytes that an entry's shape takes, in double: exact as far as there is memory, and large beyond. */
 static double mmixi_entry_bytes(const mmix_entry *e)
@@ -11989,8 +11942,7 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
 }
-/* One more entry, whose name lasts as long as the archive, in e.bytes from e.data on. With strides, which
-   count elements, it need not be row-major nor fill them. */
+/* One more entry; with strides, which count elements, it need not be row-major nor fill its bytes. */
 static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride)
 {
     size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
@@ -12016,14 +11968,14 @@ static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride
     return 0;
 }
 /* The same, of an array that fills its bytes and whose type, shape and order are members of a JSON object. */
-static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int format, const char *object)
+static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int npy, const char *object)
 {
-    const char *type = mmixi_json_text(mmixi_json_find(object, format == MMIXI_NPY ? "descr" : "dtype")),
+    const char *type = mmixi_json_text(mmixi_json_find(object, npy ? "descr" : "dtype")),
         *shape = mmixi_json_find(object, "shape");
-    int fortran = mmixi_json_flag(mmixi_json_find(object, "fortran_order"), format == MMIXI_NPY ? -1 : 0);
+    int fortran = mmixi_json_flag(mmixi_json_find(object, "fortran_order"), npy ? -1 : 0);
     size_t stride[MMIX_FILE_MAX_DIMS], step = 1;
-    e.dtype = !type || fortran < 0 || (format == MMIXI_NPY && !strspn(type, "<>|=")) ? -1
-        : mmixi_dtype_of(format, type + (format == MMIXI_NPY));
+    e.dtype = type && fortran >= 0 && (!npy || strspn(type, "<>|=")) ? MMIX_FILE_BOOL : -1;
+    while (e.dtype >= 0 && strcmp(mmixi_file_names[npy][e.dtype], type + npy)) e.dtype--;
     if (e.dtype < 0)
         return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (.npy: <f8, "
                             "<f4, <f2, <i8 … |i1, |u1, |b1, and fortran_order), found %.20s",
@@ -12059,24 +12011,25 @@ static int mmixi_archive_finish(mmix_archive *a)
    n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
                     "__metadata__": {"key": "text", …}}
    the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
+/* By where the data begin, then where they end, then by name. */
 static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
     const char *p = (const char *)a->data, *q = (const char *)b->data;
-    return p != q ? (p < q ? -1 : 1) : a->bytes != b->bytes ? (a->bytes < b->bytes ? -1 : 1)
-        : strcmp(a->name, b->name);
+    if (p == q) p += a->bytes, q += b->bytes;
+    return p == q ? strcmp(a->name, b->name) : p < q ? -1 : 1;
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
     unsigned char *data = a->file.bytes;
-    size_t size = a->file.size - 8, at = 0, part[2];
-    uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
+    size_t size = a->file.size, at = 0, part[2];
+    uint64_t n = size < 8 ? 0 : mmixi_number(data, 8);
     char *text = (char *)data + 7;               /* one early: its end has room for a zero */
     const char *key, *i = text;
-    if (a->file.size < 8 || n > size)
+    if (size < 8 || n > size - 8)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
-                            ".safetensors would have a header of %.0f", (double)a->file.size, (double)n);
-    data += 8 + n, size -= (size_t)n;
+                            ".safetensors would have a header of %.0f", (double)size, (double)n);
+    data += 8 + n, size -= 8 + (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
     if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->most - a->m->memory.bytes)) return -1;
@@ -12092,7 +12045,7 @@ static int mmixi_safetensors(mmix_archive *a)
             return mmixi_refuse(a, key, "two data_offsets in order inside %.0f bytes of data, found %.40s",
                                 (double)size, offsets ? offsets : "none");
         e.data = data + part[0], e.bytes = part[1] - part[0];
-        if (mmixi_archive_json(a, e, MMIXI_SAFETENSORS, i)) return -1;
+        if (mmixi_archive_json(a, e, 0, i)) return -1;
     }
     for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
         i = mmixi_json_next(a->metadata, i, &key);
@@ -12124,14 +12077,14 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
         length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
     char *header = (char *)bytes + begin;
     mmix_entry e = { name, 0, 0, {0}, 0, NULL };
-    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
+    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] - 1u > 2 || length > size - begin)
         return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
                             (double)size, (double)length);
     header[length - 1] = 0;                      /* a line end */
     mmixi_python_json(header);
     if (mmixi_json_open(a->m, a->path, header, strlen(header), a->most - a->m->memory.bytes)) return -1;
     e.data = header + length, e.bytes = size - begin - length;
-    return mmixi_archive_json(a, e, MMIXI_NPY, header);
+    return mmixi_archive_json(a, e, 1, header);
 }
 
 /* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
@@ -12158,17 +12111,15 @@ static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signa
     }
     return 1;
 }
-/* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
-   data lie before it, one behind the other. */
+/* All members become entries of bytes, by way of the directory; their data lie before it and in its order. */
 static int mmixi_zip_members(mmix_archive *zip)
 {
-    static const int order[3] = { 9, 8, 16 };
     uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535),
-        from = 0, d[17] = {0}, local[11], wide[5], count, directory, at;
-    while (end-- > least && !mmixi_zip_record(zip, end, 0x06054b50, "42222442", d)) { }
-    count = end + 1 == least ? 0 : d[4], directory = d[6];       /* 0: there was none */
+        from = 0, count = 0, directory = 0, d[12], local[6], wide[5], at;
+    while (!count && end-- > least)
+        if (mmixi_zip_record(zip, end, 0x06054b50, "462442", d)) count = d[2], directory = d[4];
     if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d))   /* the 64-bit form */
-        count = mmixi_zip_record(zip, d[2], 0x06064b50, "4822448888", d) ? d[7] : 0, directory = d[9];
+        count = mmixi_zip_record(zip, d[2], 0x06064b50, "48488888", d) ? d[5] : 0, directory = d[7];
     if (!count || directory > size)
         return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
                             "%.0f bytes", (double)size);
@@ -12176,28 +12127,28 @@ static int mmixi_zip_members(mmix_archive *zip)
         mmix_entry e = { NULL, MMIX_FILE_U8, 1, {0}, 0, NULL };
         uint64_t extra, stop;
         char *name = (char *)zip->file.bytes + at + 45;          /* one early: its end has room for a zero */
-        /* 4 method, 7 checksum, 8 bytes in the file, 9 bytes, 10, 11 and 12 lengths of name, extra fields and
-           comment, 16 place of the local header */
-        if (!mmixi_zip_record(zip, at, 0x02014b50, "42222224442222244", d) || size - at < 46 + d[10] + d[11])
+        /* 2 method, 4 checksum, 5 bytes in the file, 6 bytes, 7, 8 and 9 lengths of name, extra fields and
+           comment, 11 place of the local header, later of the data */
+        if (!mmixi_zip_record(zip, at, 0x02014b50, "462444422284", d) || size - at < 46 + d[7] + d[8])
             return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
-        extra = at + 46 + d[10], stop = extra + d[11], at = stop + d[12];
+        extra = at + 46 + d[7], stop = extra + d[8], at = stop + d[9];
         /* what has no room in its field is in the extra one of kind 1 */
         while (extra + 4 <= stop && !mmixi_zip_record(zip, extra, 1, "22888", wide))
             extra += 4 + mmixi_number(zip->file.bytes + extra + 2, 2);
-        for (int k = 0, i = 2; extra + 4 <= stop && k < 3; k++)
-            if (d[order[k]] == 0xffffffffu) d[order[k]] = wide[i++];
-        e.name = (char *)memmove(name, name + 1, (size_t)d[10]);
-        name[d[10]] = 0;
-        if (d[4] || d[8] != d[9] || strlen(name) != d[10])
+        for (int k = 5, i = 2; extra + 4 <= stop && k < 12; k++)
+            if (d[k] == 0xffffffffu && i < 5) d[k] = wide[i++];
+        e.name = (char *)memmove(name, name + 1, (size_t)d[7]);
+        name[d[7]] = 0;
+        if (d[2] || d[5] != d[6] || strlen(name) != d[7])
             return mmixi_refuse(zip, name, "it stored, not compressed, without a zero in its name, found "
-                                "method %d", (int)d[4]);
-        if (!mmixi_zip_record(zip, d[16], 0x04034b50, "42222244422", local)
-            || (d[16] += 30 + local[9] + local[10]) < from || d[16] > directory || d[8] > directory - d[16])
+                                "method %d", (int)d[2]);
+        if (!mmixi_zip_record(zip, d[11], 0x04034b50, "486822", local)
+            || (d[11] += 30 + local[4] + local[5]) < from || d[11] > directory || d[5] > directory - d[11])
             return mmixi_refuse(zip, name, "its data between those before and the directory, found %.0f "
-                                "bytes at %.0f", (double)d[8], (double)d[16]);
-        from = d[16] + d[8];
-        e.data = zip->file.bytes + d[16], e.bytes = e.shape[0] = (size_t)d[8];
-        if (mmixi_crc32(zip->file.bytes + d[16], e.bytes) != d[7])
+                                "bytes at %.0f", (double)d[5], (double)d[11]);
+        from = d[11] + d[5];
+        e.data = zip->file.bytes + d[11], e.bytes = e.shape[0] = (size_t)d[5];
+        if (mmixi_crc32(zip->file.bytes + d[11], e.bytes) != d[4])
             return mmixi_refuse(zip, name, "the data of its checksum, found others: the file is damaged");
         if (mmixi_archive_add(zip, e, NULL)) return -1;
     }
@@ -12205,65 +12156,64 @@ static int mmixi_zip_members(mmix_archive *zip)
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
-
    A pickle is a program for a stack machine. This one knows the instructions that torch.save writes; its
    values are only looked at: calls make a tensor of _rebuild_tensor_v2, a dictionary of OrderedDict, and an
-   opaque thing of the few other names that training scripts leave beside their weights. Any other name is
-   refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
-   list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary: a list
-   of key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its id. A name's number
-   is the kind of what it makes when it is called, or the dtype of a storage. */
+   opaque thing of the few other names that training scripts leave beside their weights. Values are cells of
+   one array, chained by their numbers, from the top of the stack down, or from a list's first item on. */
+/* A value. Its kind: ( the mark, i an integer, t a text, z one with a zero in it, g a name, o opaque; l a
+   list; d a dictionary: a list of key, value, key, …; T a tensor: the list of its arguments; s a storage: its
+   id. A name's number is the kind of what it makes when it is called, or the digit of a dtype. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
-    uint32_t length, first, last, next;          /* of the text; of a list; in a chain, 0 at its end */
+    uint32_t first, last, next;                  /* of a list; in a chain, 0 at its end */
     uint32_t memo;                               /* no part of the value: what is remembered as this number */
     int kind;
 } mmixi_py;
 typedef struct mmixi_pickle {
     mmix_archive *a, *zip;
-    const unsigned char *p, *end;
+    unsigned char *p, *end;
     mmixi_py *cell;                              /* the first is none */
     size_t n, capacity, remembered, visits;      /* visits: a dictionary may stand in many others */
     uint32_t top;
     char wrong[96];
 } mmixi_pickle;
-static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
+/* What MODULE.NAME makes when it is called, or the digit of a storage's dtype; 0 if it is refused. */
+static int mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *name)
 {
-    v.memo = 0, v.next = k->top;
-    k->cell[k->n] = v;
-    k->top = (uint32_t)k->n++;
-}
-/* "MODULE.NAME": a name's number, or -1 if it is refused. */
-static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
-{
-    static const char known[] =                  /* they make: a dictionary, a tensor, their argument, … */
-        "d collections.OrderedDict\nT torch._utils._rebuild_tensor_v2\np torch._utils._rebuild_parameter\n"
-        "o argparse.Namespace\no torch.Size\no torch.device\no numpy.core.multiarray.scalar\n"
-        "o numpy._core.multiarray.scalar\no numpy.dtype\no _codecs.encode\no torch.float32\no torch.float64\n"
-        "o torch.float16\no torch.bfloat16\no collections.defaultdict\n";
+    static const char known[] =                  /* a dictionary, a tensor, its argument, opaque things */
+        "0 torch.DoubleStorage, 1 torch.FloatStorage, 2 torch.HalfStorage, 3 torch.BFloat16Storage, "
+        "4 torch.LongStorage, 5 torch.IntStorage, 6 torch.ShortStorage, 7 torch.CharStorage, "
+        "8 torch.ByteStorage, 9 torch.BoolStorage, d collections.OrderedDict, "
+        "T torch._utils._rebuild_tensor_v2, p torch._utils._rebuild_parameter, o argparse.Namespace, "
+        "o torch.Size, o torch.device, o numpy.core.multiarray.scalar, o numpy._core.multiarray.scalar, "
+        "o numpy.dtype, o _codecs.encode, o torch.float32, o torch.float64, o torch.float16, "
+        "o torch.bfloat16, o collections.defaultdict,";
     char whole[128];
     const char *at;
-    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
-             name->text);
+    snprintf(whole, sizeof whole, " %s.%s,", module, name);
     at = strstr(known, whole);
-    if (at && at > known && at[-1] == ' ' && at[strlen(whole)] == '\n') return at[-2];
-    snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
-    return mmixi_dtype_of(MMIXI_TORCH, whole);
+    if (!at) snprintf(k->wrong, sizeof k->wrong, "asks for%.50s which is refused: nothing was run", whole);
+    return at ? at[-1] : 0;
 }
 /* Each instruction: the bytes of a number that follows it, how many values it takes from the stack ('(': all
    from a mark on), what it does, the kind of value that it makes, its code. It does: + the number; = as many
-   bytes as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a
-   storage; r a call; - none; v version; . the end. */
+   bytes as it says; p put, g get; c a name; l no more; a append to the list on top; r a call; v version. */
 static const char mmixi_pickle_codes[] =
     "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
     "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r"
-    "00p-\x94" "10g-h" "40g-j" "02cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd"
-    "01a-a" "02a-s" "0(a-u" "0(a-e" "01ssQ" "02r-R" "02r-\x81" "01--0" "01--b";
-/* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last.
-   0, or -1: there are fewer. */
-static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
+    "00p-\x94" "10g-h" "40g-j" "00cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd"
+    "01a-a" "02a-s" "0(a-u" "0(a-e" "01lsQ" "02r-R" "02r-\x81" "01--0" "01--b";
+/* The next line, as a text. */
+static const char *mmixi_pickle_line(mmixi_pickle *k)
+{
+    char *line = (char *)k->p, *end = (char *)memchr(line, '\n', (size_t)(k->end - k->p));
+    if (!end) return "";
+    *end = 0, k->p += end + 1 - line;
+    return line;
+}
+/* The topmost `count` values, or (below 0) all to the last mark, become a list. 0, or -1: too few. */
+static int mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
 {
     mmixi_py *cell = k->cell;
     int marked = count < 0;
@@ -12271,30 +12221,20 @@ static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32
         uint32_t at = k->top;
         if (!at) return -1;
         k->top = cell[at].next;
-        cell[at].next = *first, *first = at;
-        if (!*last) *last = at;
+        cell[at].next = list->first, list->first = at;
+        if (!list->last) list->last = at;
     }
     if (marked) k->top = cell[k->top].next;
     return 0;
 }
-/* The next n bytes become a text, or an integer, whose highest bit is the sign. 0, or -1: there are fewer. */
-static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
-{
-    int shift = (int)(64 - 8 * n) & 63;
-    if (n < 0 || n > k->end - k->p) return -1;
-    made->text = (const char *)k->p, made->length = (uint32_t)n;
-    made->number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
-    if (made->kind == 'i' && n > 8) made->kind = 'o';
-    k->p += n;
-    return 0;
-}
-/* One instruction: NULL, or what is wrong; "" at the end and after a refusal. */
+/* One instruction: NULL, or what is wrong; "" at the end. */
 static const char *mmixi_pickle_step(mmixi_pickle *k)
 {
     const char op = (char)*k->p++, *code = mmixi_pickle_codes;
-    uint32_t first = 0, last = 0;
     mmixi_py made, *cell = k->cell, *top;
+    const char *module;
     size_t n;
+    int shift, kind;
     while (*code && code[4] != op) code += 5;
     if (!*code) {
         snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (unsigned char)op);
@@ -12303,21 +12243,21 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     memset(&made, 0, sizeof made);
     n = (size_t)mmixi_number(k->p, *code - '0');           /* behind the pickle is the zip's directory */
     k->p += *code - '0';
-    made.number = (int32_t)n, made.text = "";
-    for (int i = 0; op == 'c' && i < 2; i++) {   /* its texts are two lines, those of \x93 on the stack */
-        const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
-        if (!end) return "ends too early";
-        mmixi_pickle_bytes(k, end - k->p, &made);
-        mmixi_pickle_push(k, made);
-        k->p++;
-    }
-    if (mmixi_pickle_take(k, code[1] - '0', &first, &last)) return "takes from an empty stack";
-    made.kind = code[3], made.first = first, made.last = last;
+    made.number = (int32_t)n, made.text = "", made.kind = code[3];
+    if (mmixi_pickle_take(k, code[1] - '0', &made)) return "takes from an empty stack";
     top = &cell[k->top];
     switch (code[2]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
     case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
-    case '=': if (mmixi_pickle_bytes(k, made.number, &made)) return "ends too early"; break;
+    case '=':                                    /* a text goes one byte early: its end has room for a zero */
+        if (made.number < 0 || made.number > k->end - k->p) return "ends too early";
+        shift = (int)(64 - 8 * n) & 63;
+        made.number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
+        if (made.kind == 'i' && n > 8) made.kind = 'o';
+        if (made.kind == 't' && memchr(k->p, 0, n)) made.kind = 'z';
+        made.text = (char *)memmove(k->p - 1, k->p, n);
+        k->p += n, k->p[-1] = 0;
+        break;
     case 'p':
         n = *code == '0' ? k->remembered : n, k->remembered++;
         if (n >= k->n) return "remembers its values out of order";
@@ -12328,65 +12268,64 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         made = cell[cell[n].memo];
         break;
     case 'c':
-        made.number = mmixi_pickle_name(k, &cell[first], &cell[last]);
-        if (made.number < 0) return k->wrong;
+        module = op == 'c' ? mmixi_pickle_line(k) : cell[made.first].text;
+        made.number = mmixi_pickle_name(k, module, op == 'c' ? mmixi_pickle_line(k) : cell[made.last].text);
+        if (!made.number) return k->wrong;
         break;
     case 'a':
         if (!k->top) return "appends to an empty stack";
-        *(top->first ? &cell[top->last].next : &top->first) = first;
-        if (last) top->last = last;
+        *(top->first ? &cell[top->last].next : &top->first) = made.first;
+        if (made.last) top->last = made.last;
         break;
-    case 's':
-        made.first = cell[first].first;
-        if (cell[made.first].length == 7 && !memcmp(cell[made.first].text, "storage", 7)) break;
-        return "refers to something other than a storage";
     case 'r':
-        if (cell[first].kind != 'g' || cell[last].kind != 'l') return "calls something that can't be called";
-        made = cell[last];
-        made.kind = (int)cell[first].number;
+        if (cell[made.first].kind != 'g' || cell[made.last].kind != 'l') return "calls what can't be called";
+        kind = (int)cell[made.first].number;
+        made = cell[made.last], made.kind = kind;
         if (made.kind == 'p') made = cell[made.first];
     }
-    if (made.kind != '-') mmixi_pickle_push(k, made);
+    if (made.kind == '-') return NULL;
+    made.memo = 0, made.next = k->top, cell[k->n] = made;
+    k->top = (uint32_t)k->n++;
     return NULL;
 }
-/* Sizes in a chain, as far as there are integers: how many, or -1 if one is negative or they are too many. */
+/* Sizes in a chain, as far as there are integers: how many, or -1 if one is below 0 or there are too many. */
 static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
 {
     int n = 0;
     for (; cell[at].kind == 'i'; at = cell[at].next) {
-        if (n == MMIX_FILE_MAX_DIMS || cell[at].number < 0 || (uint64_t)cell[at].number > SIZE_MAX) return -1;
+        if (n == MMIX_FILE_MAX_DIMS || (uint64_t)cell[at].number > SIZE_MAX / 2) return -1;
         out[n++] = (size_t)cell[at].number;
     }
     return n;
 }
 /* The member FOLDER/NAME KEY, or NULL; all lie in one folder. */
-static const mmix_entry *mmixi_pth_member(const mmix_archive *zip, const char *name, uint32_t length,
-                                          const char *key)
+static const mmix_entry *mmixi_pth_member(const mmix_archive *zip, const char *name, const char *key)
 {
     const char *first = zip->entries->name;
     char path[512];
-    snprintf(path, sizeof path, "%.*s/%s%.*s", (int)strcspn(first, "/"), first, name, (int)length, key);
+    snprintf(path, sizeof path, "%.*s/%s%s", (int)strcspn(first, "/"), first, name, key);
     return mmix_archive_find(zip, path);
 }
 /* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
     const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
-        *type = &cell[cell[storage->first].next], *key = &cell[type->next];
+        *what = &cell[cell[storage->first].first], *type = &cell[what->next], *key = &cell[type->next];
     size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
-    mmix_entry e = { name, (int)type->number, 0, {0}, 0, NULL };
+    mmix_entry e = { name, (int)type->number - '0', 0, {0}, 0, NULL };
     const mmix_entry *file;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't'
-        || e.ndim < 0 || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+    if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g'
+        || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
+        || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
         || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
         return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
     size = mmixi_file_size[e.dtype];
-    file = mmixi_pth_member(k->zip, "data/", key->length, key->text);
+    file = mmixi_pth_member(k->zip, "data/", key->text);
     if (!file || (double)file->bytes != (double)*count * (double)size)
-        return mmixi_refuse(k->a, name, "a member data/%.*s of %.0f numbers, found %.0f bytes",
-                            (int)key->length, key->text, (double)*count, file ? (double)file->bytes : 0);
+        return mmixi_refuse(k->a, name, "a member data/%s of %.0f numbers, found %.0f bytes", key->text,
+                            (double)*count, file ? (double)file->bytes : 0);
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
     e.data = (const unsigned char *)file->data + *begin;
     e.bytes = file->bytes - *begin;
@@ -12401,14 +12340,14 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
         char *name;
         key = &cell[at], value = &cell[key->next];
         /* other things are there, too, such as the optimiser's numbered states */
-        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't') continue;
-        if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
+        if ((value->kind != 'T' && value->kind != 'd') || (key->kind != 't' && key->kind != 'z')) continue;
+        if (k->visits > 2 * k->n || depth == 8 || key->kind == 'z')
             return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
-                                "deeper or more often than that");
-        room = strlen(prefix) + key->length + 2;
+                                "deeper or more often than that, or a name with a zero in it");
+        room = strlen(prefix) + strlen(key->text) + 2;
         name = (char *)mmixi_archive_alloc(k->a, room, 1, NULL, 0);
         if (!name) return -1;
-        snprintf(name, room, "%s%s%.*s", prefix, *prefix ? "." : "", (int)key->length, key->text);
+        snprintf(name, room, "%s%s%s", prefix, *prefix ? "." : "", key->text);
         if (value->kind == 'd' ? mmixi_pth_walk(k, value, name, depth + 1)
             : mmixi_pth_tensor(k, name, value)) return -1;
     }
@@ -12420,11 +12359,10 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
     mmixi_pickle k;
     memset(&k, 0, sizeof k);
     k.a = a, k.zip = zip;
-    k.p = (const unsigned char *)file->data;
-    k.end = k.p + file->bytes;
+    k.p = (unsigned char *)file->data, k.end = k.p + file->bytes;
     for (k.n = 1; !wrong; wrong = k.p < k.end ? mmixi_pickle_step(&k) : "never stops")
-        if (k.n + 3 > k.capacity) {              /* one makes: two texts and what they name */
-            k.capacity = 2 * k.n + 3;
+        if (k.n >= k.capacity) {
+            k.capacity = 2 * k.n;
             k.cell = (mmixi_py *)mmixi_archive_alloc(zip, k.capacity, sizeof *k.cell, k.cell, k.n);
             if (!k.cell) return -1;
         }
@@ -12434,9 +12372,12 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
 static int mmixi_zip(mmix_archive *a)
 {
     mmix_archive zip = *a;                       /* of its members; what it takes is freed in the end */
-    int failed = mmixi_zip_members(&zip);
-    const mmix_entry *pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", 0, ""),
-        *order = pickle ? mmixi_pth_member(&zip, "byteorder", 0, "") : NULL;
+    const mmix_entry *pickle, *order;
+    int failed;
+    zip.own = mmix_params_create(a->m);
+    failed = !zip.own || mmixi_zip_members(&zip);
+    pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", "");
+    order = pickle ? mmixi_pth_member(&zip, "byteorder", "") : NULL;
     if (pickle && (mmixi_big_endian_here()
                    || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
         failed = mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
@@ -12445,50 +12386,48 @@ static int mmixi_zip(mmix_archive *a)
         char *dot = (char *)strrchr(e->name, '.');
         if (!dot || strcmp(dot, ".npy"))
             failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
-        else {
-            *dot = 0;
-            failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
-        }
+        else *dot = 0, failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
     }
-    mmixi_chunks_free(&zip);
+    mmix_params_destroy(zip.own);
     return failed;
 }
 
 /* ---- opening and reading ---- */
-/* Takes the file, whatever comes of it. */
+/* Takes the file, whatever comes of it; NULL, too, if there is none. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
-    static const char bare[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
     size_t size = mmixi_min(file.size, SIZE_MAX / 4);
-    mmix_archive *a = (mmix_archive *)mmixi_zeroed(m, sizeof *a);
+    uint64_t magic = !file.bytes || size < 8 ? 0 : mmixi_number(file.bytes, 4);
+    mmix_params *own = file.bytes ? mmix_params_create(m) : NULL;
+    mmix_archive *a = (mmix_archive *)mmixi_own(own, sizeof *a);
     int failed;
     if (!a) {
         mmixi_file_free(m, &file);
+        mmix_params_destroy(own);
         return NULL;
     }
-    a->m = m, a->file = file;
-    a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - sizeof *a;
+    a->m = m, a->own = own, a->file = file;
+    a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - 2 * MMIXI_PATH;
     snprintf(a->path, sizeof a->path, "%s", path);
-    failed = size >= 14 && !memcmp(file.bytes, bare, 14)
+    failed = magic == 0x0a8a0280
         ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
                        "save it anew")
-        : size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6) ? mmixi_npy(a, "array", file.bytes, size)
-        : size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
+        : magic == 0x4d554e93 ? mmixi_npy(a, "array", file.bytes, size)          /* "\x93NUM" */
+        : magic == 0x04034b50 ? mmixi_zip(a) : mmixi_safetensors(a);             /* "PK\3\4" */
     if (!failed && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
 }
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
-    mmixi_file_bytes file = mmixi_file_read(m, "mmix_archive_open", path);
-    return file.bytes ? mmixi_archive_new(m, path, file) : NULL;
+    return mmixi_archive_new(m, path, mmixi_file_read(m, "mmix_archive_open", path));
 }
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     mmixi_file_bytes copy = { NULL, size, 0 };
-    if (!mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name)) return NULL;
-    if ((copy.bytes = (unsigned char *)mmixi_alloc(m, size)) == NULL) return NULL;
-    if (size) memcpy(copy.bytes, bytes, size);
+    if (mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name))
+        copy.bytes = (unsigned char *)mmixi_alloc(m, size);
+    if (copy.bytes && size) memcpy(copy.bytes, bytes, size);
     return mmixi_archive_new(m, name, copy);
 }
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a) { return a ? a->count : 0; }
@@ -12514,60 +12453,52 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 MMIXI_COLD_END
 
-/* F16: sign 1, exponent 5, fraction 10 bits. */
-static double mmixi_half(unsigned half)
+/* F16 (sign 1, exponent 5, fraction 10 bits) or BF16, the upper half of a float. */
+static inline float mmixi_half(uint16_t half, int dtype)
 {
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
-    uint64_t power = (uint64_t)(1023 + exponent - normal - 24) << 52;    /* of 2, in a double's bits */
-    double d;
-    memcpy(&d, &power, sizeof d);
-    d *= fraction + 1024 * normal;
-    if (exponent == 31) d = fraction ? (double)NAN : (double)INFINITY;
-    return half & 0x8000 ? -d : d;
+    union { uint32_t bits; float f; } u;
+    u.bits = (uint32_t)half << 16;
+    if (dtype == MMIX_FILE_BF16) return u.f;
+    u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
+    u.f *= (float)(fraction + 1024 * normal);
+    if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
+    return half & 0x8000 ? -u.f : u.f;
 }
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
-    const unsigned char *p;
-    int quick;
-    mmix_archive in;                             /* messages go to m */
     union {
-        double f64; float f32; uint32_t bits; uint16_t half;
-        int64_t i64; int32_t i32; int16_t i16; int8_t i8;
+        double f64; float f32; uint16_t half;
+        int64_t i64; int32_t i32; int16_t i16; int8_t i8; uint8_t u8;
     } u;
+    mmix_archive in;                             /* messages go to m */
+    const unsigned char *p;
+    int from, weights;
     if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
         return -1;
-    in = *a;
-    in.m = m;
+    in = *a, in.m = m;
+    p = (const unsigned char *)e->data, from = e->dtype;
+    weights = dtype == MMIX_FILE_F32 && (from == MMIX_FILE_F16 || from == MMIX_FILE_BF16);
     if (count != mmix_entry_count(e))
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
                             (double)mmix_entry_count(e));
-    if (dtype >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
-        return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
-    p = (const unsigned char *)e->data;
-    if (e->dtype == dtype && count) memcpy(values, p, e->bytes);
-    quick = dtype == MMIX_FILE_F32 && (e->dtype == MMIX_FILE_F16 || e->dtype == MMIX_FILE_BF16);   /* weights */
-    for (size_t i = 0; quick && i < count; i++, p += 2) {
-        memcpy(&u.half, p, 2);
-        if (e->dtype == MMIX_FILE_F16) u.f32 = (float)mmixi_half(u.half);
-        else u.bits = (uint32_t)u.half << 16;                    /* half a float */
-        ((float *)values)[i] = u.f32;
+    if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
+        return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
+    if (from == dtype && count) memcpy(values, p, e->bytes);
+    for (size_t i = 0; weights && i < count; i++, p += 2) {      /* several times as fast */
+        memcpy(&u, p, 2);
+        ((float *)values)[i] = mmixi_half(u.half, from);
     }
-    for (size_t i = 0; e->dtype != dtype && !quick && i < count; i++, p += mmixi_file_size[e->dtype]) {
-        double d = 0;
-        int64_t v = 0;
-        memcpy(&u, p, mmixi_file_size[e->dtype]);                /* it need not be aligned */
-        switch (e->dtype) {
-        case MMIX_FILE_F64: d = u.f64; break;
-        case MMIX_FILE_F32: d = (double)u.f32; break;
-        case MMIX_FILE_F16: d = mmixi_half(u.half); break;
-        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;
-        default:
-            v = e->dtype == MMIX_FILE_I64 ? u.i64 : e->dtype == MMIX_FILE_I32 ? u.i32
-                : e->dtype == MMIX_FILE_I16 ? u.i16
-                : e->dtype == MMIX_FILE_I8 ? u.i8 : e->dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
-            d = (double)v;
-        }
+    for (size_t i = 0; from != dtype && !weights && i < count; i++, p += mmixi_file_size[from]) {
+        double d;
+        int64_t v;
+        memcpy(&u, p, mmixi_file_size[from]);    /* it need not be aligned */
+        v = from < MMIX_FILE_I64 ? 0 : from == MMIX_FILE_I64 ? u.i64 : from == MMIX_FILE_I32 ? u.i32
+            : from == MMIX_FILE_I16 ? u.i16 : from == MMIX_FILE_I8 ? u.i8
+            : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
+        d = from == MMIX_FILE_F64 ? u.f64 : from == MMIX_FILE_F32 ? (double)u.f32
+            : from < MMIX_FILE_I64 ? (double)mmixi_half(u.half, from) : (double)v;
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
@@ -12584,8 +12515,7 @@ MMIXI_COLD_BEGIN
 /* ---- saving ---- */
 /* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
-static void mmixi_print(mmixi_text *t, const char *format, ...) MMIXI_PRINTF(2, 3);
-static void mmixi_print(mmixi_text *t, const char *format, ...)
+MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -12603,12 +12533,13 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
         else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     mmixi_print(t, "\"");
 }
-/* In the order in which the entries are saved; `at` is where. */
-static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, size_t n,
+/* The length of what follows; JSON, in the order of saving, which `at` follows. */
+static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries, size_t n,
                                      const char *const *metadata)
 {
     const char *before = "{";
     double at = 0, end;
+    for (int i = 0; i < 64; i += 8) mmixi_print(t, "%c", (int)(length >> i & 255));
     if (metadata && *metadata) {
         mmixi_print(t, "{\"__metadata__\":");
         for (; *metadata; metadata += 2, before = ",") {
@@ -12630,23 +12561,15 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
     mmixi_print(t, *before == '{' ? "{}" : "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
-/* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
-static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
+/* The magic bytes, version 1.0, the length of what follows; a Python dict, a line end at a multiple of 64. */
+static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e)
 {
-    double bytes;
-    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
-    for (size_t i = 0; i < n; i++, e++) {
-        const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
-            ? "a name that is free, found none or __metadata__"
-            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
-            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : (bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
-            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
-        if (wrong)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
-                             wrong);
-    }
-    return 0;
+    const char *type = mmixi_file_names[1][e->dtype];
+    mmixi_print(t, "\x93NUMPY%c%c%c%c", 1, 0, (int)(length & 255), (int)(length >> 8));
+    mmixi_print(t, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", "<|"[type[1] == '1'], type);
+    mmixi_print_sizes(t, e->ndim, e->shape, ", ");
+    mmixi_print(t, e->ndim == 1 ? ",), }" : "), }");
+    mmixi_print(t, "%*s\n", (int)(63 - t->at % 64), "");
 }
 
 #ifndef MMIX_NO_STDIO
@@ -12677,16 +12600,12 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     return 0;
 }
 #endif
-/* The header, then the entries in falling size of element, so that each is aligned without gaps. They go to a
-   file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile
-   sees the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is
-   kept. Devices and fifos are written into: they cannot be replaced. */
-static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
-                      const mmix_entry *e, size_t n)
+/* The header, then entries in falling size of element: each is aligned, without gaps. The rest: its API. */
+static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e, size_t n)
 {
 #ifdef MMIX_NO_STDIO
     (void)header, (void)e, (void)n;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path);
 #else
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
     int bad = snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH, replaces = 1;
@@ -12703,8 +12622,8 @@ static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmix
     replaces = !there || S_ISREG(old.st_mode);
 #endif
     if (bad)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: its path, or that of the link's "
-                         "target, is too long", who, path);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the link's "
+                         "target, is too long", path);
     for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
         snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
         f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
@@ -12719,57 +12638,50 @@ static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmix
     bad = bad || fflush(f) || (replaces && MMIXI_SYNC(f));
     if (f && fclose(f)) bad = 1;
     if (!bad && (!replaces || !MMIXI_RENAME(temporary, target))) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, strerror(errno));
+    mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: %s", path, strerror(errno));
     if (f && replaces) remove(temporary);
     return -1;
 #endif
 }
-MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                                  const char *const *metadata)
+MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
+                              const char *const *metadata)
 {
-    const char *who = "mmix_safetensors_save";
-    mmixi_text text = {NULL, 8, 0};
-    int failed;
-    if (mmixi_save_check(m, who, path, entries, n)) return -1;
+    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL;
+    int npy = dot && !strcmp(dot, ".npy");
+    mmixi_text text = {NULL, 0, 0};
+    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)entries : path)) return -1;
+    if (npy && (n != 1 || metadata))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected one array without metadata", who, path);
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, "
                              "found a key alone", who, path);
-    mmixi_safetensors_header(&text, entries, n, metadata);
-    text.room = text.at + 1;
-    text.out = (char *)mmixi_alloc(m, text.room);
-    if (!text.out) return -1;
-    for (size_t i = 0; i < 8; i++) text.out[i] = (char)((uint64_t)(text.at - 8) >> 8 * i & 255);
-    for (int pass = 0; pass < 2; pass++) {       /* read as a reader will: names are UTF-8 and there once */
-        text.at = 8;
-        mmixi_safetensors_header(&text, entries, n, metadata);
-        if (!pass && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
-            && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
+    for (const mmix_entry *e = entries; e < entries + n; e++) {
+        double bytes;
+        const char *wrong = !npy && (!e->name || !strcmp(e->name, "__metadata__"))
+            ? "a name that is free, found none or __metadata__"
+            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
+            : npy && *mmixi_file_names[1][e->dtype] == '-' ? "another dtype, found BF16"
+            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
+            : (bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
+            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
+        if (wrong)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path,
+                             (double)(e - entries), wrong);
     }
-    failed = m->error_kind ? -1 : mmixi_save(m, who, path, &text, entries, n);
+    /* measured; read, as a reader will: names are UTF-8 and there once; as it is saved */
+    for (int pass = 0; pass < 3 && !m->error_kind; pass++) {
+        uint64_t length = text.at;
+        text.at = 0;
+        if (npy) mmixi_npy_header(&text, length - 10, entries);
+        else mmixi_safetensors_header(&text, length - 8, entries, n, metadata);
+        if (!pass) text.room = text.at + 1, text.out = (char *)mmixi_alloc(m, text.room);
+        else if (pass == 1 && !npy && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
+                 && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
+    }
+    if (!m->error_kind) mmixi_save(m, path, &text, entries, n);
     mmixi_free(m, text.out, text.room);
-    return failed;
-}
-/* The magic bytes, version 1.0, and a header of a Python dict that ends in a line end at a multiple of 64. */
-MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
-{
-    const char *who = "mmix_npy_save", *type;
-    char header[512] = "\x93NUMPY\1";
-    mmixi_text text = {header, 10, sizeof header};
-    mmix_entry e;
-    if (!mmixi_given(m, who, "*entry", entry)) return -1;
-    e = *entry;
-    e.name = "array";
-    if (mmixi_save_check(m, who, path, &e, 1)) return -1;
-    type = mmixi_file_names[MMIXI_NPY][e.dtype];
-    if (*type == '-')
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected another dtype, found BF16", who, path);
-    mmixi_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", "<|"[type[1] == '1'], type);
-    mmixi_print_sizes(&text, e.ndim, e.shape, ", ");
-    mmixi_print(&text, e.ndim == 1 ? ",), }" : "), }");
-    mmixi_print(&text, "%*s\n", (int)(63 - text.at % 64), "");
-    header[8] = (char)(text.at - 10);            /* not above 246; the other byte is 0 */
-    return mmixi_save(m, who, path, &text, &e, 1);
+    return m->error_kind ? -1 : 0;
 }
 
 /* ==== >>model files ==================================================================
@@ -12922,7 +12834,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
 /* Saves what has been collected, or closes the archive. 0, or -1. */
 static int mmixi_model_end(mmixi_model_file *f, const char *path)
 {
-    if (!f->a) mmix_safetensors_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
+    if (!f->a) mmix_archive_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
     mmixi_free(f->m, f->entries, f->room * sizeof(mmix_entry));
     mmix_archive_close(f->a);
     mmix_rewind(f->m, f->mark);

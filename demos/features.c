@@ -674,7 +674,7 @@ static void save(mmix_ctx *m, const settings *o, const model *x, const char *wha
     e.shape[1] = b ? b : x->config.dim;
     e.shape[2] = x->config.dim;
     e.data = data;
-    mmix_npy_save(m, path, &e);
+    mmix_archive_save(m, path, &e, 1, NULL);
 }
 
 static size_t shown(const settings *o, const album *a, size_t k)         /* the k-th picture of the report */

@@ -61,7 +61,7 @@ static void save_as(mmix_ctx *m, const mmix_vision *v, const char *prefix, const
         e[i].name = name[i];
     }
     if (more) e[n].name = more, e[n].dtype = MMIX_FILE_F32, e[n].ndim = 1, e[n].shape[0] = 4, e[n++].data = one;
-    CHECK(!mmix_safetensors_save(m, PATH, e, n, metadata ? list : NULL));
+    CHECK(!mmix_archive_save(m, PATH, e, n, metadata ? list : NULL));
     free(e), free(name);
 }
 static void opening(void)
@@ -367,6 +367,7 @@ static void arrays(void)
                                  MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_BOOL};
     static const float values[6] = {1, -2, 3, 0.5f, 0, 6};
     mmix_ctx *m = context(1, 0);
+    static const char *const pair[] = {"a", "b", NULL};
     mmix_entry e;
     unsigned char bytes[256];
     size_t n;
@@ -377,7 +378,7 @@ static void arrays(void)
     e.shape[0] = 2;
     e.shape[1] = 3;
     e.data = values;
-    CHECK(!mmix_npy_save(m, NPY, &e));
+    CHECK(!mmix_archive_save(m, NPY, &e, 1, NULL));
     f = fopen(NPY, "rb");
     n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
     if (f) fclose(f);
@@ -393,7 +394,7 @@ static void arrays(void)
             for (int d = 0; d < 8; d++) e.shape[d] = 2;
             for (size_t b = 0; b < sizeof data; b++) data[b] = (unsigned char)(e.dtype == MMIX_FILE_BOOL ? b % 2 : b * 7 % 120);
             e.data = data;
-            CHECK(!mmix_npy_save(m, NPY, &e));
+            CHECK(!mmix_archive_save(m, NPY, &e, 1, NULL));
             a = mmix_archive_open(m, NPY);
             back = mmix_archive_find(a, "array");
             CHECK_AT(back && back->dtype == e.dtype && back->ndim == ndim && mmix_entry_count(back) == (size_t)1 << ndim
@@ -401,12 +402,14 @@ static void arrays(void)
             mmix_archive_close(a);
         }
     e.dtype = MMIX_FILE_BF16;
-    CHECK(mmix_npy_save(m, NPY, &e) && says(m, MMIX_ERROR_ARGUMENT, "found BF16"));
+    CHECK(mmix_archive_save(m, NPY, &e, 1, NULL) && says(m, MMIX_ERROR_ARGUMENT, "found BF16"));
     e.dtype = MMIX_FILE_F32;
     e.data = NULL;
-    CHECK(mmix_npy_save(m, NPY, &e) && says(m, MMIX_ERROR_ARGUMENT, "expected data, found NULL"));
-    CHECK(mmix_npy_save(m, NPY, NULL) && says(m, MMIX_ERROR_ARGUMENT, "entry is NULL"));
-    CHECK(mmix_npy_save(m, "build/no/such/folder.npy", (e.data = values, e.ndim = 1, &e)) && says(m, MMIX_ERROR_FILE, "cannot be written"));
+    CHECK(mmix_archive_save(m, NPY, &e, 1, NULL) && says(m, MMIX_ERROR_ARGUMENT, "expected data, found NULL"));
+    CHECK(mmix_archive_save(m, NPY, &e, 2, NULL) && says(m, MMIX_ERROR_ARGUMENT, "one array without metadata"));
+    CHECK(mmix_archive_save(m, NPY, &e, 1, pair) && says(m, MMIX_ERROR_ARGUMENT, "one array without metadata"));
+    CHECK(mmix_archive_save(m, NPY, NULL, 1, NULL) && says(m, MMIX_ERROR_ARGUMENT, "entry is NULL"));
+    CHECK(mmix_archive_save(m, "build/no/such/folder.npy", (e.data = values, e.ndim = 1, &e), 1, NULL) && says(m, MMIX_ERROR_FILE, "cannot be written"));
     mmix_destroy(m);
     remove(NPY);
 }

@@ -108,7 +108,7 @@ static void hugging_face(void)
             e[n].name = p->at[n].name, e[n].dtype = MMIX_FILE_REAL, e[n].ndim = mmix_ndim(p->at[n].tensor), e[n].data = mmix_data(p->at[n].tensor);
             for (int i = 0; i < e[n].ndim; i++) e[n].shape[i] = mmix_shape(p->at[n].tensor, i);
         }
-        mmix_safetensors_save(m, PATH, e, n, NULL);
+        mmix_archive_save(m, PATH, e, n, NULL);
         snprintf(config, sizeof config, "{\"architectures\": [\"X\"], \"model_type\": \"%s\", \"hidden_size\": 12, \"intermediate_size\": 10,"
                  " \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": %d, \"head_dim\": 4, \"rms_norm_eps\": 1e-3,"
                  " \"rope_theta\": 500.0, \"vocab_size\": 23, \"tie_word_embeddings\": %s, \"hidden_act\": \"silu\"}\n",
@@ -127,7 +127,7 @@ static void hugging_face(void)
             char names[MANY][96];
             for (size_t i = 0; i < n; i++) snprintf(names[i], sizeof names[i], "inner.%s", e[i].name), e[i].name = names[i];
             e[n] = e[0], e[n++].name = "inner.lm_head.weight";
-            mmix_safetensors_save(m, PATH, e, n, NULL);
+            mmix_archive_save(m, PATH, e, n, NULL);
             back = mmix_decoder_open(m, PATH);
             CHECK_AT(same_lists(p, mmix_decoder_params(back)), about);
             mmix_decoder_destroy(back);

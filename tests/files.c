@@ -500,7 +500,7 @@ static void no_stdio(void)
     mmix_ctx *m = small_ctx(0);
     CHECK(mmix_archive_open(m, PATH) == NULL && strstr(mmix_error(m), "MMIX_NO_STDIO"));
     mmix_error_clear(m);
-    CHECK(mmix_safetensors_save(m, PATH, NULL, 0, NULL) == -1 && strstr(mmix_error(m), "MMIX_NO_STDIO"));
+    CHECK(mmix_archive_save(m, PATH, NULL, 0, NULL) == -1 && strstr(mmix_error(m), "MMIX_NO_STDIO"));
     mmix_destroy(m);
 }
 
@@ -577,7 +577,7 @@ static void round_trip(void)
 
     mmix_ctx *m = small_ctx(0);
     before = mmix_memory(m).bytes;
-    CHECK(mmix_safetensors_save(m, PATH, e, n, metadata) == 0);
+    CHECK(mmix_archive_save(m, PATH, e, n, metadata) == 0);
     CHECK(mmix_memory(m).bytes == before && !exists(PATH ".tmp"));
     mmix_archive *a = mmix_archive_open(m, PATH);
     CHECK_AT(a && mmix_archive_count(a) == n && walk(m, a), mmix_error(m));
@@ -644,17 +644,17 @@ static void round_trip(void)
     unsigned char *bytes = slurp(PATH, &size), *bytes2;
     CHECK(bytes[8] == '{' && (bytes[0] & 7) == 0);                /* the header, padded to 8 */
     a = mmix_archive_open(m, PATH);
-    CHECK(a && mmix_safetensors_save(m, PATH, mmix_archive_entry(a, 0), n, metadata) == 0);
+    CHECK(a && mmix_archive_save(m, PATH, mmix_archive_entry(a, 0), n, metadata) == 0);
     bytes2 = slurp(PATH, &size2);
     CHECK(size == size2 && !memcmp(bytes, bytes2, size));
     mmix_archive_close(a);
     free(bytes), free(bytes2);
 
-    CHECK(mmix_safetensors_save(m, PATH, NULL, 0, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, NULL, 0, NULL) == 0);
     a = mmix_archive_open(m, PATH);
     CHECK(a && mmix_archive_count(a) == 0 && !mmix_archive_find(a, "a") && !mmix_archive_entry(a, 0));
     mmix_archive_close(a);
-    CHECK(mmix_safetensors_save(m, PATH, NULL, 0, metadata) == 0);
+    CHECK(mmix_archive_save(m, PATH, NULL, 0, metadata) == 0);
     a = mmix_archive_open(m, PATH);
     CHECK_AT(a && mmix_archive_count(a) == 0 && mmix_archive_metadata(a, "format"), mmix_error(m));
     mmix_archive_close(a);
@@ -674,7 +674,7 @@ static void halves(void)
     for (unsigned i = 0; i < 65536; i++) all[i] = (uint16_t)i;
     e[0] = entry("f16", MMIX_FILE_F16, 1, 65536, 0, all);
     e[1] = entry("bf16", MMIX_FILE_BF16, 1, 65536, 0, all);
-    CHECK(mmix_safetensors_save(m, PATH, e, 2, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, e, 2, NULL) == 0);
     mmix_archive *a = mmix_archive_open(m, PATH);
     for (int kind = 0; kind < 2; kind++) {
         int fraction_bits = kind ? 7 : 10, top = kind ? 255 : 31, bias = kind ? 127 : 15;
@@ -694,7 +694,7 @@ static void halves(void)
     CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bf16"), MMIX_FILE_REAL, x, 65536));
     mmix_archive_close(a);
     e[0] = entry("x", MMIX_FILE_REAL_AS_BF16, 1, 65536, 0, x);
-    CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, e, 1, NULL) == 0);
     a = mmix_archive_open(m, PATH);
     const mmix_entry *r = mmix_archive_find(a, "x");
     CHECK(r && r->dtype == MMIX_FILE_BF16 && r->bytes == 131072);
@@ -715,7 +715,7 @@ static void halves(void)
     const size_t n = sizeof(mmix_real) == 8 ? 10 : 7;             /* the last three need double */
     for (size_t i = 0; i < n; i++) x[i] = (mmix_real)value[i];
     e[0].shape[0] = n;
-    CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, e, 1, NULL) == 0);
     a = mmix_archive_open(m, PATH);
     CHECK(a && !memcmp(mmix_archive_entry(a, 0)->data, want, 2 * n));
     mmix_archive_close(a);
@@ -727,7 +727,7 @@ static void halves(void)
         x[i] = (mmix_real)f;
     }
     e[0].shape[0] = 3;
-    CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, e, 1, NULL) == 0);
     a = mmix_archive_open(m, PATH);
     CHECK(a && !mmix_archive_read(m, a, mmix_archive_entry(a, 0), MMIX_FILE_F64, d, 3));
     CHECK(isnan(d[0]) && isnan(d[1]) && isnan(d[2]));
@@ -748,7 +748,7 @@ static void many(void)
         values[i] = i;
         e[i] = entry(names[i], i % 3 ? MMIX_FILE_I32 : MMIX_FILE_U8, i % 2, 1, 0, &values[i]);
     }
-    CHECK(mmix_safetensors_save(m, PATH, e, N, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, e, N, NULL) == 0);
     mmix_archive *a = mmix_archive_open(m, PATH);
     CHECK(mmix_archive_count(a) == N);
     for (int i = 0; a && i < N; i++) {
@@ -772,7 +772,7 @@ static void saving_fails(void)
     mmix_ctx *m = small_ctx(0);
     mmix_entry good = entry("a", MMIX_FILE_I32, 1, 2, 0, value), e[2];
     const size_t before = mmix_memory(m).bytes;
-    CHECK(mmix_safetensors_save(m, PATH, &good, 1, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, &good, 1, NULL) == 0);
     size_t size, size2;
     unsigned char *bytes = slurp(PATH, &size), *bytes2;
     for (int i = 0; i < 12; i++) {
@@ -788,20 +788,20 @@ static void saving_fails(void)
         if (i == 6) e[1].ndim = 9;
         if (i == 7) e[1].data = NULL;
         if (i == 11) e[1].ndim = 2, e[1].shape[0] = e[1].shape[1] = SIZE_MAX / 2;
-        CHECK(mmix_safetensors_save(m, PATH, e, 2, metadata) == -1
+        CHECK(mmix_archive_save(m, PATH, e, 2, metadata) == -1
             && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
-        CHECK(mmix_safetensors_save(m, PATH, &good, 1, NULL) == -1);            /* a message is kept */
+        CHECK(mmix_archive_save(m, PATH, &good, 1, NULL) == -1);            /* a message is kept */
         mmix_error_clear(m);
     }
-    CHECK(mmix_safetensors_save(m, NULL, &good, 1, NULL) == -1), mmix_error_clear(m);
-    CHECK(mmix_safetensors_save(m, PATH, NULL, 1, NULL) == -1), mmix_error_clear(m);
-    CHECK(mmix_safetensors_save(m, "build/no folder/x.safetensors", &good, 1, NULL) == -1);
+    CHECK(mmix_archive_save(m, NULL, &good, 1, NULL) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_save(m, PATH, NULL, 1, NULL) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_save(m, "build/no folder/x.safetensors", &good, 1, NULL) == -1);
     CHECK(mmix_error_kind(m) == MMIX_ERROR_FILE), mmix_error_clear(m);
     CHECK(!exists("build/no folder/x.safetensors"));
-    CHECK(mmix_safetensors_save(m, "build", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    CHECK(mmix_archive_save(m, "build", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
     CHECK(!exists("build.tmp")), mmix_error_clear(m);
 #ifdef __linux__
-    CHECK(mmix_safetensors_save(m, "/dev/full", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    CHECK(mmix_archive_save(m, "/dev/full", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
     CHECK(exists("/dev/full")), mmix_error_clear(m);              /* a full disk; devices are written into */
 #endif
     bytes2 = slurp(PATH, &size2);
@@ -833,16 +833,16 @@ static void saving_over(void)
     CHECK(system("rm -rf build/over && mkdir -p build/over/deep && echo old >build/over/deep/file") == 0);
     CHECK(system("cd build/over && ln -s deep/file link && ln -s link twice && ln -s new dangling && ln -s ring ring") == 0);
     CHECK(!chmod("build/over/deep/file", 0640));
-    CHECK_AT(mmix_safetensors_save(m, "build/over/twice", &e, 1, NULL) == 0, mmix_error(m));       /* links stay */
+    CHECK_AT(mmix_archive_save(m, "build/over/twice", &e, 1, NULL) == 0, mmix_error(m));       /* links stay */
     CHECK(made_of("build/over/twice", "-L") && made_of("build/over/link", "-L") && !made_of("build/over/deep/file", "-L"));
     CHECK(!stat("build/over/deep/file", &info) && (info.st_mode & 0777) == 0640 && info.st_size > 60);
     mmix_archive_close(mmix_archive_open(m, "build/over/twice"));
     CHECK(!mmix_error(m));
-    CHECK(mmix_safetensors_save(m, "build/over/dangling", &e, 1, NULL) == 0 && made_of("build/over/new", "-s"));
+    CHECK(mmix_archive_save(m, "build/over/dangling", &e, 1, NULL) == 0 && made_of("build/over/new", "-s"));
     CHECK(made_of("build/over/dangling", "-L"));
-    CHECK(mmix_safetensors_save(m, "build/over/ring", &e, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    CHECK(mmix_archive_save(m, "build/over/ring", &e, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
     mmix_error_clear(m);
-    CHECK(!chmod("build/over/new", 0444) && mmix_npy_save(m, "build/over/new", &e) == 0);
+    CHECK(!chmod("build/over/new", 0444) && mmix_archive_save(m, "build/over/new", &e, 1, NULL) == 0);
     CHECK(!stat("build/over/new", &info) && (info.st_mode & 0777) == 0444);
 
     /* names that we would have taken are somebody's: they stay as they are */
@@ -850,15 +850,15 @@ static void saving_over(void)
         snprintf(name, sizeof name, "build/over/deep/file.%lu.%d.tmp", (unsigned long)getpid(), i);
         CHECK(spill(name, "mine", 4));
     }
-    CHECK(mmix_safetensors_save(m, "build/over/link", &e, 1, NULL) == 0 && !stat(name, &info) && info.st_size == 4);
+    CHECK(mmix_archive_save(m, "build/over/link", &e, 1, NULL) == 0 && !stat(name, &info) && info.st_size == 4);
     snprintf(name, sizeof name, "ls build/over/deep | grep -c . | grep -qx 4");
     CHECK(system(name) == 0);
 
-    CHECK(mmix_safetensors_save(m, "/dev/null", &e, 1, NULL) == 0 && made_of("/dev/null", "-c"));
+    CHECK(mmix_archive_save(m, "/dev/null", &e, 1, NULL) == 0 && made_of("/dev/null", "-c"));
     CHECK(system("mkfifo build/over/fifo && cat build/over/fifo >build/over/through &") == 0);
     for (int i = 0; i < 500 && !made_of("build/over/fifo", "-p"); i++) system("sleep 0.01");
     alarm(20);                                   /* what would wait for ever ends the test */
-    CHECK(mmix_safetensors_save(m, "build/over/fifo", &e, 1, NULL) == 0 && made_of("build/over/fifo", "-p"));
+    CHECK(mmix_archive_save(m, "build/over/fifo", &e, 1, NULL) == 0 && made_of("build/over/fifo", "-p"));
     for (int i = 0; i < 500 && !made_of("build/over/through", "-s"); i++) system("sleep 0.01");
     CHECK(made_of("build/over/through", "-s"));
     CHECK(!mmix_archive_open(m, "build/over/fifo") && strstr(mmix_error(m), "fifo")), mmix_error_clear(m);
@@ -868,7 +868,7 @@ static void saving_over(void)
     memset(name, 'n', sizeof name);
     char *deep = (char *)malloc(5000);
     memset(deep, 'x', 5000), deep[4999] = 0;
-    CHECK(mmix_safetensors_save(m, deep, &e, 1, NULL) == -1 && strstr(mmix_error(m), "too long")), mmix_error_clear(m);
+    CHECK(mmix_archive_save(m, deep, &e, 1, NULL) == -1 && strstr(mmix_error(m), "too long")), mmix_error_clear(m);
     free(deep);
     CHECK(system("rm -rf build/over") == 0);
     mmix_destroy(m);
@@ -882,7 +882,7 @@ static void allocation_fails(void)
     static const int32_t value[2] = {1, 2};
     const mmix_entry e = entry("a", MMIX_FILE_I32, 1, 2, 0, value);
     mmix_ctx *m = small_ctx(0);
-    CHECK(mmix_safetensors_save(m, PATH, &e, 1, metadata) == 0);
+    CHECK(mmix_archive_save(m, PATH, &e, 1, metadata) == 0);
     mmix_destroy(m);
     for (int opening = 0; opening < 2; opening++) {
         int done = 0, refused = 0;
@@ -891,7 +891,7 @@ static void allocation_fails(void)
             if (!m) continue;
             const size_t before = mmix_memory(m).bytes;
             mmix_archive *a = opening ? mmix_archive_open(m, PATH) : NULL;
-            done = opening ? a != NULL : mmix_safetensors_save(m, PATH, &e, 1, metadata) == 0;
+            done = opening ? a != NULL : mmix_archive_save(m, PATH, &e, 1, metadata) == 0;
             CHECK(done || mmix_error_kind(m) == MMIX_ERROR_MEMORY);
             refused += !done;
             mmix_archive_close(a);
@@ -909,7 +909,7 @@ static void truncated_files(void)
     const mmix_entry e = entry("a", MMIX_FILE_I32, 1, 2, 0, value);
     mmix_ctx *m = small_ctx(0);
     size_t size, before = mmix_memory(m).bytes;
-    CHECK(mmix_safetensors_save(m, PATH, &e, 1, NULL) == 0);
+    CHECK(mmix_archive_save(m, PATH, &e, 1, NULL) == 0);
     unsigned char *bytes = slurp(PATH, &size);
     for (size_t n = 0; n <= size; n++) {
         CHECK(spill(PATH, bytes, n));

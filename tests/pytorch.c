@@ -60,7 +60,7 @@ static void features(mmix_ctx *m, char **arg)
         put(m, &out, e->name, "patches", f.patches);
         put(m, &out, e->name, "intermediate", f.intermediate);
     }
-    if (!mmix_error(m)) mmix_safetensors_save(m, arg[3], out.entry, out.count, NULL);
+    if (!mmix_error(m)) mmix_archive_save(m, arg[3], out.entry, out.count, NULL);
     mmix_archive_close(in);
     mmix_vision_destroy(v);
 }
@@ -77,7 +77,7 @@ static void logits(mmix_ctx *m, char **arg)
         if (!s.tokens || mmix_archive_read(m, in, e, MMIX_FILE_I32, mmix_data_i32(s.tokens), mmix_count(s.tokens))) break;
         put(m, &out, e->name, "logits", mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &s, NULL)));
     }
-    if (!mmix_error(m)) mmix_safetensors_save(m, arg[2], out.entry, out.count, NULL);
+    if (!mmix_error(m)) mmix_archive_save(m, arg[2], out.entry, out.count, NULL);
     mmix_archive_close(in);
     mmix_decoder_destroy(d);
 }
@@ -93,7 +93,7 @@ static void images(mmix_ctx *m, int n, char **arg)
         if (rgb) put(m, &out, number, "image", mmix_image(m, rgb, width, height, 224));
         ppm_free(rgb);
     }
-    if (!mmix_error(m)) mmix_safetensors_save(m, arg[0], out.entry, out.count, NULL);
+    if (!mmix_error(m)) mmix_archive_save(m, arg[0], out.entry, out.count, NULL);
 }
 
 /* A line of /proc/self/status in KiB; 0 where there is none. */
