@@ -1104,8 +1104,9 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
-       size_t n = tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
-       size_t made = mmix_decoder_generate(d, prompt, n, NULL, more, 200);
+       size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
+       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
+       size_t made = mmix_decoder_continue(m, d, &text, NULL, more, 200);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
@@ -1267,12 +1268,9 @@ typedef struct mmix_sampling {
    ended in logits of NULL, or where one is not a number or all are -infinity. */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
-/* Continues `prompt` (n tokens of text) by at most `count` tokens, the stop token included; returns how many,
-   0 after an error. sampling NULL: the largest logit, no stop. Calls mmix_reset. */
-MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count);
-/* The same from a sequence (B, L) with media, its rows in step memory: tokens (B, count); a row that stopped
-   is filled with the stop token. Returns the longest row's number of tokens. Does not reset. */
+/* Continues a sequence (B, L), its rows in step memory, by at most `count` tokens, the stop token included:
+   tokens (B, count); a row that stopped is filled with the stop token. Returns the longest row's number of
+   tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
 
@@ -9335,25 +9333,21 @@ static const char mmixi_decoder_settings[] =
     "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
     "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
     "int mmate.causal_window, size mmate.text_window";
-/* Fills in what is 0, and checks. 0, or -1. */
-static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
-{
-    static const char who[] = "mmix_decoder_create";
-    mmixi_default(&c->kv_heads, c->heads);
-    if (!c->head_dim && c->heads && c->dim % c->heads)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
-                         "head_dim is 0", who, (double)c->dim, (double)c->heads);
-    if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
-    if (!(c->eps > 0)) c->eps = 1e-5;
-    if (c->rope.theta <= 0) c->rope.theta = 10000;
-    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return -1;
-    return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
-}
-/* start 0: without values, as mmixi_vision_create. */
+/* Fills in what is 0, and checks. start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
+    static const char who[] = "mmix_decoder_create";
     if (mmix_error(m)) return NULL;
-    mmix_params *p = mmixi_decoder_config_check(m, &c) ? NULL : mmix_params_create(m);
+    mmixi_default(&c.kv_heads, c.heads);
+    if (!c.head_dim && c.heads && c.dim % c.heads)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and head_dim is 0",
+                  who, (double)c.dim, (double)c.heads);
+    if (c.heads) mmixi_default(&c.head_dim, c.dim / c.heads);
+    if (!(c.eps > 0)) c.eps = 1e-5;
+    if (c.rope.theta <= 0) c.rope.theta = 10000;
+    if (!mmixi_settings_check(m, who, &c, mmixi_decoder_settings))
+        mmixi_rope_check(m, who, &c.rope, c.head_dim);
+    mmix_params *p = mmix_params_create(m);
     mmix_decoder *d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
         d->m = m; d->params = p; d->config = c;
@@ -9464,9 +9458,9 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
                                       const mmix_decoder_options *options, mmix_state *state, size_t end)
 {
     size_t next = 0;
+    memset(s, 0, sizeof *s);
     if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
     const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
-    memset(s, 0, sizeof *s);
     s->d = d;
     s->l = d->layer;
     if (options) s->o = *options;
@@ -9497,15 +9491,15 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 {
     static const char who[] = "mmix_decoder_matrix";
     mmixi_decoder_pass s;
-    mmix_tensor *M = NULL, *u;
-    int record = m->recording;
+    mmix_tensor *x, *M;
     if (!d || mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
-    mmix_record(m, 0);
-    u = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
-    if (u) u = mmix_rms_norm(m, u, s.l->norm1, d->config.eps);
-    if (u && d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &s.l->mmate, u, &s.a.of);
-    else if (u) {
-        mmix_mixer mixer = mmixi_attend(m, &s.l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
+    const mmixi_decoder_layer *l = &d->layer[layer];
+    int record = mmix_record(m, 0);
+    x = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
+    x = mmix_rms_norm(m, x, l->norm1, d->config.eps);
+    if (d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &l->mmate, x, &s.a.of);
+    else {
+        mmix_mixer mixer = mmixi_attend(m, &l->mmate.flex, x, &d->config.rope, &s.a, MMIXI_KIND_ALL);
         M = mmix_mix_matrix(m, &mixer);
     }
     mmix_record(m, record);
@@ -9524,8 +9518,6 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
                                        mmix_state *state)
 {
     static const char who[] = "mmix_decoder_step";
-    mmix_mark mark = mmix_mark_here(m);
-    int record = m->recording;
     mmixi_decoder_pass s;
     mmix_tensor *x;
     if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
@@ -9534,9 +9526,10 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, "
                          "found another", who), (mmix_tensor *)NULL;
     *owner = self;
-    mmix_record(m, 0);
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
     x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
-    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
+    x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -9584,8 +9577,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!d || !mmixi_given(m, who, "*sequence", sequence)
-        || (count && !mmixi_given(m, who, "*tokens", tokens))
+    if (!d || !mmixi_given(m, who, "*sequence, *tokens", sequence, count ? (void *)tokens : &size)
         || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
@@ -9609,22 +9601,11 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
-MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count)
-{
-    const size_t shape[2] = { 1, n };
-    if (!d || !mmixi_given(d->m, "mmix_decoder_generate", "*prompt, n", prompt, n)) return 0;
-    mmix_reset(d->m);
-    const mmix_sequence q = { mmix_from_i32(d->m, 2, shape, prompt), NULL, 0, NULL };
-    return mmix_decoder_continue(d->m, d, &q, sampling, tokens, count);
-}
-
 /* ---- adapters ---- */
 
-/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. `add` declares
-   those of the targets; `values`, which lie as the parameters' slab, become W + alpha/r B A; with neither
-   adapters are dropped. */
-static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
+/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. Those of
+   `targets` get one; `values`, which lie as the slab, become W + alpha/r B A; with neither all are gone. */
+static void mmixi_adapters(mmix_decoder *d, int targets, mmix_real *values)
 {
     mmix_ctx *m = d->m;
     for (size_t n = 0; n < 11 * d->config.depth; n++) {
@@ -9633,12 +9614,12 @@ static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
         mmix_projections *of = k < 7 ? &l->mmate.flex : &l->mmate.swin;
         mmix_lora *lora = k < 3 ? &l->ffn.lora[k] : &of->lora[i];
         mmix_tensor *w = k < 3 ? (&l->ffn.gate)[k] : of->weight[i];
-        if (add && w && d->lora.targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
+        if (w && targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
             const mmix_param *p = d->params->at;
-            char prefix[96];
+            char prefix[MMIXI_PARAM_NAME];
             mmixi_dims size;
             while (p->tensor != w) p++;
-            snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
+            snprintf(prefix, strlen(p->name) - strlen("weight") + 1, "%s", p->name);
             size.O = w->shape[0]; size.P = w->shape[1]; size.R = d->lora.rank;
             mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros",
                           &lora->A);
@@ -9648,13 +9629,13 @@ static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
             mmix_mark mark = mmix_mark_here(m);
             const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
             if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]),
-                           mmix_data(low), values + (mmix_data(w) - d->params->values));
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)d->lora.rank), mmix_data(low),
+                           values + (mmix_data(w) - d->params->values));
             mmix_rewind(m, mark);
         }
         else if (!values) lora->A = NULL;
     }
-    if (add || values) return;
+    if (targets || values) return;
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
 }
@@ -9667,21 +9648,10 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
     d->lora.rank = rank; d->lora.alpha = alpha; d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
-    if (d->adapters) mmixi_adapters(d, 1, NULL);
+    if (d->adapters) mmixi_adapters(d, targets, NULL);
     if (!mmix_params_allocate(d->adapters)) return 0;
     mmixi_adapters(d, 0, NULL);
     return -1;
-}
-/* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
-static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
-{
-    size_t bytes = d->params->slab * sizeof(mmix_real);
-    mmix_real *values = d->m->error_kind ? NULL : (mmix_real *)mmixi_alloc(d->m, bytes);
-    if (!values) return NULL;
-    mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(values, d->params->values, bytes));
-    if (!d->m->error_kind) return values;
-    mmixi_free(d->m, values, bytes);
-    return NULL;
 }
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 {
@@ -9695,6 +9665,15 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     mmixi_adapters(d, 0, NULL);
     return 0;
 }
+/* The parameters' slab; with adapters a copy in step memory to which they are added. NULL on error. */
+static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
+{
+    mmix_real *values = d->params->values;
+    if (d->adapters && (values = mmixi_reals(d->m, d->params->slab, 1)) != NULL)
+        mmixi_adapters((mmix_decoder *)d, 0,
+                       (mmix_real *)memcpy(values, d->params->values, d->params->slab * sizeof *values));
+    return d->m->error_kind ? NULL : values;
+}
 
 /* ---- attention in, M-MATE out ---- */
 
@@ -9707,7 +9686,8 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    mmix_real *values = mmixi_decoder_values(teacher);
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_real *values = mmixi_decoder_values(teacher);
     mmix_decoder *d = mmix_decoder_create(m, c);
     for (size_t i = 0; d && i < d->params->count; i++) { /* from its name; for both branches attention's */
         const mmix_param *to = &d->params->at[i];
@@ -9720,7 +9700,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
         if (from)
             memcpy(to->tensor->data, values + (mmix_data(from) - teacher->params->values), mmixi_bytes(from));
     }
-    mmixi_free(m, values, teacher->params->slab * sizeof *values);
+    mmix_rewind(m, mark);
     return d;
 }
 /* Each head of Flex-MA's o_proj is scaled to bring as much as the teacher's, on the teacher's inputs. */
@@ -9743,22 +9723,21 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.i < c->depth;
          x = mmixi_decoder_layers(m, who, &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
-        const mmix_projections *of[2] = { &student->layer[s.i].mmate.flex, &s.l->mmate.flex };
-        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps),
-            *y[2] = { mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a),
-                      mmixi_causal_heads(m, of[1], u, &t->rope, &s.a) };
+        const mmix_projections *of[2] = { &s.l->mmate.flex, &student->layer[s.i].mmate.flex };
+        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *columns = NULL,
+            *y[2] = { mmixi_causal_heads(m, of[0], u, &t->rope, &s.a),
+                      mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a) };
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
-            mmix_tensor *columns[2];
             double square[2], share;
             for (int i = 0; i < 2; i++) {
-                columns[i] = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
-                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns[i], NULL);
+                columns = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
+                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns, NULL);
                 square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
             }
-            share = sqrt(square[1] / square[0]);
-            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns[0], share, 0) : NULL;
-            if (u) mmix_write(columns[0], mmix_data(u));
+            share = sqrt(square[0] / square[1]);
+            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
+            if (u) mmix_write(columns, mmix_data(u));
             mmix_rewind(m, head);
         }
         mmix_rewind(m, layer);
@@ -9799,8 +9778,8 @@ struct mmix_dino {
     mmix_adamw_state adamw[2];                   /* backbone, head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
-    size_t step, iters;
-    size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
+    uint64_t step, iters;                        /* the counters of files, in this order */
+    uint64_t at_uniform, at_zero;                /* steps in a row with the loss at ln K, with no entropy */
     char *note;
 };
 
@@ -10094,9 +10073,8 @@ struct mmix_distill {
     const mmix_decoder *teacher;
     mmix_decoder *student;
     mmix_distill_config config;
-    size_t stage, step;                          /* optimiser steps made in the stage */
-    size_t number;                               /* calls made */
-    size_t tokens;                               /* answer tokens whose gradients wait */
+    uint64_t stage, step;                        /* in files' order: the stage, optimiser steps made in it, */
+    uint64_t number, tokens, adapters;           /* calls made, answer tokens that wait, 1 if LoRA is there */
     mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
     char *note;                                  /* in the memory of the student's parameters */
 };
@@ -13086,21 +13064,18 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, mmix_real *values)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
-    for (size_t i = 0; !f->a && i < p->count; i++) {
+    for (size_t i = 0; !f->a && values && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
         mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
                           values + (mmix_data(t) - p->values));
     }
 }
-static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
+static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
 {
-    int64_t *value = (int64_t *)mmixi_step(f->m, n * sizeof *value);
-    if (!value) return;
-    for (size_t i = 0; i < n; i++) value[i] = (int64_t)*counter[i];
-    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, value);
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, counter);
     for (size_t i = 0; i < n; i++)
-        if (value[i] >= 0) *counter[i] = (size_t)value[i];
-        else mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)value[i]);
+        if (counter[i] > INT64_MAX)
+            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)(int64_t)counter[i]);
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
@@ -13188,14 +13163,11 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    mmix_real *merged = NULL;
-    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    if (!d) return -1;
     mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
-    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
-    mmixi_model_end(&f, path);
-    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
-    return d->m->error_kind ? -1 : 0;
+    mmixi_model_params(&f, "", d->params, mmixi_decoder_values(d));
+    return mmixi_model_end(&f, path);
 }
 
 /* ---- backbones ---- */
@@ -13274,23 +13246,23 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
    then float32: the parameters with these in their names, each of all layers; before the classifier two
    tables of length x head/2 that are not used. */
-static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layernorm", "q_proj", "k_proj",
-    "v_proj", "o_proj", "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm",
-    "lm_head" };
+static const char mmixi_llama2c_order[] = "embed_tokens\0input_layernorm\0q_proj\0k_proj\0v_proj\0o_proj\0"
+    "post_attention_layernorm\0gate_proj\0down_proj\0up_proj\0model.norm\0lm_head\0";
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     double weights = 0;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
-    int32_t n[7] = {0};
+    size_t n[7] = {0};
     if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_number(p, 4);
+    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (size_t)(int32_t)mmixi_number(p, 4);
     memset(&c, 0, sizeof c);
-    c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
-    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
+    c.dim = n[0]; c.ffn = n[1]; c.depth = n[2]; c.heads = n[3]; c.kv_heads = n[4];
+    c.tied = n[5] <= INT32_MAX;
+    c.vocabulary = c.tied ? n[5] : 0 - n[5];
     c.rope.interleaved = 1;
-    if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, c, 0);                 /* refuses other sizes below 1 */
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || 28 + weights != (double)size)
@@ -13300,15 +13272,14 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
         mmix_decoder_destroy(d);
         return NULL;
     }
-    for (int k = 0; k < 12; k++) {
-        if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
+    for (const char *part = mmixi_llama2c_order; *part; part += strlen(part) + 1) {
+        if (!strcmp(part, "lm_head")) p += 4 * n[6] * d->config.head_dim;
         for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++) {
-            if (!strstr(q->name, mmixi_llama2c_order[k])) continue;
+            if (!strstr(q->name, part)) continue;
             for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
-                uint32_t bits = (uint32_t)mmixi_number(p, 4);
-                float value;
-                memcpy(&value, &bits, sizeof value);
-                mmix_data(q->tensor)[e] = (mmix_real)value;
+                union { uint32_t bits; float f32; } u;
+                u.bits = (uint32_t)mmixi_number(p, 4);
+                mmix_data(q->tensor)[e] = (mmix_real)u.f32;
             }
         }
     }
@@ -13333,25 +13304,22 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
     char path[MMIXI_PATH];
     snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
     mmixi_file_bytes file = mmixi_file_read(f->m, "mmix_decoder_open", path);
-    char *text = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
-    if (text) {
-        memcpy(text, file.bytes, file.size);
-        text[file.size] = 0;
-        if (!mmixi_json_open(f->m, path, text, file.size, SIZE_MAX)) f->config.out = text;
-    }
-    if (file.bytes) mmixi_file_free(f->m, &file);
-    if (!f->config.out) return;
-    const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
+    char *v = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
+    if (v) memcpy(v, file.bytes, file.size), v[file.size] = 0;
+    mmixi_file_free(f->m, &file);
+    if (!v || mmixi_json_open(f->m, path, v, file.size, SIZE_MAX)) return;
+    f->config.out = v;
+    const char *type = mmixi_json_word(v, "model_type", "none"),
         *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
         *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
     c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
-    if (c->bias != 1 && strcmp(type, "llama"))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
-    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
+    if ((c->bias != 1 && strcmp(type, "llama")) || strcmp(act, "silu") || strcmp(kind, "default")
+        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
-                  "sliding window, found hidden_act %s, rope %s", path, act, kind);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama or qwen2, SwiGLU without biases, "
+                  "plain rotary positions and no sliding window, found %s, hidden_act %s, rope %s", path, type,
+                  act, kind);
     c->eps = 1e-6;
     mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
@@ -13384,54 +13352,47 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 
 /* ---- training runs ---- */
 
-/* The caller's note, in memory that goes with the parameters. */
-static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
+/* The caller's note; one that is read lies in memory that goes with the parameters. */
+static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
 {
-    const char *note = mmixi_metadata(f->a, "note");
-    char *own = (char *)mmixi_own(p, strlen(note) + 1);
-    return own ? strcpy(own, note) : NULL;
+    if (!f->a) mmixi_model_metadata(f, "note", note ? note : "");
+    else note = mmixi_metadata(f->a, "note"), *own = (char *)mmixi_own(p, strlen(note) + 1);
+    if (f->a && *own) strcpy(*own, note);
 }
 
-/* The config, of which a run that is read is made; student.backbone.NAME, student.head.NAME, teacher.…; the
-   moments, the centre, counters. */
-static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
+/* Saves a run, or reads it from an archive: the config, of which it is made; student.backbone.NAME,
+   student.head.NAME, teacher.…; the moments, the centre, counters. */
+static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
                                      "teacher.head."};
-    size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
-    mmixi_model_config(f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
-    mmixi_model_config(f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
-    if (f->a && mmixi_dino_make(d, 0)) return;
-    for (int i = 0; i < 4; i++) {
+    mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
+    mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
+    mmixi_model_config(&f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
+    if (a) mmixi_dino_make(d, 0);
+    for (int i = 0; i < 4 && !d->m->error_kind; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
-        mmixi_model_params(f, nets[i], p, p->values);
+        mmixi_model_params(&f, nets[i], p, p->values);
     }
-    if (f->a && mmixi_dino_begin(d)) return;
-    mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
-    mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
-    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
-    mmixi_model_counters(f, counter, 4);
-    if (f->a) d->note = mmixi_run_note(f, d->net[0].params);
+    if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
+        mmixi_model_adamw(&f, "adamw.backbone.", &d->adamw[0]);
+        mmixi_model_adamw(&f, "adamw.head.", &d->adamw[1]);
+        mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
+        mmixi_model_counters(&f, &d->step, 4);
+        mmixi_model_note(&f, d->net[0].params, &d->note, note);
+    }
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    if (!d) return -1;
-    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
-    mmixi_dino_walk(&f, (mmix_dino *)d);
-    mmixi_model_metadata(&f, "note", note ? note : "");
-    return mmixi_model_end(&f, path);
+    return d ? mmixi_dino_file((mmix_dino *)d, NULL, path, note) : -1;
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
-    mmix_archive *a = mmix_archive_open(m, path);
-    if (!a) return NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_dino_format);
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
-    if (d) {
-        d->m = m;
-        mmixi_dino_walk(&f, d);
-    }
-    if (!mmixi_model_end(&f, NULL)) return d;
+    mmix_archive *a = d ? mmix_archive_open(m, path) : NULL;
+    if (d) d->m = m;
+    if (a && !mmixi_dino_file(d, a, NULL, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
 }
@@ -13452,76 +13413,61 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
     return t.out;
 }
 
-static void mmixi_distill_configs(mmixi_model_file *f, const mmix_distill_config *c,
-                                  const mmix_decoder_config *size)
-{
-    char stage[] = "stage[0].";
-    mmixi_model_config(f, "config", "", &c->stages, mmixi_distill_settings);
-    for (size_t i = 0; i < c->stages; i++, stage[6]++)
-        mmixi_model_config(f, NULL, stage, &c->stage[i], mmixi_stage_settings);
-    mmixi_model_config(f, "decoder", "", size, mmixi_decoder_settings);
-}
-/* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
-   and which of them were written. */
-static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
+/* Saves a run, or makes it of an archive: the configs; the student's parameters, counters, the adapters, the
+   moments, the gradients that wait for the optimiser, and which of them were written. NULL on error. */
+static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher, mmix_archive *a,
+                                        const char *path, const char *note)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
-    mmix_decoder *d = run->student;
-    mmix_distill_config *c = &run->config;
-    size_t adapters = d->adapters != NULL;
-    size_t *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens, &adapters};
-    mmixi_model_counters(f, counter, 5);
-    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);         /* else it has them */
-    else {
-        if (run->stage > c->stages)
-            mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
-        if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
-        if (mmixi_distill_begin(run)) return;
+    char stage[] = "stage[0].";
+    mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the decoder's */
+    mmix_decoder *d = run ? run->student : NULL;
+    mmix_decoder_config size = (d ? d : teacher)->config;
+    mmixi_model_file f = mmixi_model_begin(teacher->m, a, mmixi_distill_format);
+    mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
+    for (size_t i = 0; i < c.stages; i++, stage[6]++)
+        mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
+    mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
+    if (a) d = mmixi_decoder_create(f.m, size, 0);
+    if (d) mmixi_model_params(&f, "student.", d->params, d->params->values);
+    if (a) run = mmix_distill_create(teacher, d, c);
+    if (run) {
+        run->adapters = d->adapters != NULL;
+        mmixi_model_counters(&f, &run->stage, 5);
+        if (run->stage > c.stages)
+            mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
+        if (run->adapters && !d->adapters) mmix_decoder_lora(d, c.lora_rank, c.lora_alpha, c.lora_targets);
+        if (a) mmixi_distill_begin(run);
+        if (d->adapters) mmixi_model_params(&f, "adapters.", d->adapters, d->adapters->values);
+        mmixi_model_note(&f, d->params, &run->note, note);
     }
-    if (d->adapters) mmixi_model_params(f, "adapters.", d->adapters, d->adapters->values);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !f.m->error_kind; i++) {
         const mmix_params *p = run->adamw[i].params;
-        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f->m, p->count * sizeof *written) : NULL;
-        if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
+        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f.m, p->count * sizeof *written) : NULL;
+        if (p) mmixi_model_adamw(&f, moments[i], &run->adamw[i]);
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
-        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, 1, &p->count, written);
+        mmixi_model_array(&f, moments[i], "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+        mmixi_model_array(&f, moments[i], "written", MMIX_FILE_I64, 1, &p->count, written);
         for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
-    if (f->a) run->note = mmixi_run_note(f, d->params);
+    if (!mmixi_model_end(&f, path)) return run;
+    if (a) mmix_distill_destroy(run);
+    if (a) mmix_decoder_destroy(d);
+    return NULL;
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    if (!run) return -1;
-    mmixi_model_file f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
-    mmixi_distill_configs(&f, &run->config, &run->student->config);
-    mmixi_model_metadata(&f, "note", note ? note : "");
-    mmixi_distill_walk(&f, (mmix_distill *)run);
-    return mmixi_model_end(&f, path);
+    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, NULL, path, note) ? 0 : -1;
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_distill_config c = mmix_linmu_stages();         /* read over, as the decoder's */
-    mmix_distill *run = NULL;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
-    if (student) *student = NULL;
     mmix_archive *a = mmix_archive_open(m, path);
-    if (!a) return NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_distill_format);
-    mmix_decoder_config size = teacher->config;
-    mmixi_distill_configs(&f, &c, &size);
-    mmix_decoder *d = mmixi_decoder_create(m, size, 0);
-    if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
-    if (run) mmixi_distill_walk(&f, run);
-    if (!mmixi_model_end(&f, NULL)) {
-        *student = d;
-        return run;
-    }
-    mmix_distill_destroy(run);
-    mmix_decoder_destroy(d);
-    return NULL;
+    mmix_distill *run = a ? mmixi_distill_file(NULL, teacher, a, NULL, NULL) : NULL;
+    if (student) *student = run ? run->student : NULL;
+    return run;
 }
 MMIXI_COLD_END
 

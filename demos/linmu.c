@@ -1339,7 +1339,10 @@ static void report_stories(report *h, const job *j, const mmix_decoder *start, c
     if (!j->tokenizer && j->o->teacher) return;          /* its words are not known here */
     report_html(h, "<h3>A story goes on</h3>\n");
     for (int k = 0; k < 3; k++) {
-        size_t n = mmix_decoder_generate(d[k], prompt, PROMPT, &greedy, more, MORE);
+        const size_t shape[2] = { 1, PROMPT };
+        mmix_reset(j->m);
+        const mmix_sequence text = { mmix_from_i32(j->m, 2, shape, prompt), NULL, 0, NULL };
+        size_t n = mmix_decoder_continue(j->m, d[k], &text, &greedy, more, MORE);
         report_html(h, "<p><b>%s</b>: <span class=\"soft\">", who[k]);
         report_tokens(h, j, prompt, PROMPT);
         report_html(h, "</span>");

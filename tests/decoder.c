@@ -251,13 +251,13 @@ static void sampling(void)
         FINE(n);
         mmix_reset(n);
         s.stop = 0, s.temperature = 1;
-        CHECK_AT(mmix_decoder_generate(d, prompt, 5, &s, first, 12) == 12 && mmix_decoder_generate(d, prompt, 5, &s, again, 12) == 12, about);
+        CHECK_AT(generate(n, d, prompt, 5, &s, first, 12) == 12 && generate(n, d, prompt, 5, &s, again, 12) == 12, about);
         s.stream = 1;
-        CHECK_AT(mmix_decoder_generate(d, prompt, 5, &s, third, 12) == 12, about);
+        CHECK_AT(generate(n, d, prompt, 5, &s, third, 12) == 12, about);
         CHECK_AT(!memcmp(first, again, sizeof first) && memcmp(first, third, sizeof first), about);
         for (at = 6; at < 11 && !first[at]; ) at++;
         s.stop = first[at], s.stream = 0;
-        longest = mmix_decoder_generate(d, prompt, 5, &s, again, 12);
+        longest = generate(n, d, prompt, 5, &s, again, 12);
         CHECK_AT(longest >= 1 && longest <= at + 1 && again[longest - 1] == s.stop && !memcmp(first, again, longest * sizeof *first), about);
         FINE(n);
         mmix_decoder_destroy(d);
@@ -299,7 +299,7 @@ static void not_finite(void)
         const int32_t prompt[3] = {1, 2, 3};
         int32_t made[4] = {0, 0, 0, 0};
         mmix_fill(mmix_params_find(mmix_decoder_params(d), "model.norm.weight"), NAN);
-        REFUSED(n, mmix_decoder_generate(d, prompt, 3, NULL, made, 4) == 0, "mmix_sample: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
+        REFUSED(n, generate(n, d, prompt, 3, NULL, made, 4) == 0, "mmix_sample: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
         mmix_decoder_destroy(d);
         mmix_destroy(n);
     }

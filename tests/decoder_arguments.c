@@ -171,12 +171,13 @@ static void bad_arguments(void)
         REFUSED(m, mmix_sample(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample: logits is NULL");
         REFUSED(m, mmix_sample(m, endless, 0, &warm, 0) == 0, "mmix_sample: K is 0");
         CHECK(mmix_sample(m, endless, 3, &warm, 0) == 2);
-        REFUSED(m, mmix_decoder_generate(d, NULL, 4, NULL, made, 4) == 0, "mmix_decoder_generate: prompt is NULL");
-        REFUSED(m, mmix_decoder_generate(d, made, 0, NULL, made, 4) == 0, "n is 0, expected at least 1");
-        REFUSED(m, mmix_decoder_generate(d, made, 2, NULL, NULL, 4) == 0, "tokens is NULL");
+        REFUSED(m, generate(m, d, made, 0, NULL, made, 4) == 0, "axis 1 has size 0");
+        REFUSED(m, generate(m, d, made, 2, NULL, NULL, 4) == 0, "mmix_decoder_continue: tokens is NULL");
         REFUSED(m, mmix_decoder_continue(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_continue: sequence is NULL");
         s.tokens = NULL;
         REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
+        s.tokens = mmix_fill(mmix_new2(m, 1, 4), 1);
+        REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is real, expected int32");
         short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
         REFUSED(m, !local_swin(m, &one, x, short_one, NULL), "residual");
         s = sequence(m, 1, 1);

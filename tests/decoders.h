@@ -188,6 +188,16 @@ SHARED mmix_decoder *variant(mmix_ctx *m, int o)
     return shaken(m, c);
 }
 
+/* Continues n tokens of text, from a context that begins anew. */
+SHARED size_t generate(mmix_ctx *m, const mmix_decoder *d, const int32_t *prompt, size_t n, const mmix_sampling *how, int32_t *made, size_t count)
+{
+    const size_t shape[2] = {1, n};
+    mmix_sequence text;
+    memset(&text, 0, sizeof text);
+    mmix_reset(m);
+    text.tokens = mmix_from_i32(m, 2, shape, prompt);
+    return mmix_decoder_continue(m, d, &text, how, made, count);
+}
 SHARED mmix_real *logits_of(mmix_ctx *m, const mmix_decoder *d)
 {
     mmix_sequence s = sequence(m, 1, 9);

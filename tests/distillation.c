@@ -432,7 +432,7 @@ static int everything(mmix_ctx *m)
         mmix_record(m, MMIX_RECORD_LAYERS);
         ok = !mmix_error(m) && mmix_distill_step(run, &b, NULL) == 1 && mmix_record(m, 0) == MMIX_RECORD_LAYERS && !mmix_distill_save(run, RUN, "n") && !mmix_decoder_save(student, PATH);
     }
-    if (ok) ok = (back = mmix_decoder_open(m, PATH)) != NULL && mmix_decoder_generate(back, prompt, 3, NULL, made, 4) == 4;
+    if (ok) ok = (back = mmix_decoder_open(m, PATH)) != NULL && generate(m, back, prompt, 3, NULL, made, 4) == 4;
     if (ok) ok = (again = mmix_distill_load(teacher, RUN, &resumed)) != NULL;
     if (!ok && !mmix_error(m)) CHECK_AT(0, "a failure without a message");
     mmix_distill_destroy(again);
