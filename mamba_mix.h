@@ -1214,13 +1214,22 @@ typedef struct mmix_decoder_config {
     mmix_mmate_options mmate;
 } mmix_decoder_config;
 
-typedef struct mmix_decoder mmix_decoder;
+/* Fields are for reading. */
+typedef struct mmix_decoder {
+    mmix_ctx *m;
+    mmix_decoder_config config;              /* with the defaults filled in */
+    /* names are Hugging Face's of Llama and Qwen2 (model.layers.0.self_attn.q_proj.weight, …); adapters: of
+       mmix_decoder_lora, or NULL */
+    mmix_params *params, *adapters;
+    struct { size_t rank; double alpha; int targets; } lora;
+    int in_run;                              /* a distillation run trains it */
+    mmix_tensor *embedding, *norm, *classifier;
+    mmix_mlp_layer projector;                /* of media */
+    struct mmixi_decoder_layer *layer;
+} mmix_decoder;
 /* A decoder with random values from the context's seed; NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d);
-/* Names are those of Hugging Face's Llama and Qwen2 (model.layers.0.self_attn.q_proj.weight, …). */
-MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d);
 /* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors of a Llama or Qwen2
    with its config.json in the same folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
@@ -1278,8 +1287,6 @@ enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                
 /* Low-rank adapters (LoRA, Hu et al. 2021) beside the matrices of the layers' SwiGLU, of their mixers, or
    both: A uniform as in a linear layer, B = 0. They are parameters of a list of their own. 0, or -1. */
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets);
-/* NULL without adapters. */
-MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
 /* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 
@@ -9285,16 +9292,6 @@ typedef struct mmixi_decoder_layer {
     mmix_mmate_layer mmate;                      /* of attention only `flex` */
     mmix_swiglu_layer ffn;
 } mmixi_decoder_layer;
-struct mmix_decoder {
-    mmix_ctx *m;
-    mmix_decoder_config config;
-    mmix_params *params, *adapters;
-    struct { size_t rank; double alpha; int targets; } lora;   /* of the adapters, if there are any */
-    int in_run;                                  /* a distillation run trains it */
-    mmix_tensor *embedding, *norm, *classifier;
-    mmix_mlp_layer projector;
-    mmixi_decoder_layer *layer;
-};
 
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
@@ -9366,11 +9363,6 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
     mmix_params_destroy(d->adapters);
     mmix_params_destroy(d->params);
 }
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
-{
-    return d ? &d->config : NULL;
-}
-MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
 
 /* ---- forward: a sequence on its way through the layers ---- */
 
@@ -9639,7 +9631,6 @@ static void mmixi_adapters(mmix_decoder *d, int targets, mmix_real *values)
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
 }
-MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
     if (!d || d->m->error_kind) return -1;
@@ -12925,13 +12916,12 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
 
 /* ---- parameters ---- */
 
-/* Text is printed twice: measured, then into step memory. Whether there is such a pass. */
+/* Text is printed twice: measured, then into zeroed step memory. Whether there is such a pass. */
 static int mmixi_text_pass(mmix_ctx *m, mmixi_text *t, int pass)
 {
     t->room = t->at + 1;
     t->at = 0;
-    if (pass == 1) t->out = (char *)mmixi_step(m, t->room);
-    if (t->out && pass == 1) *t->out = 0;
+    if (pass == 1) t->out = (char *)mmixi_header(m, t->room);
     return pass < 2 && !m->error_kind;
 }
 static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
@@ -13125,12 +13115,12 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
     if (key) {
         const char *text = mmixi_metadata(f->a, key);
         t->at = 0;
-        t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
+        t->room = strlen(text) + MMIXI_CONFIG_TEXT;
         t->out = (char *)mmixi_step(f->m, t->room);
         if (!t->out) return;
         strcpy(t->out, text);
-        if (!f->a) mmixi_model_metadata(f, key, t->out);
-        else mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+        mmixi_model_metadata(f, key, t->out);    /* to be saved */
+        if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
     } else if (t->at) t->at--;                   /* its last brace */
     for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
         char name[64];

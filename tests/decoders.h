@@ -167,7 +167,7 @@ SHARED const char *option(int o, mmix_mmate_options *x)
 SHARED mmix_decoder *shaken(mmix_ctx *m, mmix_decoder_config c)
 {
     mmix_decoder *d = mmix_decoder_create(m, c);
-    if (d) shake(m, mmix_decoder_params(d), 0.3);
+    if (d) shake(m, d->params, 0.3);
     FINE(m);
     return d;
 }
@@ -266,7 +266,7 @@ SHARED void identity(mmix_tensor *w)
 SHARED mmix_mmate_layer layer_of(const mmix_decoder *d, mmix_params *p, size_t i)
 {
     static const char *const names[4] = {"q_proj", "k_proj", "v_proj", "o_proj"};
-    const mmix_decoder_config *c = mmix_decoder_config_of(d);
+    const mmix_decoder_config *c = &d->config;
     mmix_mmate_layer l;
     char name[64];
     memset(&l, 0, sizeof l);
@@ -349,7 +349,7 @@ SHARED Lesson lesson(mmix_distill_config config, int threads)
     mmix_decoder_config c = pupil(MMIX_DECODER_ATTENTION);
     l.m = context(threads, 0);
     l.teacher = shaken(l.m, c);
-    l.taught = values(mmix_decoder_params(l.teacher));
+    l.taught = values(l.teacher->params);
     l.student = mmix_linmu_from(l.teacher, &c.mmate);
     l.run = mmix_distill_create(l.teacher, l.student, config);
     FINE(l.m);
@@ -358,7 +358,7 @@ SHARED Lesson lesson(mmix_distill_config config, int threads)
 SHARED void end(Lesson *l)
 {
     FINE(l->m);
-    CHECK_AT(same_values(mmix_decoder_params(l->teacher), l->taught), "the teacher is untouched");
+    CHECK_AT(same_values(l->teacher->params, l->taught), "the teacher is untouched");
     free(l->taught);
     mmix_distill_destroy(l->run);
     mmix_decoder_destroy(l->student);

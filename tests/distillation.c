@@ -28,11 +28,11 @@ static void what_trains(void)
         char *table = (char *)calloc(listed ? strlen(listed) + 1 : 1, 1);
         if (listed) strcpy(table, listed);
         for (const char *at = table; *at; at++) lines += *at == '\n';
-        mmix_real *before = values(mmix_decoder_params(l.student));
+        mmix_real *before = values(l.student->params);
         mmix_reset(l.m);
         for (uint64_t k = 0; k < 3; k++) CHECK_AT(teach(&l, k, &stats) == 1 && stats.updated && stats.stage == 0 && stats.step == k, about);
         CHECK_AT(teach(&l, 3, &stats) == 0, about);
-        mmix_params *p = mmix_decoder_params(l.student), *low = mmix_decoder_adapters(l.student);
+        mmix_params *p = l.student->params, *low = l.student->adapters;
         for (size_t k = 0, at = 0; k < p->count; at += mmix_count(p->at[k++].tensor)) {
             const int moved = memcmp(before + at, mmix_data(p->at[k].tensor), mmix_count(p->at[k].tensor) * sizeof *before) != 0;
             const int needs = group(p->at[k].name), trains = (needs & masks[i]) == needs;
@@ -91,9 +91,9 @@ static mmix_real *outcome(Lesson *l, uint64_t from)
 {
     mmix_distill_stats stats;
     while (teach(l, from++, &stats) == 1) {}
-    mmix_params *low = mmix_decoder_adapters(l->student);
-    mmix_real *p = values(mmix_decoder_params(l->student)), *a = low ? values(low) : NULL;
-    const size_t n = mmix_decoder_params(l->student)->elements, more = low ? low->elements : 0;
+    mmix_params *low = l->student->adapters;
+    mmix_real *p = values(l->student->params), *a = low ? values(low) : NULL;
+    const size_t n = l->student->params->elements, more = low ? low->elements : 0;
     p = (mmix_real *)realloc(p, (n + more + 1) * sizeof *p);
     if (a) memcpy(p + n, a, more * sizeof *p);
     p[n + more] = (mmix_real)(double)from;
@@ -102,8 +102,8 @@ static mmix_real *outcome(Lesson *l, uint64_t from)
 }
 static size_t outcome_size(const Lesson *l)
 {
-    mmix_params *low = mmix_decoder_adapters(l->student);
-    return mmix_decoder_params(l->student)->elements + (low ? low->elements : 0) + 1;
+    mmix_params *low = l->student->adapters;
+    return l->student->params->elements + (low ? low->elements : 0) + 1;
 }
 static void stages(void)
 {
@@ -115,7 +115,7 @@ static void stages(void)
     snprintf(about, sizeof about, "stages");
     Lesson l = lesson(c, 1);
     for (size_t k = 0; k < 6; k++) {
-        CHECK_AT((mmix_decoder_adapters(l.student) != NULL) == (k >= 4), about);
+        CHECK_AT((l.student->adapters != NULL) == (k >= 4), about);
         CHECK_AT(mmix_distill_number(l.run) == k && teach(&l, k, &stats) == 1, about);
         CHECK_AT(stats.stage == k / 2 && stats.step == k % 2 && stats.steps == 2 && stats.updated && stats.gradient_norm > 0, about);
         if (k / 2 != 1) CHECK_AT(fabs(stats.lr - 3e-3) < 1e-12, about);
@@ -294,7 +294,7 @@ static void own_adapters(void)
         mmix_distill_destroy(l.run);
         if (k >= 3) c.stages = 2, c.lora_rank = 0;               /* no stage trains adapters */
         CHECK(!mmix_decoder_lora(l.student, own[k % 3].rank, own[k % 3].alpha, own[k % 3].targets));
-        shake(l.m, mmix_decoder_adapters(l.student), 0.3);
+        shake(l.m, l.student->adapters, 0.3);
         l.run = mmix_distill_create(l.teacher, l.student, c);
         CHECK_AT(l.run && !mmix_distill_save(l.run, RUN, NULL), about);
         mmix_distill *loaded = mmix_distill_load(l.teacher, RUN, &again);
@@ -306,7 +306,7 @@ static void own_adapters(void)
         REFUSED(l.m, !mmix_distill_create(l.teacher, l.student, c), "no other run");
         CHECK_AT(teach(&l, 0, NULL) == 1, about);
         mmix_distill_destroy(loaded);
-        CHECK_AT(!mmix_decoder_merge(again) && !mmix_decoder_adapters(again), about);
+        CHECK_AT(!mmix_decoder_merge(again) && !again->adapters, about);
         mmix_decoder_destroy(again);
         end(&l);
     }
@@ -398,7 +398,7 @@ static void no_adapters(void)
         c.limit = c.calls + n;
         done = !mmix_decoder_lora(d, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         c.limit = 0;
-        if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !mmix_decoder_adapters(d));
+        if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !d->adapters);
         mmix_error_clear(m);
         mmix_real *y = logits_of(m, d);
         CHECK(most(plain, y, LOGITS) <= 0);
