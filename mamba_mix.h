@@ -1627,9 +1627,6 @@ typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user);
 /* The number of the next call, from 0 on: a resumed run goes on with it. */
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
-/* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In
-   step memory; NULL on error. */
-MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
    bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
@@ -12916,14 +12913,6 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
 
 /* ---- parameters ---- */
 
-/* Text is printed twice: measured, then into zeroed step memory. Whether there is such a pass. */
-static int mmixi_text_pass(mmix_ctx *m, mmixi_text *t, int pass)
-{
-    t->room = t->at + 1;
-    t->at = 0;
-    if (pass == 1) t->out = (char *)mmixi_header(m, t->room);
-    return pass < 2 && !m->error_kind;
-}
 static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
 {
     mmixi_print(t, "%s %s (", what, e->name);
@@ -12937,7 +12926,9 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     int strict = prefix != NULL;
     if (!p) return NULL;
     prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
-    for (int pass = 0; mmixi_text_pass(p->m, &t, pass); pass++) {
+    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {          /* measured, then into step memory */
+        t.room = t.at + 1; t.at = 0;
+        if (pass) t.out = (char *)mmixi_header(p->m, t.room);
         for (const mmix_param *q = p->at; q < p->at + p->count; q++) {
             const mmix_entry *e = mmixi_entry(archive, prefix, q->name);
             mmixi_shape_text(q->tensor, shape);
@@ -13388,20 +13379,6 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 }
 
 /* ---- distillation ---- */
-
-MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
-{
-    char shape[MMIXI_TEXT];
-    mmixi_text t = {NULL, 0, 0};
-    for (int pass = 0; run && mmixi_text_pass(run->m, &t, pass); pass++)
-        for (int i = 0; i < 2; i++) {
-            const mmix_params *p = i ? run->student->adapters : run->student->params;
-            for (size_t k = 0; p && k < p->count; k++)
-                mmixi_print(&t, "%s %s %s\n", p->at[k].frozen ? "frozen" : "trained", p->at[k].name,
-                            mmixi_shape_text(p->at[k].tensor, shape));
-        }
-    return t.out;
-}
 
 /* Saves a run, or makes it of an archive: the configs; the student's parameters, counters, the adapters, the
    moments, the gradients that wait for the optimiser, and which of them were written. NULL on error. */

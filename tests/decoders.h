@@ -379,5 +379,5 @@ SHARED int group(const char *name)
     if (strstr(name, ".branch_gate.")) return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return strstr(name, ".flex.") ? MMIX_TRAIN_FLEX : strstr(name, ".swin.") ? MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
 }
-/* Only what a stage names changes, and all of it does; the table says so. */
+/* Only what a stage names changes, and all of it does; `frozen` says so. */
 #endif
