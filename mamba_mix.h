@@ -12923,7 +12923,6 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 {
     char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
-    int strict = prefix != NULL;
     if (!p) return NULL;
     prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
     for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {          /* measured, then into step memory */
@@ -12941,7 +12940,7 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
             const mmix_entry *e = &archive->entries[i];
             const char *name = strstr(e->name, prefix) == e->name ? e->name + strlen(prefix) : NULL;
             if (name && !mmix_params_find(p, name)
-                && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
+                && (prefix != found || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
                 mmixi_print_entry(&t, "unexpected", e, "");
         }
     }
@@ -13125,7 +13124,7 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 /* ---- weights ---- */
 
 static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
-    mmixi_decoder_format[] = "mamba_mix decoder 1", mmixi_distill_format[] = "mamba_mix distillation run 1";
+    mmixi_decoder_format[] = "mamba_mix decoder 1";
 
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
@@ -13160,18 +13159,25 @@ static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const 
     return e && axis < e->ndim ? e->shape[axis] : 0;
 }
 /* What names and shapes tell of a backbone. */
-static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
+static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_config *c)
 {
+    char found[MMIXI_PART_NAME], block[40];
+    const char *prefix = mmixi_prefix(a, NULL, "cls_token", found);
     size_t dim = mmixi_entry_size(a, prefix, "cls_token", 2),
         patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
         registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
-        positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
-        cells = positions - (positions && !registers),
+        positions = mmixi_entry_size(a, prefix, "pos_embed", 1), cells = positions - !registers,
         mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
         inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
         conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
         heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0);
-    char block[40];
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->entries[i].name;
+        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
+                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean", a->path,
+                      name);
+    }
     *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0, mmixi_max(dim / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
@@ -13183,29 +13189,17 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *p
     while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
     if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                  "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim, (double)patch,
-                  (double)positions, (double)c->depth);
+                  "cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim,
+                  (double)patch, (double)positions, (double)c->depth);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
-    char found[MMIXI_PART_NAME];
-    const char *prefix = mmixi_prefix(archive, NULL, "cls_token", found);
     if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
     memset(config, 0, sizeof *config);
-    for (size_t i = 0; i < archive->count; i++) {
-        const char *name = archive->entries[i].name;
-        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
-                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
-                      archive->path, name);
-    }
-    if (!mmixi_entry(archive, prefix, "cls_token"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
-                  "%.0f arrays", archive->path, (double)archive->count);
-    else if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
-        mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
-    else mmixi_vision_guess(m, archive, prefix, config);
+    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_dino_format))
+        mmixi_vision_guess(m, archive, config);
+    else mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
@@ -13356,8 +13350,8 @@ static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, cons
         mmixi_model_params(&f, nets[i], p, p->values);
     }
     if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
-        mmixi_model_adamw(&f, "adamw.backbone.", &d->adamw[0]);
-        mmixi_model_adamw(&f, "adamw.head.", &d->adamw[1]);
+        for (int i = 0; i < 2; i++)
+            mmixi_model_adamw(&f, i ? "adamw.head." : "adamw.backbone.", &d->adamw[i]);
         mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
         mmixi_model_counters(&f, &d->step, 4);
         mmixi_model_note(&f, d->net[0].params, &d->note, note);
@@ -13390,7 +13384,7 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
     mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the decoder's */
     mmix_decoder *d = run ? run->student : NULL;
     mmix_decoder_config size = (d ? d : teacher)->config;
-    mmixi_model_file f = mmixi_model_begin(teacher->m, a, mmixi_distill_format);
+    mmixi_model_file f = mmixi_model_begin(teacher->m, a, "mamba_mix distillation run 1");
     mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
     for (size_t i = 0; i < c.stages; i++, stage[6]++)
         mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
