@@ -1110,26 +1110,22 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
-/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
-   so many separator tokens. Text is what lies in no span; spans lie in order and apart. */
+/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
+   each frame. Text is what lies in no span; spans lie in order and apart. */
 typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
-
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
-    mmix_tensor *tokens;                     /* (B, L) int32; not read where features stand */
+    mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
-    /* (B, n, F): features of the spans' grid tokens, span after span, in raster order; NULL: `tokens` has
-       their numbers */
-    mmix_tensor *media;
+    mmix_tensor *media;      /* (B, n, F): features of the spans' grid tokens, in raster order; or NULL */
 } mmix_sequence;
 
 /* How a mixer of decoder layers finds its tokens. */
 typedef struct mmix_layout {
     const mmix_span *spans;
     size_t n_spans;
-    /* int32 (L), with three axes of rotary positions (3, L); NULL: 0 …, after what the slot has seen */
-    mmix_tensor *positions;
+    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
     /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
     mmix_tensor *initial_state, **final_state;
     /* NULL: a whole sequence. Else the next piece of one, which ends no span halfway: as mmix_mix_step, in
@@ -1159,7 +1155,6 @@ enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                         
 typedef struct mmix_mmate_options {
     int branches;
     int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
-
     /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
        over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
        own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
@@ -1169,7 +1164,6 @@ typedef struct mmix_mmate_options {
     size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
     int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
     int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-
     /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
     size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
     size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
@@ -1209,8 +1203,7 @@ typedef struct mmix_decoder_config {
     mmix_rope_options rope;                  /* theta 0: 10000 */
     int bias;                                /* 1: q, k and v have biases; 2: o, too */
     int tied;                                /* 1: the classifier is the embedding */
-    /* F of media features, which a two-layer MLP (GELU) brings to D; 0: no media */
-    size_t media;
+    size_t media;                            /* F of media, which an MLP (GELU) brings to D; 0: no media */
     mmix_mmate_options mmate;
 } mmix_decoder_config;
 
@@ -1218,9 +1211,8 @@ typedef struct mmix_decoder_config {
 typedef struct mmix_decoder {
     mmix_ctx *m;
     mmix_decoder_config config;              /* with the defaults filled in */
-    /* names are Hugging Face's of Llama and Qwen2 (model.layers.0.self_attn.q_proj.weight, …); adapters: of
-       mmix_decoder_lora, or NULL */
-    mmix_params *params, *adapters;
+    mmix_params *params;                     /* named as in Hugging Face's Llama and Qwen2 */
+    mmix_params *adapters;                   /* NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
     int in_run;                              /* a distillation run trains it */
     mmix_tensor *embedding, *norm, *classifier;
@@ -1240,11 +1232,9 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
 typedef struct mmix_decoder_options {
-    /* NULL, or `depth` places each: for the outputs of the layers' mixers (B, L, D), of the layers, and of
-       the norms before the mixers */
+    /* NULL, or `depth` places each for the outputs (B, L, D) of the mixers, the layers, the mixers' norms */
     mmix_tensor **mixed, **outputs, **normed;
-    /* NULL, or what each layer reads in place of the one before it; NULL there: as usual */
-    mmix_tensor **inputs;
+    mmix_tensor **inputs;    /* NULL, or what layers read in place of the one before; NULL there: as usual */
 } mmix_decoder_options;
 /* The tokens after the last norm, (B, L, D); options NULL: none. */
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
@@ -1259,22 +1249,20 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 /* What a decoder remembers of the tokens before: with attention keys and values of all, with M-MATE states of
    one size (and the last text_window keys). Of no tokens yet; not longer than d lives. NULL on error. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
-/* Reads the next tokens, one or many (a span is in one piece, its start counted from the piece's first
-   token); the logits (B, K) after the last of them. Not recorded. After an error clear the state or go on
-   from a copy. */
+/* Reads the next tokens, one or many (a span is in one piece, and starts from the piece's first token); the
+   logits (B, K) after the last. Not recorded. After an error clear the state or go on from a copy. */
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *s);
 
-/* How the next token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of
-   which only the likeliest tokens with together `top_p` are kept (0: all). Numbers from the context's seed,
-   `stream` and the token's place. */
+/* How a token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of which
+   the likeliest with together `top_p` are kept (0: all), by the context's seed, `stream` and its place. */
 typedef struct mmix_sampling {
     double temperature, top_p;
     uint64_t stream;
     int32_t stop;                            /* the last token to make, none if 0 */
 } mmix_sampling;
-/* One token from logits (K); place: its number in the sequence. 0 on error, as after a chain of calls that
-   ended in logits of NULL, or where one is not a number or all are -infinity. */
+/* One token from logits (K); place: its number in the sequence. 0 on error: logits are NULL after a chain of
+   calls that failed, one is not a number, or all are -infinity. */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
 /* Continues a sequence (B, L), its rows in step memory, by at most `count` tokens, the stop token included:
@@ -9330,17 +9318,16 @@ static const char mmixi_decoder_settings[] =
 /* Fills in what is 0, and checks. start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
-    static const char who[] = "mmix_decoder_create";
     if (mmix_error(m)) return NULL;
     mmixi_default(&c.kv_heads, c.heads);
     if (!c.head_dim && c.heads && c.dim % c.heads)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and head_dim is 0",
-                  who, (double)c.dim, (double)c.heads);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_create: dim %.0f is no multiple of the %.0f heads, "
+                  "and head_dim is 0", (double)c.dim, (double)c.heads);
     if (c.heads) mmixi_default(&c.head_dim, c.dim / c.heads);
     if (!(c.eps > 0)) c.eps = 1e-5;
     if (c.rope.theta <= 0) c.rope.theta = 10000;
-    if (!mmixi_settings_check(m, who, &c, mmixi_decoder_settings))
-        mmixi_rope_check(m, who, &c.rope, c.head_dim);
+    if (!mmixi_settings_check(m, "mmix_decoder_create", &c, mmixi_decoder_settings))
+        mmixi_rope_check(m, "mmix_decoder_create", &c.rope, c.head_dim);
     mmix_params *p = mmix_params_create(m);
     mmix_decoder *d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
@@ -9362,7 +9349,6 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
 }
 
 /* ---- forward: a sequence on its way through the layers ---- */
-
 /* x is what layer number i, l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
@@ -9373,7 +9359,6 @@ typedef struct mmixi_decoder_pass {
     const mmixi_decoder_layer *l;
     mmix_tensor *x;
 } mmixi_decoder_pass;
-
 /* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
@@ -9401,10 +9386,10 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     if (x) y = mmix_add_rows(m, y, x, list);
     return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
-/* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
-static void mmixi_decoder_tap(const mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
+/* A layer's value for whoever asked: into the tensor made for it, or itself where there is none. */
+static void mmixi_decoder_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
-    if (taps && m->recording) taps[i] = x;
+    if (taps && !taps[i]) taps[i] = x;
     else if (taps && x) mmix_write(taps[i], mmix_data(x));
 }
 /* The two halves of a layer. */
@@ -9413,7 +9398,7 @@ static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     const mmix_decoder_config *c = &s->d->config;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
-    mmixi_decoder_tap(m, s->o.normed, s->i, u);
+    mmixi_decoder_tap(s->o.normed, s->i, u);
     return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &s->l->mmate, u, residual, &s->a)
         : mmixi_causal(m, &s->l->mmate.flex, u, residual, &c->rope, &s->a);
 }
@@ -9426,18 +9411,17 @@ static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
 {
     const mmix_decoder_options *o = &s->o;
-    mmixi_dims size;
     for (; s->i < end && s->x; s->i++, s->l++) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = o->inputs && o->inputs[s->i] ? o->inputs[s->i] : s->x, *y;
-        if (x != s->x && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, x)) return NULL;
+        if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x)) return NULL;
         s->a.of.slot = 2 * s->i;
         y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
-        mmixi_decoder_tap(m, o->mixed, s->i, y);
+        mmixi_decoder_tap(o->mixed, s->i, y);
         if (o->mixed) y = mmix_add(m, x, y);
         y = mmixi_keep_only(m, mark, y);
         s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
-        mmixi_decoder_tap(m, o->outputs, s->i, s->x);
+        mmixi_decoder_tap(o->outputs, s->i, s->x);
     }
     return s->x;
 }
@@ -9450,8 +9434,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     memset(s, 0, sizeof *s);
     if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
     const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
-    s->d = d;
-    s->l = d->layer;
+    s->d = d; s->l = d->layer;
     if (options) s->o = *options;
     if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
                            !d->config.rope.sections[0] ? NULL
@@ -9478,13 +9461,13 @@ MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmi
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
-    static const char who[] = "mmix_decoder_matrix";
     mmixi_decoder_pass s;
     mmix_tensor *x, *M;
-    if (!d || mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
+    if (!d || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
+        return NULL;
     const mmixi_decoder_layer *l = &d->layer[layer];
     int record = mmix_record(m, 0);
-    x = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
+    x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
     x = mmix_rms_norm(m, x, l->norm1, d->config.eps);
     if (d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &l->mmate, x, &s.a.of);
     else {
@@ -9496,7 +9479,6 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 }
 
 /* ---- one piece after another ---- */
-
 /* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and, from the first
    step on, whose state it is. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
@@ -9506,18 +9488,17 @@ MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *state)
 {
-    static const char who[] = "mmix_decoder_step";
     mmixi_decoder_pass s;
     mmix_tensor *x;
-    if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
+    if (!d || !mmixi_given(m, "mmix_decoder_step", "*state", state)) return NULL;
     size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
     if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, "
-                         "found another", who), (mmix_tensor *)NULL;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this decoder and "
+                         "its context, found another"), (mmix_tensor *)NULL;
     *owner = self;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
+    x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
     x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
@@ -9525,7 +9506,6 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 }
 
 /* ---- drawing the next token ---- */
-
 /* A number that belongs to another. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);   /* with the metrics */
@@ -9563,11 +9543,11 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
-    static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!d || !mmixi_given(m, who, "*sequence, *tokens", sequence, count ? (void *)tokens : &size)
-        || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    if (!d || !mmixi_given(m, "mmix_decoder_continue", "*sequence, *tokens", sequence,
+                           count ? (void *)tokens : &size)
+        || !mmixi_expect(m, "mmix_decoder_continue", &size, "tokens:i32 BL", sequence->tokens)) return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
     mmix_state *s = mmix_decoder_state_create(d);
@@ -9590,8 +9570,8 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
-/* ---- adapters ---- */
 
+/* ---- adapters ---- */
 /* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. Those of
    `targets` get one; `values`, which lie as the slab, become W + alpha/r B A; with neither all are gone. */
 static void mmixi_adapters(mmix_decoder *d, int targets, mmix_real *values)
@@ -9653,18 +9633,17 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     mmixi_adapters(d, 0, NULL);
     return 0;
 }
-/* The parameters' slab; with adapters a copy in step memory to which they are added. NULL on error. */
+/* A copy of the parameters' slab, in step memory, to which the adapters are added; NULL: there are none. */
 static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
 {
-    mmix_real *values = d->params->values;
-    if (d->adapters && (values = mmixi_reals(d->m, d->params->slab, 1)) != NULL)
-        mmixi_adapters((mmix_decoder *)d, 0,
-                       (mmix_real *)memcpy(values, d->params->values, d->params->slab * sizeof *values));
-    return d->m->error_kind ? NULL : values;
+    const mmix_params *p = d->params;
+    mmix_real *copy = d->adapters ? mmixi_reals(d->m, p->slab, 1) : NULL;
+    if (copy)
+        mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
+    return copy;
 }
 
 /* ---- attention in, M-MATE out ---- */
-
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
     if (!teacher) return NULL;
@@ -9675,7 +9654,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_real *values = mmixi_decoder_values(teacher);
+    const mmix_real *merged = mmixi_decoder_values(teacher), *values = teacher->params->values;
     mmix_decoder *d = mmix_decoder_create(m, c);
     for (size_t i = 0; d && i < d->params->count; i++) { /* from its name; for both branches attention's */
         const mmix_param *to = &d->params->at[i];
@@ -9686,7 +9665,8 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
                      strchr(at + 7, '.'));
         const mmix_tensor *from = mmix_params_find(teacher->params, at ? name : to->name);
         if (from)
-            memcpy(to->tensor->data, values + (mmix_data(from) - teacher->params->values), mmixi_bytes(from));
+            memcpy(to->tensor->data, (merged ? merged : values) + (mmix_data(from) - values),
+                   mmixi_bytes(from));
     }
     mmix_rewind(m, mark);
     return d;
@@ -9695,7 +9675,6 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
-    static const char who[] = "mmix_linmu_calibrate";
     mmix_ctx *m = student ? student->m : NULL;
     mmixi_decoder_pass s;
     mmix_tensor *x;
@@ -9703,13 +9682,13 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     const mmix_decoder_config *c = &student->config, *t = &teacher->config;
     if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
         || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
-                         who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_calibrate: expected an M-MATE decoder with its "
+                         "teacher's sizes");
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.i < c->depth;
-         x = mmixi_decoder_layers(m, who, &s, s.i + 1)) {
+    x = mmixi_decoder_run(m, "mmix_linmu_calibrate", &s, teacher, sequence, NULL, NULL, 0);
+    for (; x && s.i < c->depth; x = mmixi_decoder_layers(m, "mmix_linmu_calibrate", &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
         const mmix_projections *of[2] = { &s.l->mmate.flex, &student->layer[s.i].mmate.flex };
         mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *columns = NULL,
@@ -12885,7 +12864,6 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
-/* The entry PREFIX NAME, or NULL. */
 static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, const char *name)
 {
     char full[2 * MMIXI_PART_NAME];
@@ -12901,10 +12879,10 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
     *found = 0;
     for (size_t i = 0; !given && i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
+        size_t before = strlen(name) - strlen(first),                    /* of a shorter one it is huge */
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || before >= MMIXI_PART_NAME
-            || rank >= best) continue;
+        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, first)
+            || (before && name[before - 1] != '.')) continue;
         best = rank;
         snprintf(found, before + 1, "%s", name);
     }
@@ -12912,7 +12890,6 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
 }
 
 /* ---- parameters ---- */
-
 static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
 {
     mmixi_print(t, "%s %s (", what, e->name);
@@ -12953,10 +12930,9 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     if (!p) return -1;
     mmix_mark mark = mmix_mark_here(p->m);
     const char *text = mmix_params_compare(p, archive, prefix);
-    if (!text) return -1;
-    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
         count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
-    if (*text)
+    if (text && *text)
         mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
                   "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
                   (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
@@ -12978,7 +12954,6 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 }
 
 /* ---- the walk ---- */
-
 typedef struct mmixi_model_file {
     mmix_ctx *m;
     mmix_archive *a;                             /* NULL: to be saved */
@@ -12986,6 +12961,7 @@ typedef struct mmixi_model_file {
     void *entries;                               /* mmix_entry, to be saved */
     size_t n, room, n_metadata;
     const char *metadata[9];
+    mmix_real *values;                           /* to be saved in place of the parameters' own, or NULL */
     mmixi_text config;                           /* the one at hand: written, or checked JSON */
 } mmixi_model_file;
 
@@ -13040,14 +13016,13 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     else if (!mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e))
         ((mmix_entry *)f->entries)[f->n++] = e;
 }
-/* `values` in place of the parameters' own, to be saved. */
-static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, mmix_real *values)
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
-    for (size_t i = 0; !f->a && values && i < p->count; i++) {
+    for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
         mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
-                          values + (mmix_data(t) - p->values));
+                          (f->values ? f->values : p->values) + (mmix_data(t) - p->values));
     }
 }
 static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
@@ -13065,7 +13040,6 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
 }
 
 /* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
-
 enum { MMIXI_CONFIG_TEXT = 8192 };
 /* A number alone may stand without a list, as in Hugging Face's files. */
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
@@ -13073,15 +13047,15 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
     double x, high = strcmp(s->name, "depth") ? s->high : fmin(s->high, (double)f->a->count);
-    int ok = 1;
+    size_t k = 0;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
-    for (size_t k = 0; ok && k < s->count; k++) {
+    for (; k < s->count; k++) {
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
-        ok = x >= s->low && x <= high;
-        if (ok) mmixi_setting_set(s, k, x);
+        if (!(x >= s->low && x <= high)) break;
+        mmixi_setting_set(s, k, x);
     }
-    if (!ok || mmixi_json_next(list, item, &unused))
+    if (k < s->count || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
                   f->a->path, name, (int)s->count, s->low, high);
 }
@@ -13122,15 +13096,13 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 }
 
 /* ---- weights ---- */
-
 static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
     mmixi_decoder_format[] = "mamba_mix decoder 1";
-
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
     if (!p) return -1;
     mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
-    mmixi_model_params(&f, "", (mmix_params *)p, p->values);
+    mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
@@ -13138,7 +13110,7 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
     if (!v) return -1;
     mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
     mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
-    mmixi_model_params(&f, "", v->params, v->params->values);
+    mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
@@ -13146,12 +13118,12 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
     if (!d) return -1;
     mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
-    mmixi_model_params(&f, "", d->params, mmixi_decoder_values(d));
+    f.values = mmixi_decoder_values(d);
+    mmixi_model_params(&f, "", d->params);
     return mmixi_model_end(&f, path);
 }
 
 /* ---- backbones ---- */
-
 /* Size `axis` of an array, 0 if there is none. */
 static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
 {
@@ -13208,16 +13180,14 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
-    if (v && mmix_params_read(v->params, a, NULL)) {
-        mmix_vision_destroy(v);
-        v = NULL;
-    }
+    if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
-    return v;
+    if (a && !m->error_kind) return v;
+    mmix_vision_destroy(v);
+    return NULL;
 }
 
 /* ---- decoders ---- */
-
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
    then float32: the parameters with these in their names, each of all layers; before the classifier two
    tables of length x head/2 that are not used. */
@@ -13234,9 +13204,7 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (size_t)(int32_t)mmixi_number(p, 4);
     memset(&c, 0, sizeof c);
     c.dim = n[0]; c.ffn = n[1]; c.depth = n[2]; c.heads = n[3]; c.kv_heads = n[4];
-    c.tied = n[5] <= INT32_MAX;
-    c.vocabulary = c.tied ? n[5] : 0 - n[5];
-    c.rope.interleaved = 1;
+    c.tied = n[5] <= INT32_MAX; c.vocabulary = c.tied ? n[5] : 0 - n[5]; c.rope.interleaved = 1;
     if (n[4] && n[6]) d = mmixi_decoder_create(m, c, 0);                 /* refuses other sizes below 1 */
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
@@ -13260,13 +13228,10 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     }
     return d;
 }
-
 /* Hugging Face's names of a config's numbers from `vocabulary` on. */
 static const char mmixi_hf_settings[] =
-    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, "
-    "size num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, "
-    "Double rope_theta";
-
+    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, size "
+    "num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
@@ -13326,7 +13291,6 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- training runs ---- */
-
 /* The caller's note; one that is read lies in memory that goes with the parameters. */
 static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
 {
@@ -13334,7 +13298,6 @@ static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, co
     else note = mmixi_metadata(f->a, "note"), *own = (char *)mmixi_own(p, strlen(note) + 1);
     if (f->a && *own) strcpy(*own, note);
 }
-
 /* Saves a run, or reads it from an archive: the config, of which it is made; student.backbone.NAME,
    student.head.NAME, teacher.…; the moments, the centre, counters. */
 static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
@@ -13347,7 +13310,7 @@ static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, cons
     if (a) mmixi_dino_make(d, 0);
     for (int i = 0; i < 4 && !d->m->error_kind; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
-        mmixi_model_params(&f, nets[i], p, p->values);
+        mmixi_model_params(&f, nets[i], p);
     }
     if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
         for (int i = 0; i < 2; i++)
@@ -13371,15 +13334,11 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     mmix_dino_destroy(d);
     return NULL;
 }
-
-/* ---- distillation ---- */
-
 /* Saves a run, or makes it of an archive: the configs; the student's parameters, counters, the adapters, the
    moments, the gradients that wait for the optimiser, and which of them were written. NULL on error. */
 static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher, mmix_archive *a,
                                         const char *path, const char *note)
 {
-    static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
     char stage[] = "stage[0].";
     mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the decoder's */
     mmix_decoder *d = run ? run->student : NULL;
@@ -13390,7 +13349,7 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
         mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
     mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
     if (a) d = mmixi_decoder_create(f.m, size, 0);
-    if (d) mmixi_model_params(&f, "student.", d->params, d->params->values);
+    if (d) mmixi_model_params(&f, "student.", d->params);
     if (a) run = mmix_distill_create(teacher, d, c);
     if (run) {
         run->adapters = d->adapters != NULL;
@@ -13399,22 +13358,22 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
             mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
         if (run->adapters && !d->adapters) mmix_decoder_lora(d, c.lora_rank, c.lora_alpha, c.lora_targets);
         if (a) mmixi_distill_begin(run);
-        if (d->adapters) mmixi_model_params(&f, "adapters.", d->adapters, d->adapters->values);
+        if (d->adapters) mmixi_model_params(&f, "adapters.", d->adapters);
         mmixi_model_note(&f, d->params, &run->note, note);
     }
     for (int i = 0; i < 2 && !f.m->error_kind; i++) {
+        const char *moments = i ? "adamw.adapters." : "adamw.decoder.";
         const mmix_params *p = run->adamw[i].params;
         int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f.m, p->count * sizeof *written) : NULL;
-        if (p) mmixi_model_adamw(&f, moments[i], &run->adamw[i]);
+        if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(&f, moments[i], "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
-        mmixi_model_array(&f, moments[i], "written", MMIX_FILE_I64, 1, &p->count, written);
+        mmixi_model_array(&f, moments, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+        mmixi_model_array(&f, moments, "written", MMIX_FILE_I64, 1, &p->count, written);
         for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
     if (!mmixi_model_end(&f, path)) return run;
-    if (a) mmix_distill_destroy(run);
-    if (a) mmix_decoder_destroy(d);
+    if (a) mmix_distill_destroy(run), mmix_decoder_destroy(d);
     return NULL;
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
@@ -13454,13 +13413,10 @@ MMIXI_COLD_END
 static const char mmixi_op_names[MMIX_OP_COUNT][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }
-
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
     mmix_op_functions table[MMIX_OP_COUNT];
-    if (op < 0 || op >= MMIX_OP_COUNT)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_kernel_set: op %d, expected 0 to %d", op,
-                         MMIX_OP_COUNT - 1);
+    if (mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
     mmixi_ops_fill(table);
     m->table[op] = functions ? *functions : table[op];
     return 0;
@@ -13472,27 +13428,23 @@ MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
 }
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user) { m->table_user = user; }
 MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
+MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
     memset(&start, 0, sizeof start);
     if (options) {
-        start.allocator = options->allocator;
-        start.seed = options->seed;
-        start.parallel_for = options->parallel_for;
-        start.parallel_user = options->parallel_user;
-        start.lanes = options->threads;
+        start.allocator = options->allocator; start.seed = options->seed; start.lanes = options->threads;
+        start.parallel_for = options->parallel_for; start.parallel_user = options->parallel_user;
     }
     if (!start.allocator.alloc || !start.allocator.free) {
-        start.allocator.alloc = mmixi_malloc;
-        start.allocator.free = mmixi_mfree;
+        start.allocator.alloc = mmixi_malloc; start.allocator.free = mmixi_mfree;
     }
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
-    start.step.least = MMIXI_BLOCK;
-    start.header.least = MMIXI_HEADER_BLOCK;
+    start.step.least = MMIXI_BLOCK; start.header.least = MMIXI_HEADER_BLOCK;
     mmixi_ops_fill(start.table);
     m = (mmix_ctx *)mmixi_alloc(&start, sizeof *m);
     if (!m) return NULL;
@@ -13504,21 +13456,17 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     mmix_destroy(m);
     return NULL;
 }
-
 MMIXDEF void mmix_destroy(mmix_ctx *m)
 {
-    mmix_ctx end;
     if (!m) return;
     mmixi_pool_destroy(m, m->pool);
     mmixi_arena_free(m, &m->step);
     mmixi_arena_free(m, &m->header);
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
     mmixi_free(m, m->k, sizeof *m->k);
-    end = *m;
+    mmix_ctx end = *m;
     mmixi_free(&end, m, sizeof *m);
 }
-
-MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 
 #endif /* MAMBA_MIX_IMPLEMENTATION */
 
