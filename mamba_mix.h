@@ -1120,7 +1120,6 @@ typedef struct mmix_sequence {
     size_t n_spans;
     mmix_tensor *media;      /* (B, n, F): features of the spans' grid tokens, in raster order; or NULL */
 } mmix_sequence;
-
 /* How a mixer of decoder layers finds its tokens. */
 typedef struct mmix_layout {
     const mmix_span *spans;
@@ -1241,13 +1240,12 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, co
                                           const mmix_decoder_options *options);
 /* (…, D) → (…, K) */
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* M (B, H, L, L) of one layer: attention's, or the sum of the branches', each weighted by the gate if there
-   is one. Not recorded. */
+/* M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Not recorded. */
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer);
 
-/* What a decoder remembers of the tokens before: with attention keys and values of all, with M-MATE states of
-   one size (and the last text_window keys). Of no tokens yet; not longer than d lives. NULL on error. */
+/* What a decoder remembers of the tokens before, none at first: with attention keys and values of all, with
+   M-MATE states of one size (and the last text_window keys). Not longer than d lives. NULL on error. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
 /* Reads the next tokens, one or many (a span is in one piece, and starts from the piece's first token); the
    logits (B, K) after the last. Not recorded. After an error clear the state or go on from a copy. */
@@ -9267,9 +9265,8 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
    x = embedding[tokens], of media an MLP of their features;
    for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path:
-   with a state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's
-   temporaries are dropped as it ends.
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path.
+   Without recording each layer's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
@@ -12858,9 +12855,8 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is one walk for both directions: configs, number by number of their texts; parameters
-   under a prefix; arrays. Without an archive the walk collects them to be saved, with one it reads each of
-   them at once; after an error the rest of it does nothing.
+   What a file holds is one walk for both directions: configs, parameters under a prefix, arrays. Without an
+   archive it collects them to be saved, with one it reads each at once; after an error it does nothing.
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
@@ -13070,8 +13066,7 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     }
     mmixi_print(t, "]");
 }
-/* The numbers of a config in the metadata under `key`, or for NULL more of the last config, `prefix` before
-   their names. */
+/* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
 static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
                                const char *settings)
 {
@@ -13188,9 +13183,9 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- decoders ---- */
-/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
-   then float32: the parameters with these in their names, each of all layers; before the classifier two
-   tables of length x head/2 that are not used. */
+/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length;
+   then the parameters with these in their names as float32, each of all layers, and before the classifier
+   two tables of length x head/2 that are not used. */
 static const char mmixi_llama2c_order[] = "embed_tokens\0input_layernorm\0q_proj\0k_proj\0v_proj\0o_proj\0"
     "post_attention_layernorm\0gate_proj\0down_proj\0up_proj\0model.norm\0lm_head\0";
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
