@@ -1068,31 +1068,27 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
-       size_t n = tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
-       size_t made = mmix_decoder_generate(d, prompt, n, NULL, more, 200);
+       size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
+       mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
+       size_t made = mmix_decoder_continue(m, d, &text, NULL, more, 200);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
-/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
-   so many separator tokens. Text is what lies in no span; spans lie in order and apart. */
+/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
+   each frame. Text is what lies in no span; spans lie in order and apart. */
 typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
-
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
-    mmix_tensor *tokens;                     /* (B, L) int32; not read where features stand */
+    mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
-    /* (B, n, F): features of the spans' grid tokens, span after span, in raster order; NULL: `tokens` has
-       their numbers */
-    mmix_tensor *media;
+    mmix_tensor *media;      /* (B, n, F): features of the spans' grid tokens, in raster order; or NULL */
 } mmix_sequence;
-
 /* How a mixer of decoder layers finds its tokens. */
 typedef struct mmix_layout {
     const mmix_span *spans;
     size_t n_spans;
-    /* int32 (L), with three axes of rotary positions (3, L); NULL: 0 …, after what the slot has seen */
-    mmix_tensor *positions;
+    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
     /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
     mmix_tensor *initial_state, **final_state;
     /* NULL: a whole sequence. Else the next piece of one, which ends no span halfway: as mmix_mix_step, in
@@ -1122,7 +1118,6 @@ enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                         
 typedef struct mmix_mmate_options {
     int branches;
     int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
-
     /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
        over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
        own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
@@ -1132,7 +1127,6 @@ typedef struct mmix_mmate_options {
     size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
     int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
     int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-
     /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
     size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
     size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
@@ -1172,18 +1166,25 @@ typedef struct mmix_decoder_config {
     mmix_rope_options rope;                  /* theta 0: 10000 */
     int bias;                                /* 1: q, k and v have biases; 2: o, too */
     int tied;                                /* 1: the classifier is the embedding */
-    /* F of media features, which a two-layer MLP (GELU) brings to D; 0: no media */
-    size_t media;
+    size_t media;                            /* F of media, which an MLP (GELU) brings to D; 0: no media */
     mmix_mmate_options mmate;
 } mmix_decoder_config;
 
-typedef struct mmix_decoder mmix_decoder;
+/* Fields are for reading. */
+typedef struct mmix_decoder {
+    mmix_ctx *m;
+    mmix_decoder_config config;              /* with the defaults filled in */
+    mmix_params *params;                     /* named as in Hugging Face's Llama and Qwen2 */
+    mmix_params *adapters;                   /* NULL: none */
+    struct { size_t rank; double alpha; int targets; } lora;
+    int in_run;                              /* a distillation run trains it */
+    mmix_tensor *embedding, *norm, *classifier;
+    mmix_mlp_layer projector;                /* of media */
+    struct mmixi_decoder_layer *layer;
+} mmix_decoder;
 /* A decoder with random values from the context's seed; NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d);
-/* Names are those of Hugging Face's Llama and Qwen2 (model.layers.0.self_attn.q_proj.weight, …). */
-MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d);
 /* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors of a Llama or Qwen2
    with its config.json in the same folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
@@ -1194,49 +1195,41 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
 typedef struct mmix_decoder_options {
-    /* NULL, or `depth` places each: for the outputs of the layers' mixers (B, L, D), of the layers, and of
-       the norms before the mixers */
+    /* NULL, or `depth` places each for the outputs (B, L, D) of the mixers, the layers, the mixers' norms */
     mmix_tensor **mixed, **outputs, **normed;
-    /* NULL, or what each layer reads in place of the one before it; NULL there: as usual */
-    mmix_tensor **inputs;
+    mmix_tensor **inputs;    /* NULL, or what layers read in place of the one before; NULL there: as usual */
 } mmix_decoder_options;
 /* The tokens after the last norm, (B, L, D); options NULL: none. */
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options);
 /* (…, D) → (…, K) */
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* M (B, H, L, L) of one layer: attention's, or the sum of the branches', each weighted by the gate if there
-   is one. Not recorded. */
+/* M (B, H, L, L) of one layer: attention's, or as of mmix_mmate_matrix. Not recorded. */
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer);
 
-/* What a decoder remembers of the tokens before: with attention keys and values of all, with M-MATE states of
-   one size (and the last text_window keys). Of no tokens yet; not longer than d lives. NULL on error. */
+/* What a decoder remembers of the tokens before, none at first: with attention keys and values of all, with
+   M-MATE states of one size (and the last text_window keys). Not longer than d lives. NULL on error. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
-/* Reads the next tokens, one or many (a span is in one piece, its start counted from the piece's first
-   token); the logits (B, K) after the last of them. Not recorded. After an error clear the state or go on
-   from a copy. */
+/* Reads the next tokens, one or many (a span is in one piece, and starts from the piece's first token); the
+   logits (B, K) after the last. Not recorded. After an error clear the state or go on from a copy. */
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *s);
 
-/* How the next token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of
-   which only the likeliest tokens with together `top_p` are kept (0: all). Numbers from the context's seed,
-   `stream` and the token's place. */
+/* How a token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of which
+   the likeliest with together `top_p` are kept (0: all), by the context's seed, `stream` and its place. */
 typedef struct mmix_sampling {
     double temperature, top_p;
     uint64_t stream;
     int32_t stop;                            /* the last token to make, none if 0 */
 } mmix_sampling;
-/* One token from logits (K); place: its number in the sequence. 0 on error, as after a chain of calls that
-   ended in logits of NULL, or where one is not a number or all are -infinity. */
+/* One token from logits (K); place: its number in the sequence. 0 on error: logits are NULL after a chain of
+   calls that failed, one is not a number, or all are -infinity. */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
-/* Continues `prompt` (n tokens of text) by at most `count` tokens, the stop token included; returns how many,
-   0 after an error. sampling NULL: the largest logit, no stop. Calls mmix_reset. */
-MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count);
-/* The same from a sequence (B, L) with media, its rows in step memory: tokens (B, count); a row that stopped
-   is filled with the stop token. Returns the longest row's number of tokens. Does not reset. */
+/* Continues a sequence (B, L), its rows in step memory, by at most `count` tokens, the stop token included:
+   tokens (B, count); a row that stopped is filled with the stop token. Returns the longest row's number of
+   tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
 
@@ -1244,8 +1237,6 @@ enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                
 /* Low-rank adapters (LoRA, Hu et al. 2021) beside the matrices of the layers' SwiGLU, of their mixers, or
    both: A uniform as in a linear layer, B = 0. They are parameters of a list of their own. 0, or -1. */
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets);
-/* NULL without adapters. */
-MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
 /* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 
@@ -1584,9 +1575,6 @@ typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user);
 /* The number of the next call, from 0 on: a resumed run goes on with it. */
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
-/* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In
-   step memory; NULL on error. */
-MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
    bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
@@ -9136,9 +9124,8 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
    x = embedding[tokens], of media an MLP of their features;
    for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path:
-   with a state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's
-   temporaries are dropped as it ends.
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path.
+   Without recording each layer's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
@@ -9146,16 +9133,6 @@ typedef struct mmixi_decoder_layer {
     mmix_mmate_layer mmate;                      /* of attention only `flex` */
     mmix_swiglu_layer ffn;
 } mmixi_decoder_layer;
-struct mmix_decoder {
-    mmix_ctx *m;
-    mmix_decoder_config config;
-    mmix_params *params, *adapters;
-    struct { size_t rank; double alpha; int targets; } lora;   /* of the adapters, if there are any */
-    int in_run;                                  /* a distillation run trains it */
-    mmix_tensor *embedding, *norm, *classifier;
-    mmix_mlp_layer projector;
-    mmixi_decoder_layer *layer;
-};
 
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
@@ -9194,25 +9171,20 @@ static const char mmixi_decoder_settings[] =
     "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
     "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
     "int mmate.causal_window, size mmate.text_window";
-/* Fills in what is 0, and checks. 0, or -1. */
-static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
-{
-    static const char who[] = "mmix_decoder_create";
-    mmixi_default(&c->kv_heads, c->heads);
-    if (!c->head_dim && c->heads && c->dim % c->heads)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
-                         "head_dim is 0", who, (double)c->dim, (double)c->heads);
-    if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
-    if (!(c->eps > 0)) c->eps = 1e-5;
-    if (c->rope.theta <= 0) c->rope.theta = 10000;
-    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return -1;
-    return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
-}
-/* start 0: without values, as mmixi_vision_create. */
+/* Fills in what is 0, and checks. start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
     if (mmix_error(m)) return NULL;
-    mmix_params *p = mmixi_decoder_config_check(m, &c) ? NULL : mmix_params_create(m);
+    mmixi_default(&c.kv_heads, c.heads);
+    if (!c.head_dim && c.heads && c.dim % c.heads)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_create: dim %.0f is no multiple of the %.0f heads, "
+                  "and head_dim is 0", (double)c.dim, (double)c.heads);
+    if (c.heads) mmixi_default(&c.head_dim, c.dim / c.heads);
+    if (!(c.eps > 0)) c.eps = 1e-5;
+    if (c.rope.theta <= 0) c.rope.theta = 10000;
+    if (!mmixi_settings_check(m, "mmix_decoder_create", &c, mmixi_decoder_settings))
+        mmixi_rope_check(m, "mmix_decoder_create", &c.rope, c.head_dim);
+    mmix_params *p = mmix_params_create(m);
     mmix_decoder *d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
         d->m = m; d->params = p; d->config = c;
@@ -9231,14 +9203,8 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
     mmix_params_destroy(d->adapters);
     mmix_params_destroy(d->params);
 }
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
-{
-    return d ? &d->config : NULL;
-}
-MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
 
 /* ---- forward: a sequence on its way through the layers ---- */
-
 /* x is what layer number i, l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
@@ -9249,7 +9215,6 @@ typedef struct mmixi_decoder_pass {
     const mmixi_decoder_layer *l;
     mmix_tensor *x;
 } mmixi_decoder_pass;
-
 /* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
@@ -9277,10 +9242,10 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     if (x) y = mmix_add_rows(m, y, x, list);
     return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
-/* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
-static void mmixi_decoder_tap(const mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
+/* A layer's value for whoever asked: into the tensor made for it, or itself where there is none. */
+static void mmixi_decoder_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
-    if (taps && m->recording) taps[i] = x;
+    if (taps && !taps[i]) taps[i] = x;
     else if (taps && x) mmix_write(taps[i], mmix_data(x));
 }
 /* The two halves of a layer. */
@@ -9289,7 +9254,7 @@ static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     const mmix_decoder_config *c = &s->d->config;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
-    mmixi_decoder_tap(m, s->o.normed, s->i, u);
+    mmixi_decoder_tap(s->o.normed, s->i, u);
     return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &s->l->mmate, u, residual, &s->a)
         : mmixi_causal(m, &s->l->mmate.flex, u, residual, &c->rope, &s->a);
 }
@@ -9302,18 +9267,17 @@ static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
 {
     const mmix_decoder_options *o = &s->o;
-    mmixi_dims size;
     for (; s->i < end && s->x; s->i++, s->l++) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = o->inputs && o->inputs[s->i] ? o->inputs[s->i] : s->x, *y;
-        if (x != s->x && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, x)) return NULL;
+        if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x)) return NULL;
         s->a.of.slot = 2 * s->i;
         y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
-        mmixi_decoder_tap(m, o->mixed, s->i, y);
+        mmixi_decoder_tap(o->mixed, s->i, y);
         if (o->mixed) y = mmix_add(m, x, y);
         y = mmixi_keep_only(m, mark, y);
         s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
-        mmixi_decoder_tap(m, o->outputs, s->i, s->x);
+        mmixi_decoder_tap(o->outputs, s->i, s->x);
     }
     return s->x;
 }
@@ -9323,11 +9287,10 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
                                       const mmix_decoder_options *options, mmix_state *state, size_t end)
 {
     size_t next = 0;
+    memset(s, 0, sizeof *s);
     if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
     const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
-    memset(s, 0, sizeof *s);
-    s->d = d;
-    s->l = d->layer;
+    s->d = d; s->l = d->layer;
     if (options) s->o = *options;
     if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
                            !d->config.rope.sections[0] ? NULL
@@ -9354,17 +9317,17 @@ MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmi
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
-    static const char who[] = "mmix_decoder_matrix";
     mmixi_decoder_pass s;
-    mmix_tensor *M = NULL, *u;
-    int record = m->recording;
-    if (!d || mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
-    mmix_record(m, 0);
-    u = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
-    if (u) u = mmix_rms_norm(m, u, s.l->norm1, d->config.eps);
-    if (u && d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &s.l->mmate, u, &s.a.of);
-    else if (u) {
-        mmix_mixer mixer = mmixi_attend(m, &s.l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
+    mmix_tensor *x, *M;
+    if (!d || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
+        return NULL;
+    const mmixi_decoder_layer *l = &d->layer[layer];
+    int record = mmix_record(m, 0);
+    x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
+    x = mmix_rms_norm(m, x, l->norm1, d->config.eps);
+    if (d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &l->mmate, x, &s.a.of);
+    else {
+        mmix_mixer mixer = mmixi_attend(m, &l->mmate.flex, x, &d->config.rope, &s.a, MMIXI_KIND_ALL);
         M = mmix_mix_matrix(m, &mixer);
     }
     mmix_record(m, record);
@@ -9372,7 +9335,6 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 }
 
 /* ---- one piece after another ---- */
-
 /* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and, from the first
    step on, whose state it is. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
@@ -9382,28 +9344,25 @@ MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *state)
 {
-    static const char who[] = "mmix_decoder_step";
-    mmix_mark mark = mmix_mark_here(m);
-    int record = m->recording;
     mmixi_decoder_pass s;
     mmix_tensor *x;
-    if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
+    if (!d || !mmixi_given(m, "mmix_decoder_step", "*state", state)) return NULL;
     size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
     if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, "
-                         "found another", who), (mmix_tensor *)NULL;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this decoder and "
+                         "its context, found another"), (mmix_tensor *)NULL;
     *owner = self;
-    mmix_record(m, 0);
-    x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
+    x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
     if (x) x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
-    if (x) x = mmix_rms_norm(m, x, d->norm, d->config.eps);
+    x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
 }
 
 /* ---- drawing the next token ---- */
-
 /* A number that belongs to another. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);   /* with the metrics */
@@ -9441,12 +9400,11 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
-    static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!d || !mmixi_given(m, who, "*sequence", sequence)
-        || (count && !mmixi_given(m, who, "*tokens", tokens))
-        || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    if (!d || !mmixi_given(m, "mmix_decoder_continue", "*sequence, *tokens", sequence,
+                           count ? (void *)tokens : &size)
+        || !mmixi_expect(m, "mmix_decoder_continue", &size, "tokens:i32 BL", sequence->tokens)) return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
     mmix_state *s = mmix_decoder_state_create(d);
@@ -9469,22 +9427,11 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
-MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count)
-{
-    const size_t shape[2] = { 1, n };
-    if (!d || !mmixi_given(d->m, "mmix_decoder_generate", "*prompt, n", prompt, n)) return 0;
-    mmix_reset(d->m);
-    const mmix_sequence q = { mmix_from_i32(d->m, 2, shape, prompt), NULL, 0, NULL };
-    return mmix_decoder_continue(d->m, d, &q, sampling, tokens, count);
-}
 
 /* ---- adapters ---- */
-
-/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. `add` declares
-   those of the targets; `values`, which lie as the parameters' slab, become W + alpha/r B A; with neither
-   adapters are dropped. */
-static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
+/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. Those of
+   `targets` get one; `values`, which lie as the slab, become W + alpha/r B A; with neither all are gone. */
+static void mmixi_adapters(mmix_decoder *d, int targets, mmix_real *values)
 {
     mmix_ctx *m = d->m;
     for (size_t n = 0; n < 11 * d->config.depth; n++) {
@@ -9493,12 +9440,12 @@ static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
         mmix_projections *of = k < 7 ? &l->mmate.flex : &l->mmate.swin;
         mmix_lora *lora = k < 3 ? &l->ffn.lora[k] : &of->lora[i];
         mmix_tensor *w = k < 3 ? (&l->ffn.gate)[k] : of->weight[i];
-        if (add && w && d->lora.targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
+        if (w && targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
             const mmix_param *p = d->params->at;
-            char prefix[96];
+            char prefix[MMIXI_PARAM_NAME];
             mmixi_dims size;
             while (p->tensor != w) p++;
-            snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
+            snprintf(prefix, strlen(p->name) - strlen("weight") + 1, "%s", p->name);
             size.O = w->shape[0]; size.P = w->shape[1]; size.R = d->lora.rank;
             mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros",
                           &lora->A);
@@ -9508,17 +9455,16 @@ static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
             mmix_mark mark = mmix_mark_here(m);
             const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
             if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]),
-                           mmix_data(low), values + (mmix_data(w) - d->params->values));
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)d->lora.rank), mmix_data(low),
+                           values + (mmix_data(w) - d->params->values));
             mmix_rewind(m, mark);
         }
         else if (!values) lora->A = NULL;
     }
-    if (add || values) return;
+    if (targets || values) return;
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
 }
-MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
     if (!d || d->m->error_kind) return -1;
@@ -9527,21 +9473,10 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
     d->lora.rank = rank; d->lora.alpha = alpha; d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
-    if (d->adapters) mmixi_adapters(d, 1, NULL);
+    if (d->adapters) mmixi_adapters(d, targets, NULL);
     if (!mmix_params_allocate(d->adapters)) return 0;
     mmixi_adapters(d, 0, NULL);
     return -1;
-}
-/* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
-static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
-{
-    size_t bytes = d->params->slab * sizeof(mmix_real);
-    mmix_real *values = d->m->error_kind ? NULL : (mmix_real *)mmixi_alloc(d->m, bytes);
-    if (!values) return NULL;
-    mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(values, d->params->values, bytes));
-    if (!d->m->error_kind) return values;
-    mmixi_free(d->m, values, bytes);
-    return NULL;
 }
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 {
@@ -9555,9 +9490,17 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     mmixi_adapters(d, 0, NULL);
     return 0;
 }
+/* A copy of the parameters' slab, in step memory, to which the adapters are added; NULL: there are none. */
+static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
+{
+    const mmix_params *p = d->params;
+    mmix_real *copy = d->adapters ? mmixi_reals(d->m, p->slab, 1) : NULL;
+    if (copy)
+        mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
+    return copy;
+}
 
 /* ---- attention in, M-MATE out ---- */
-
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
     if (!teacher) return NULL;
@@ -9567,7 +9510,8 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    mmix_real *values = mmixi_decoder_values(teacher);
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_real *merged = mmixi_decoder_values(teacher), *values = teacher->params->values;
     mmix_decoder *d = mmix_decoder_create(m, c);
     for (size_t i = 0; d && i < d->params->count; i++) { /* from its name; for both branches attention's */
         const mmix_param *to = &d->params->at[i];
@@ -9578,16 +9522,16 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
                      strchr(at + 7, '.'));
         const mmix_tensor *from = mmix_params_find(teacher->params, at ? name : to->name);
         if (from)
-            memcpy(to->tensor->data, values + (mmix_data(from) - teacher->params->values), mmixi_bytes(from));
+            memcpy(to->tensor->data, (merged ? merged : values) + (mmix_data(from) - values),
+                   mmixi_bytes(from));
     }
-    mmixi_free(m, values, teacher->params->slab * sizeof *values);
+    mmix_rewind(m, mark);
     return d;
 }
 /* Each head of Flex-MA's o_proj is scaled to bring as much as the teacher's, on the teacher's inputs. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
-    static const char who[] = "mmix_linmu_calibrate";
     mmix_ctx *m = student ? student->m : NULL;
     mmixi_decoder_pass s;
     mmix_tensor *x;
@@ -9595,30 +9539,29 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     const mmix_decoder_config *c = &student->config, *t = &teacher->config;
     if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
         || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
-                         who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_calibrate: expected an M-MATE decoder with its "
+                         "teacher's sizes");
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.i < c->depth;
-         x = mmixi_decoder_layers(m, who, &s, s.i + 1)) {
+    x = mmixi_decoder_run(m, "mmix_linmu_calibrate", &s, teacher, sequence, NULL, NULL, 0);
+    for (; x && s.i < c->depth; x = mmixi_decoder_layers(m, "mmix_linmu_calibrate", &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
-        const mmix_projections *of[2] = { &student->layer[s.i].mmate.flex, &s.l->mmate.flex };
-        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps),
-            *y[2] = { mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a),
-                      mmixi_causal_heads(m, of[1], u, &t->rope, &s.a) };
+        const mmix_projections *of[2] = { &s.l->mmate.flex, &student->layer[s.i].mmate.flex };
+        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *columns = NULL,
+            *y[2] = { mmixi_causal_heads(m, of[0], u, &t->rope, &s.a),
+                      mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a) };
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
-            mmix_tensor *columns[2];
             double square[2], share;
             for (int i = 0; i < 2; i++) {
-                columns[i] = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
-                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns[i], NULL);
+                columns = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
+                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns, NULL);
                 square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
             }
-            share = sqrt(square[1] / square[0]);
-            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns[0], share, 0) : NULL;
-            if (u) mmix_write(columns[0], mmix_data(u));
+            share = sqrt(square[0] / square[1]);
+            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
+            if (u) mmix_write(columns, mmix_data(u));
             mmix_rewind(m, head);
         }
         mmix_rewind(m, layer);
@@ -9659,8 +9602,8 @@ struct mmix_dino {
     mmix_adamw_state adamw[2];                   /* backbone, head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
-    size_t step, iters;
-    size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
+    uint64_t step, iters;                        /* the counters of files, in this order */
+    uint64_t at_uniform, at_zero;                /* steps in a row with the loss at ln K, with no entropy */
     char *note;
 };
 
@@ -9954,9 +9897,8 @@ struct mmix_distill {
     const mmix_decoder *teacher;
     mmix_decoder *student;
     mmix_distill_config config;
-    size_t stage, step;                          /* optimiser steps made in the stage */
-    size_t number;                               /* calls made */
-    size_t tokens;                               /* answer tokens whose gradients wait */
+    uint64_t stage, step;                        /* in files' order: the stage, optimiser steps made in it, */
+    uint64_t number, tokens, adapters;           /* calls made, answer tokens that wait, 1 if LoRA is there */
     mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
     char *note;                                  /* in the memory of the student's parameters */
 };
@@ -12687,13 +12629,11 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is one walk for both directions: configs, number by number of their texts; parameters
-   under a prefix; arrays. Without an archive the walk collects them to be saved, with one it reads each of
-   them at once; after an error the rest of it does nothing.
+   What a file holds is one walk for both directions: configs, parameters under a prefix, arrays. Without an
+   archive it collects them to be saved, with one it reads each at once; after an error it does nothing.
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
-/* The entry PREFIX NAME, or NULL. */
 static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, const char *name)
 {
     char full[2 * MMIXI_PART_NAME];
@@ -12709,10 +12649,10 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
     *found = 0;
     for (size_t i = 0; !given && i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
+        size_t before = strlen(name) - strlen(first),                    /* of a shorter one it is huge */
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || before >= MMIXI_PART_NAME
-            || rank >= best) continue;
+        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, first)
+            || (before && name[before - 1] != '.')) continue;
         best = rank;
         snprintf(found, before + 1, "%s", name);
     }
@@ -12720,16 +12660,6 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
 }
 
 /* ---- parameters ---- */
-
-/* Text is printed twice: measured, then into step memory. Whether there is such a pass. */
-static int mmixi_text_pass(mmix_ctx *m, mmixi_text *t, int pass)
-{
-    t->room = t->at + 1;
-    t->at = 0;
-    if (pass == 1) t->out = (char *)mmixi_step(m, t->room);
-    if (t->out && pass == 1) *t->out = 0;
-    return pass < 2 && !m->error_kind;
-}
 static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
 {
     mmixi_print(t, "%s %s (", what, e->name);
@@ -12740,10 +12670,11 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 {
     char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
-    int strict = prefix != NULL;
     if (!p) return NULL;
     prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
-    for (int pass = 0; mmixi_text_pass(p->m, &t, pass); pass++) {
+    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {          /* measured, then into step memory */
+        t.room = t.at + 1; t.at = 0;
+        if (pass) t.out = (char *)mmixi_header(p->m, t.room);
         for (const mmix_param *q = p->at; q < p->at + p->count; q++) {
             const mmix_entry *e = mmixi_entry(archive, prefix, q->name);
             mmixi_shape_text(q->tensor, shape);
@@ -12756,7 +12687,7 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
             const mmix_entry *e = &archive->entries[i];
             const char *name = strstr(e->name, prefix) == e->name ? e->name + strlen(prefix) : NULL;
             if (name && !mmix_params_find(p, name)
-                && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
+                && (prefix != found || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
                 mmixi_print_entry(&t, "unexpected", e, "");
         }
     }
@@ -12769,10 +12700,9 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     if (!p) return -1;
     mmix_mark mark = mmix_mark_here(p->m);
     const char *text = mmix_params_compare(p, archive, prefix);
-    if (!text) return -1;
-    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
         count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
-    if (*text)
+    if (text && *text)
         mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
                   "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
                   (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
@@ -12794,7 +12724,6 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 }
 
 /* ---- the walk ---- */
-
 typedef struct mmixi_model_file {
     mmix_ctx *m;
     mmix_archive *a;                             /* NULL: to be saved */
@@ -12802,6 +12731,7 @@ typedef struct mmixi_model_file {
     void *entries;                               /* mmix_entry, to be saved */
     size_t n, room, n_metadata;
     const char *metadata[9];
+    mmix_real *values;                           /* to be saved in place of the parameters' own, or NULL */
     mmixi_text config;                           /* the one at hand: written, or checked JSON */
 } mmixi_model_file;
 
@@ -12856,25 +12786,21 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     else if (!mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e))
         ((mmix_entry *)f->entries)[f->n++] = e;
 }
-/* `values` in place of the parameters' own, to be saved. */
-static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, mmix_real *values)
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
         mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
-                          values + (mmix_data(t) - p->values));
+                          (f->values ? f->values : p->values) + (mmix_data(t) - p->values));
     }
 }
-static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
+static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
 {
-    int64_t *value = (int64_t *)mmixi_step(f->m, n * sizeof *value);
-    if (!value) return;
-    for (size_t i = 0; i < n; i++) value[i] = (int64_t)*counter[i];
-    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, value);
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, counter);
     for (size_t i = 0; i < n; i++)
-        if (value[i] >= 0) *counter[i] = (size_t)value[i];
-        else mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)value[i]);
+        if (counter[i] > INT64_MAX)
+            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)(int64_t)counter[i]);
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
@@ -12884,7 +12810,6 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
 }
 
 /* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
-
 enum { MMIXI_CONFIG_TEXT = 8192 };
 /* A number alone may stand without a list, as in Hugging Face's files. */
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
@@ -12892,15 +12817,15 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
     double x, high = strcmp(s->name, "depth") ? s->high : fmin(s->high, (double)f->a->count);
-    int ok = 1;
+    size_t k = 0;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
-    for (size_t k = 0; ok && k < s->count; k++) {
+    for (; k < s->count; k++) {
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
-        ok = x >= s->low && x <= high;
-        if (ok) mmixi_setting_number(s, k, &x);
+        if (!(x >= s->low && x <= high)) break;
+        mmixi_setting_number(s, k, &x);
     }
-    if (!ok || mmixi_json_next(list, item, &unused))
+    if (k < s->count || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
                   f->a->path, name, (int)s->count, s->low, high);
 }
@@ -12915,8 +12840,7 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     }
     mmixi_print(t, "]");
 }
-/* The numbers of a config in the metadata under `key`, or for NULL more of the last config, `prefix` before
-   their names. */
+/* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
 static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
                                const char *settings)
 {
@@ -12924,12 +12848,12 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
     if (key) {
         const char *text = mmixi_metadata(f->a, key);
         t->at = 0;
-        t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
+        t->room = strlen(text) + MMIXI_CONFIG_TEXT;
         t->out = (char *)mmixi_step(f->m, t->room);
         if (!t->out) return;
         strcpy(t->out, text);
-        if (!f->a) mmixi_model_metadata(f, key, t->out);
-        else mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+        mmixi_model_metadata(f, key, t->out);    /* to be saved */
+        if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
     } else if (t->at) t->at--;                   /* its last brace */
     for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
         char name[64];
@@ -12941,15 +12865,13 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 }
 
 /* ---- weights ---- */
-
 static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
-    mmixi_decoder_format[] = "mamba_mix decoder 1", mmixi_distill_format[] = "mamba_mix distillation run 1";
-
+    mmixi_decoder_format[] = "mamba_mix decoder 1";
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
     if (!p) return -1;
     mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
-    mmixi_model_params(&f, "", (mmix_params *)p, p->values);
+    mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
@@ -12957,23 +12879,20 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
     if (!v) return -1;
     mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
     mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
-    mmixi_model_params(&f, "", v->params, v->params->values);
+    mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    mmix_real *merged = NULL;
-    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    if (!d) return -1;
     mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
-    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
-    mmixi_model_end(&f, path);
-    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
-    return d->m->error_kind ? -1 : 0;
+    f.values = mmixi_decoder_values(d);
+    mmixi_model_params(&f, "", d->params);
+    return mmixi_model_end(&f, path);
 }
 
 /* ---- backbones ---- */
-
 /* Size `axis` of an array, 0 if there is none. */
 static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
 {
@@ -12981,18 +12900,25 @@ static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const 
     return e && axis < e->ndim ? e->shape[axis] : 0;
 }
 /* What names and shapes tell of a backbone. */
-static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
+static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_config *c)
 {
+    char found[MMIXI_PART_NAME], block[40];
+    const char *prefix = mmixi_prefix(a, NULL, "cls_token", found);
     size_t dim = mmixi_entry_size(a, prefix, "cls_token", 2),
         patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
         registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
-        positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
-        cells = positions - (positions && !registers),
+        positions = mmixi_entry_size(a, prefix, "pos_embed", 1), cells = positions - !registers,
         mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
         inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
         conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
         heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0);
-    char block[40];
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->entries[i].name;
+        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
+                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean", a->path,
+                      name);
+    }
     *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0, mmixi_max(dim / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
@@ -13004,29 +12930,17 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *p
     while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
     if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                  "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim, (double)patch,
-                  (double)positions, (double)c->depth);
+                  "cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim,
+                  (double)patch, (double)positions, (double)c->depth);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
-    char found[MMIXI_PART_NAME];
-    const char *prefix = mmixi_prefix(archive, NULL, "cls_token", found);
     if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
     memset(config, 0, sizeof *config);
-    for (size_t i = 0; i < archive->count; i++) {
-        const char *name = archive->entries[i].name;
-        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
-                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
-                      archive->path, name);
-    }
-    if (!mmixi_entry(archive, prefix, "cls_token"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
-                  "%.0f arrays", archive->path, (double)archive->count);
-    else if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
-        mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
-    else mmixi_vision_guess(m, archive, prefix, config);
+    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_dino_format))
+        mmixi_vision_guess(m, archive, config);
+    else mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
@@ -13035,36 +12949,32 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
-    if (v && mmix_params_read(v->params, a, NULL)) {
-        mmix_vision_destroy(v);
-        v = NULL;
-    }
+    if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
-    return v;
+    if (a && !m->error_kind) return v;
+    mmix_vision_destroy(v);
+    return NULL;
 }
 
 /* ---- decoders ---- */
-
-/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
-   then float32: the parameters with these in their names, each of all layers; before the classifier two
-   tables of length x head/2 that are not used. */
-static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layernorm", "q_proj", "k_proj",
-    "v_proj", "o_proj", "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm",
-    "lm_head" };
+/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length;
+   then the parameters with these in their names as float32, each of all layers, and before the classifier
+   two tables of length x head/2 that are not used. */
+static const char mmixi_llama2c_order[] = "embed_tokens\0input_layernorm\0q_proj\0k_proj\0v_proj\0o_proj\0"
+    "post_attention_layernorm\0gate_proj\0down_proj\0up_proj\0model.norm\0lm_head\0";
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     double weights = 0;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
-    int32_t n[7] = {0};
+    size_t n[7] = {0};
     if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_number(p, 4);
+    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (size_t)(int32_t)mmixi_number(p, 4);
     memset(&c, 0, sizeof c);
-    c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
-    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
-    c.rope.interleaved = 1;
-    if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
+    c.dim = n[0]; c.ffn = n[1]; c.depth = n[2]; c.heads = n[3]; c.kv_heads = n[4];
+    c.tied = n[5] <= INT32_MAX; c.vocabulary = c.tied ? n[5] : 0 - n[5]; c.rope.interleaved = 1;
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, c, 0);                 /* refuses other sizes below 1 */
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || 28 + weights != (double)size)
@@ -13074,27 +12984,23 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
         mmix_decoder_destroy(d);
         return NULL;
     }
-    for (int k = 0; k < 12; k++) {
-        if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
+    for (const char *part = mmixi_llama2c_order; *part; part += strlen(part) + 1) {
+        if (!strcmp(part, "lm_head")) p += 4 * n[6] * d->config.head_dim;
         for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++) {
-            if (!strstr(q->name, mmixi_llama2c_order[k])) continue;
+            if (!strstr(q->name, part)) continue;
             for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
-                uint32_t bits = (uint32_t)mmixi_number(p, 4);
-                float value;
-                memcpy(&value, &bits, sizeof value);
-                mmix_data(q->tensor)[e] = (mmix_real)value;
+                union { uint32_t bits; float f32; } u;
+                u.bits = (uint32_t)mmixi_number(p, 4);
+                mmix_data(q->tensor)[e] = (mmix_real)u.f32;
             }
         }
     }
     return d;
 }
-
 /* Hugging Face's names of a config's numbers from `vocabulary` on. */
 static const char mmixi_hf_settings[] =
-    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, "
-    "size num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, "
-    "Double rope_theta";
-
+    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, size "
+    "num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
@@ -13107,25 +13013,22 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
     char path[MMIXI_PATH];
     snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
     mmixi_file_bytes file = mmixi_file_read(f->m, "mmix_decoder_open", path);
-    char *text = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
-    if (text) {
-        memcpy(text, file.bytes, file.size);
-        text[file.size] = 0;
-        if (!mmixi_json_open(f->m, path, text, file.size, SIZE_MAX)) f->config.out = text;
-    }
-    if (file.bytes) mmixi_file_free(f->m, &file);
-    if (!f->config.out) return;
-    const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
+    char *v = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
+    if (v) memcpy(v, file.bytes, file.size), v[file.size] = 0;
+    mmixi_file_free(f->m, &file);
+    if (!v || mmixi_json_open(f->m, path, v, file.size, SIZE_MAX)) return;
+    f->config.out = v;
+    const char *type = mmixi_json_word(v, "model_type", "none"),
         *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
         *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
     c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
-    if (c->bias != 1 && strcmp(type, "llama"))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
-    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
+    if ((c->bias != 1 && strcmp(type, "llama")) || strcmp(act, "silu") || strcmp(kind, "default")
+        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
-                  "sliding window, found hidden_act %s, rope %s", path, act, kind);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama or qwen2, SwiGLU without biases, "
+                  "plain rotary positions and no sliding window, found %s, hidden_act %s, rope %s", path, type,
+                  act, kind);
     c->eps = 1e-6;
     mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
@@ -13157,145 +13060,103 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- training runs ---- */
-
-/* The caller's note, in memory that goes with the parameters. */
-static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
+/* The caller's note; one that is read lies in memory that goes with the parameters. */
+static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
 {
-    const char *note = mmixi_metadata(f->a, "note");
-    char *own = (char *)mmixi_own(p, strlen(note) + 1);
-    return own ? strcpy(own, note) : NULL;
+    if (!f->a) mmixi_model_metadata(f, "note", note ? note : "");
+    else note = mmixi_metadata(f->a, "note"), *own = (char *)mmixi_own(p, strlen(note) + 1);
+    if (f->a && *own) strcpy(*own, note);
 }
-
-/* The config, of which a run that is read is made; student.backbone.NAME, student.head.NAME, teacher.…; the
-   moments, the centre, counters. */
-static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
+/* Saves a run, or reads it from an archive: the config, of which it is made; student.backbone.NAME,
+   student.head.NAME, teacher.…; the moments, the centre, counters. */
+static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
                                      "teacher.head."};
-    size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
-    mmixi_model_config(f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
-    mmixi_model_config(f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
-    if (f->a && mmixi_dino_make(d, 0)) return;
-    for (int i = 0; i < 4; i++) {
+    mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
+    mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
+    mmixi_model_config(&f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
+    if (a) mmixi_dino_make(d, 0);
+    for (int i = 0; i < 4 && !d->m->error_kind; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
-        mmixi_model_params(f, nets[i], p, p->values);
+        mmixi_model_params(&f, nets[i], p);
     }
-    if (f->a && mmixi_dino_begin(d)) return;
-    mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
-    mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
-    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
-    mmixi_model_counters(f, counter, 4);
-    if (f->a) d->note = mmixi_run_note(f, d->net[0].params);
+    if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
+        for (int i = 0; i < 2; i++)
+            mmixi_model_adamw(&f, i ? "adamw.head." : "adamw.backbone.", &d->adamw[i]);
+        mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
+        mmixi_model_counters(&f, &d->step, 4);
+        mmixi_model_note(&f, d->net[0].params, &d->note, note);
+    }
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    if (!d) return -1;
-    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
-    mmixi_dino_walk(&f, (mmix_dino *)d);
-    mmixi_model_metadata(&f, "note", note ? note : "");
-    return mmixi_model_end(&f, path);
+    return d ? mmixi_dino_file((mmix_dino *)d, NULL, path, note) : -1;
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
-    mmix_archive *a = mmix_archive_open(m, path);
-    if (!a) return NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_dino_format);
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
-    if (d) {
-        d->m = m;
-        mmixi_dino_walk(&f, d);
-    }
-    if (!mmixi_model_end(&f, NULL)) return d;
+    mmix_archive *a = d ? mmix_archive_open(m, path) : NULL;
+    if (d) d->m = m;
+    if (a && !mmixi_dino_file(d, a, NULL, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
 }
-
-/* ---- distillation ---- */
-
-MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
-{
-    char shape[MMIXI_TEXT];
-    mmixi_text t = {NULL, 0, 0};
-    for (int pass = 0; run && mmixi_text_pass(run->m, &t, pass); pass++)
-        for (int i = 0; i < 2; i++) {
-            const mmix_params *p = i ? run->student->adapters : run->student->params;
-            for (size_t k = 0; p && k < p->count; k++)
-                mmixi_print(&t, "%s %s %s\n", p->at[k].frozen ? "frozen" : "trained", p->at[k].name,
-                            mmixi_shape_text(p->at[k].tensor, shape));
-        }
-    return t.out;
-}
-
-static void mmixi_distill_configs(mmixi_model_file *f, const mmix_distill_config *c,
-                                  const mmix_decoder_config *size)
+/* Saves a run, or makes it of an archive: the configs; the student's parameters, counters, the adapters, the
+   moments, the gradients that wait for the optimiser, and which of them were written. NULL on error. */
+static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher, mmix_archive *a,
+                                        const char *path, const char *note)
 {
     char stage[] = "stage[0].";
-    mmixi_model_config(f, "config", "", &c->stages, mmixi_distill_settings);
-    for (size_t i = 0; i < c->stages; i++, stage[6]++)
-        mmixi_model_config(f, NULL, stage, &c->stage[i], mmixi_stage_settings);
-    mmixi_model_config(f, "decoder", "", size, mmixi_decoder_settings);
-}
-/* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
-   and which of them were written. */
-static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
-{
-    static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
-    mmix_decoder *d = run->student;
-    mmix_distill_config *c = &run->config;
-    size_t adapters = d->adapters != NULL;
-    size_t *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens, &adapters};
-    mmixi_model_counters(f, counter, 5);
-    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);         /* else it has them */
-    else {
-        if (run->stage > c->stages)
-            mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
-        if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
-        if (mmixi_distill_begin(run)) return;
+    mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the decoder's */
+    mmix_decoder *d = run ? run->student : NULL;
+    mmix_decoder_config size = (d ? d : teacher)->config;
+    mmixi_model_file f = mmixi_model_begin(teacher->m, a, "mamba_mix distillation run 1");
+    mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
+    for (size_t i = 0; i < c.stages; i++, stage[6]++)
+        mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
+    mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
+    if (a) d = mmixi_decoder_create(f.m, size, 0);
+    if (d) mmixi_model_params(&f, "student.", d->params);
+    if (a) run = mmix_distill_create(teacher, d, c);
+    if (run) {
+        run->adapters = d->adapters != NULL;
+        mmixi_model_counters(&f, &run->stage, 5);
+        if (run->stage > c.stages)
+            mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
+        if (run->adapters && !d->adapters) mmix_decoder_lora(d, c.lora_rank, c.lora_alpha, c.lora_targets);
+        if (a) mmixi_distill_begin(run);
+        if (d->adapters) mmixi_model_params(&f, "adapters.", d->adapters);
+        mmixi_model_note(&f, d->params, &run->note, note);
     }
-    if (d->adapters) mmixi_model_params(f, "adapters.", d->adapters, d->adapters->values);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !f.m->error_kind; i++) {
+        const char *moments = i ? "adamw.adapters." : "adamw.decoder.";
         const mmix_params *p = run->adamw[i].params;
-        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f->m, p->count * sizeof *written) : NULL;
-        if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
+        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f.m, p->count * sizeof *written) : NULL;
+        if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
-        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, 1, &p->count, written);
+        mmixi_model_array(&f, moments, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+        mmixi_model_array(&f, moments, "written", MMIX_FILE_I64, 1, &p->count, written);
         for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
-    if (f->a) run->note = mmixi_run_note(f, d->params);
+    if (!mmixi_model_end(&f, path)) return run;
+    if (a) mmix_distill_destroy(run), mmix_decoder_destroy(d);
+    return NULL;
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    if (!run) return -1;
-    mmixi_model_file f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
-    mmixi_distill_configs(&f, &run->config, &run->student->config);
-    mmixi_model_metadata(&f, "note", note ? note : "");
-    mmixi_distill_walk(&f, (mmix_distill *)run);
-    return mmixi_model_end(&f, path);
+    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, NULL, path, note) ? 0 : -1;
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_distill_config c = mmix_linmu_stages();         /* read over, as the decoder's */
-    mmix_distill *run = NULL;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
-    if (student) *student = NULL;
     mmix_archive *a = mmix_archive_open(m, path);
-    if (!a) return NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_distill_format);
-    mmix_decoder_config size = teacher->config;
-    mmixi_distill_configs(&f, &c, &size);
-    mmix_decoder *d = mmixi_decoder_create(m, size, 0);
-    if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
-    if (run) mmixi_distill_walk(&f, run);
-    if (!mmixi_model_end(&f, NULL)) {
-        *student = d;
-        return run;
-    }
-    mmix_distill_destroy(run);
-    mmix_decoder_destroy(d);
-    return NULL;
+    mmix_distill *run = a ? mmixi_distill_file(NULL, teacher, a, NULL, NULL) : NULL;
+    if (student) *student = run ? run->student : NULL;
+    return run;
 }
 MMIXI_COLD_END
 
@@ -13321,13 +13182,10 @@ MMIXI_COLD_END
 static const char mmixi_op_names[MMIX_OP_COUNT][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }
-
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
     mmix_op_functions table[MMIX_OP_COUNT];
-    if (op < 0 || op >= MMIX_OP_COUNT)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_kernel_set: op %d, expected 0 to %d", op,
-                         MMIX_OP_COUNT - 1);
+    if (mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
     mmixi_ops_fill(table);
     m->table[op] = functions ? *functions : table[op];
     return 0;
@@ -13339,27 +13197,23 @@ MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
 }
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user) { m->table_user = user; }
 MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
+MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
     memset(&start, 0, sizeof start);
     if (options) {
-        start.allocator = options->allocator;
-        start.seed = options->seed;
-        start.parallel_for = options->parallel_for;
-        start.parallel_user = options->parallel_user;
-        start.lanes = options->threads;
+        start.allocator = options->allocator; start.seed = options->seed; start.lanes = options->threads;
+        start.parallel_for = options->parallel_for; start.parallel_user = options->parallel_user;
     }
     if (!start.allocator.alloc || !start.allocator.free) {
-        start.allocator.alloc = mmixi_malloc;
-        start.allocator.free = mmixi_mfree;
+        start.allocator.alloc = mmixi_malloc; start.allocator.free = mmixi_mfree;
     }
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
-    start.step.least = MMIXI_BLOCK;
-    start.header.least = MMIXI_HEADER_BLOCK;
+    start.step.least = MMIXI_BLOCK; start.header.least = MMIXI_HEADER_BLOCK;
     mmixi_ops_fill(start.table);
     m = (mmix_ctx *)mmixi_alloc(&start, sizeof *m);
     if (!m) return NULL;
@@ -13371,21 +13225,17 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     mmix_destroy(m);
     return NULL;
 }
-
 MMIXDEF void mmix_destroy(mmix_ctx *m)
 {
-    mmix_ctx end;
     if (!m) return;
     mmixi_pool_destroy(m, m->pool);
     mmixi_arena_free(m, &m->step);
     mmixi_arena_free(m, &m->header);
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
     mmixi_free(m, m->k, sizeof *m->k);
-    end = *m;
+    mmix_ctx end = *m;
     mmixi_free(&end, m, sizeof *m);
 }
-
-MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 
 #endif /* MAMBA_MIX_IMPLEMENTATION */
 

@@ -517,7 +517,7 @@ static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *e
     mmix_ctx *m = j->m;
     size_t steps = j->o->budget->teacher_steps[j->part], B = j->o->budget->teacher_batch, row[256];
     mmix_adamw_state state[2];
-    mmix_params *list[2] = {mmix_decoder_params(d), eye ? mmix_vision_params(eye) : NULL};
+    mmix_params *list[2] = {d->params, eye ? mmix_vision_params(eye) : NULL};
     mmix_adamw adam = mmix_adamw_default();
     mmix_distill_batch batch;
     meter p = meter_start(0);
@@ -599,7 +599,7 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
     *d = mmix_decoder_create(m, decoder_config(&j->t, !eye));
     if (eye) *eye = eye_create(m, j->t.look.size);
     if (mmix_error(m)) return -1;
-    widen(mmix_decoder_params(*d), 0);
+    widen((*d)->params, 0);
     if (eye) widen(mmix_vision_params(*eye), 1000);
     int end = teach(j, who, *d, eye ? *eye : NULL);
     if (!end && eye) mmix_vision_save(m, *eye, eye_path);
@@ -1210,7 +1210,7 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
 /* Means over stories, layer after layer, (depth, heads); how many stories there were. */
 static size_t compare_heads(const job *j, const mmix_decoder *const *student, head *h)
 {
-    const mmix_decoder_config *c = mmix_decoder_config_of(j->teacher);
+    const mmix_decoder_config *c = &j->teacher->config;
     size_t stories = 0, count = c->depth * c->heads;
     memset(h, 0, count * sizeof *h);
     for (size_t i = 0; stories < HEAD_STORIES && j->t.train + i < j->t.count && !mmix_error(j->m); i++) {
@@ -1232,7 +1232,7 @@ static size_t compare_heads(const job *j, const mmix_decoder *const *student, he
 /* √(|M|/max) of one head as a picture. */
 static void report_matrix(report *h, const job *j, const mmix_decoder *d, const mmix_sequence *s, size_t at)
 {
-    const mmix_decoder_config *c = mmix_decoder_config_of(d);
+    const mmix_decoder_config *c = &d->config;
     size_t L = mmix_shape(s->tokens, 1), n = L * L, layer = at / c->heads;
     mmix_tensor *M = mmix_decoder_matrix(j->m, d, s, layer);
     uint8_t *rgb = (uint8_t *)malloc(n * 3);
@@ -1250,7 +1250,7 @@ static void report_matrix(report *h, const job *j, const mmix_decoder *d, const 
 
 static void report_heads(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
 {
-    const mmix_decoder_config *c = mmix_decoder_config_of(j->teacher);
+    const mmix_decoder_config *c = &j->teacher->config;
     const mmix_decoder *student[2], *shown[3];
     size_t count = c->depth * c->heads, most[2] = {0, 0}, length = head_length(&j->t);
     head *all = (head *)calloc(count, sizeof *all), sum[2];
@@ -1339,7 +1339,10 @@ static void report_stories(report *h, const job *j, const mmix_decoder *start, c
     if (!j->tokenizer && j->o->teacher) return;          /* its words are not known here */
     report_html(h, "<h3>A story goes on</h3>\n");
     for (int k = 0; k < 3; k++) {
-        size_t n = mmix_decoder_generate(d[k], prompt, PROMPT, &greedy, more, MORE);
+        const size_t shape[2] = { 1, PROMPT };
+        mmix_reset(j->m);
+        const mmix_sequence text = { mmix_from_i32(j->m, 2, shape, prompt), NULL, 0, NULL };
+        size_t n = mmix_decoder_continue(j->m, d[k], &text, &greedy, more, MORE);
         report_html(h, "<p><b>%s</b>: <span class=\"soft\">", who[k]);
         report_tokens(h, j, prompt, PROMPT);
         report_html(h, "</span>");
@@ -1392,7 +1395,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
 static void report_part(report *h, const job *j, const result *r, const mmix_decoder *student)
 {
     const task *t = &j->t;
-    const mmix_decoder_config *c = mmix_decoder_config_of(j->teacher);
+    const mmix_decoder_config *c = &j->teacher->config;
     const settings *o = j->o;
     static const char *const title[LEARNED] = {"Text", "Pictures", "Video"};
     report_html(h, "<h2>%s</h2>\n<p>", title[j->part]);
@@ -1448,7 +1451,7 @@ static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report 
         mmix_seed_set(m, j.seed);
         end = part == TEXT ? prepare_text(&j) : prepare_questions(&j, &r[s].blind);
         if (!end) {
-            const mmix_params *p = mmix_decoder_params(j.teacher);
+            const mmix_params *p = j.teacher->params;
             size_t numbers[2] = {o->budget->batch[part], o->budget->tested};
             j.print = fold(0xcbf29ce484222325u, p->values, p->slab * sizeof *p->values);
             j.print = fold(j.print, j.t.token, j.t.count * j.t.width * sizeof *j.t.token);

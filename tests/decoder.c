@@ -14,7 +14,7 @@ static void perturbation(void)
             mmix_ctx *m = context(1, 0);
             mmix_decoder *d = variant(m, o);
             mmix_real *base = NULL;
-            const size_t D = mmix_decoder_config_of(d)->dim;
+            const size_t D = d->config.dim;
             const int attention = o >= OPTIONS && o < OPTIONS + 5;
             int leaks = 0, other = 0, itself = 0, earlier = 0, last = 0, grids = 0;
             for (size_t i = 0; i <= TOKENS; i++) {                   /* i = TOKENS: nothing changes */
@@ -133,7 +133,7 @@ static void constant_memory(void)
         mmix_sequence all = sequence(m, 1, 2), p;
         mmix_span room[SPANS];
         size_t bytes[2] = {0, 0}, held[2] = {0, 0};
-        const size_t window = mmix_decoder_config_of(d)->mmate.text_window;
+        const size_t window = d->config.mmate.text_window;
         mmix_decoder_step(m, d, &all, s);
         p = piece(m, &all, 0, 1, room);
         for (int i = 1; i <= 400; i++) {
@@ -251,13 +251,13 @@ static void sampling(void)
         FINE(n);
         mmix_reset(n);
         s.stop = 0, s.temperature = 1;
-        CHECK_AT(mmix_decoder_generate(d, prompt, 5, &s, first, 12) == 12 && mmix_decoder_generate(d, prompt, 5, &s, again, 12) == 12, about);
+        CHECK_AT(generate(n, d, prompt, 5, &s, first, 12) == 12 && generate(n, d, prompt, 5, &s, again, 12) == 12, about);
         s.stream = 1;
-        CHECK_AT(mmix_decoder_generate(d, prompt, 5, &s, third, 12) == 12, about);
+        CHECK_AT(generate(n, d, prompt, 5, &s, third, 12) == 12, about);
         CHECK_AT(!memcmp(first, again, sizeof first) && memcmp(first, third, sizeof first), about);
         for (at = 6; at < 11 && !first[at]; ) at++;
         s.stop = first[at], s.stream = 0;
-        longest = mmix_decoder_generate(d, prompt, 5, &s, again, 12);
+        longest = generate(n, d, prompt, 5, &s, again, 12);
         CHECK_AT(longest >= 1 && longest <= at + 1 && again[longest - 1] == s.stop && !memcmp(first, again, longest * sizeof *first), about);
         FINE(n);
         mmix_decoder_destroy(d);
@@ -298,8 +298,8 @@ static void not_finite(void)
         mmix_decoder *d = variant(n, o ? OPTIONS : 0);
         const int32_t prompt[3] = {1, 2, 3};
         int32_t made[4] = {0, 0, 0, 0};
-        mmix_fill(mmix_params_find(mmix_decoder_params(d), "model.norm.weight"), NAN);
-        REFUSED(n, mmix_decoder_generate(d, prompt, 3, NULL, made, 4) == 0, "mmix_sample: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
+        mmix_fill(mmix_params_find(d->params, "model.norm.weight"), NAN);
+        REFUSED(n, generate(n, d, prompt, 3, NULL, made, 4) == 0, "mmix_sample: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
         mmix_decoder_destroy(d);
         mmix_destroy(n);
     }

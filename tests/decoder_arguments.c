@@ -79,8 +79,7 @@ static void bad_arguments(void)
 #undef BENT
     s = sequence(m, 1, 1);
     REFUSED(m, !mmix_decoder_forward(m, d, NULL, NULL), "NULL");
-    CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_config_of(NULL)
-          && !mmix_decoder_params(NULL) && !mmix_decoder_adapters(NULL) && !mmix_decoder_state_create(NULL));
+    CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
     mmix_decoder_destroy(NULL), mmix_state_destroy(NULL), mmix_distill_destroy(NULL);
     REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer is 4, expected 0 to 3");
@@ -166,17 +165,18 @@ static void bad_arguments(void)
         const mmix_sampling warm = {1, 0, 0, 0};
         int32_t made[4] = {0, 0, 0, 0};
         mmix_tensor *short_one, *x;
-        mmix_mmate_layer one = layer_of(d, mmix_decoder_params(d), 0);
+        mmix_mmate_layer one = layer_of(d, d->params, 0);
         s = sequence(m, 1, 1);
         REFUSED(m, mmix_sample(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample: logits is NULL");
         REFUSED(m, mmix_sample(m, endless, 0, &warm, 0) == 0, "mmix_sample: K is 0");
         CHECK(mmix_sample(m, endless, 3, &warm, 0) == 2);
-        REFUSED(m, mmix_decoder_generate(d, NULL, 4, NULL, made, 4) == 0, "mmix_decoder_generate: prompt is NULL");
-        REFUSED(m, mmix_decoder_generate(d, made, 0, NULL, made, 4) == 0, "n is 0, expected at least 1");
-        REFUSED(m, mmix_decoder_generate(d, made, 2, NULL, NULL, 4) == 0, "tokens is NULL");
+        REFUSED(m, generate(m, d, made, 0, NULL, made, 4) == 0, "axis 1 has size 0");
+        REFUSED(m, generate(m, d, made, 2, NULL, NULL, 4) == 0, "mmix_decoder_continue: tokens is NULL");
         REFUSED(m, mmix_decoder_continue(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_continue: sequence is NULL");
         s.tokens = NULL;
         REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
+        s.tokens = mmix_fill(mmix_new2(m, 1, 4), 1);
+        REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is real, expected int32");
         short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
         REFUSED(m, !local_swin(m, &one, x, short_one, NULL), "residual");
         s = sequence(m, 1, 1);

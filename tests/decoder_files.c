@@ -13,8 +13,8 @@ static void adapters(void)
             mmix_decoder *d = variant(m, o), *back;
             mmix_params *p;
             mmix_real *plain = logits_of(m, d), *y, *z;
-            CHECK_AT(!mmix_decoder_adapters(d) && !mmix_decoder_lora(d, 3, 6, targets), about);
-            p = mmix_decoder_adapters(d);
+            CHECK_AT(!d->adapters && !mmix_decoder_lora(d, 3, 6, targets), about);
+            p = d->adapters;
             CHECK_AT(p && p->count && p->count % 2 == 0, about);
             y = logits_of(m, d);
             CHECK_AT(most(plain, y, LOGITS) <= 0, about);            /* B = 0 */
@@ -32,17 +32,17 @@ static void adapters(void)
                 mmix_state_destroy(state);
                 mmix_reset(m);
             }
-            mmix_real *apart_from = values(mmix_decoder_params(d));
+            mmix_real *apart_from = values(d->params);
             CHECK_AT(!mmix_decoder_save(d, PATH), about);
-            CHECK_AT(same_values(mmix_decoder_params(d), apart_from) && mmix_decoder_adapters(d) == p, about);
+            CHECK_AT(same_values(d->params, apart_from) && d->adapters == p, about);
             back = mmix_decoder_open(m, PATH);
             z = logits_of(m, back);
-            CHECK_AT(back && !mmix_decoder_adapters(back) && most(y, z, LOGITS) < TOL * 30, about);
+            CHECK_AT(back && !back->adapters && most(y, z, LOGITS) < TOL * 30, about);
             free(z);
-            CHECK_AT(!mmix_decoder_merge(d) && !mmix_decoder_adapters(d), about);
+            CHECK_AT(!mmix_decoder_merge(d) && !d->adapters, about);
             z = logits_of(m, d);
             CHECK_AT(most(y, z, LOGITS) < TOL * 30, about);
-            CHECK_AT(same_lists(mmix_decoder_params(d), mmix_decoder_params(back)), about);
+            CHECK_AT(same_lists(d->params, back->params), about);
             FINE(m);
             free(apart_from), free(plain), free(y), free(z);
             mmix_decoder_destroy(back);
@@ -59,9 +59,9 @@ static void round_trip(void)
         back = mmix_decoder_open(m, PATH);
         FINE(m);
         if (back) {
-            const mmix_decoder_config *a = mmix_decoder_config_of(d), *b = mmix_decoder_config_of(back);
+            const mmix_decoder_config *a = &d->config, *b = &back->config;
             mmix_real *y = logits_of(m, d), *z = logits_of(m, back);
-            CHECK_AT(same_lists(mmix_decoder_params(d), mmix_decoder_params(back)) && most(y, z, LOGITS) <= 0, about);
+            CHECK_AT(same_lists(d->params, back->params) && most(y, z, LOGITS) <= 0, about);
             CHECK_AT(a->mixer == b->mixer && a->tied == b->tied && a->bias == b->bias && a->media == b->media && a->depth == b->depth
                      && a->mmate.text_window == b->mmate.text_window && a->mmate.shift_period == b->mmate.shift_period
                      && a->rope.sections[2] == b->rope.sections[2], about);
@@ -102,7 +102,7 @@ static void hugging_face(void)
         if (kind == 2) c.kv_heads = 4;
         c.rope.dim = 0, c.rope.theta = 500, c.eps = 1e-3, c.head_dim = 4, c.heads = 4;
         d = shaken(m, c);
-        p = mmix_decoder_params(d);
+        p = d->params;
         memset(e, 0, sizeof e);
         for (; n < p->count && n < MANY; n++) {
             e[n].name = p->at[n].name, e[n].dtype = MMIX_FILE_REAL, e[n].ndim = mmix_ndim(p->at[n].tensor), e[n].data = mmix_data(p->at[n].tensor);
@@ -120,7 +120,7 @@ static void hugging_face(void)
             mmix_sequence s = sequence(m, 0, 9);
             s.n_spans = 0;
             CHECK_AT(gap(mmix_decoder_forward(m, d, &s, NULL), mmix_decoder_forward(m, back, &s, NULL)) <= 0, about);
-            CHECK_AT(same_lists(p, mmix_decoder_params(back)) && mmix_decoder_config_of(back)->tied == c.tied, about);
+            CHECK_AT(same_lists(p, back->params) && back->config.tied == c.tied, about);
         }
         mmix_decoder_destroy(back);
         if (kind == 2) {                         /* a prefix is found; the classifier of a tied model is left alone */
@@ -129,7 +129,7 @@ static void hugging_face(void)
             e[n] = e[0], e[n++].name = "inner.lm_head.weight";
             mmix_archive_save(m, PATH, e, n, NULL);
             back = mmix_decoder_open(m, PATH);
-            CHECK_AT(same_lists(p, mmix_decoder_params(back)), about);
+            CHECK_AT(same_lists(p, back->params), about);
             mmix_decoder_destroy(back);
             FINE(m);
         }

@@ -167,7 +167,7 @@ SHARED const char *option(int o, mmix_mmate_options *x)
 SHARED mmix_decoder *shaken(mmix_ctx *m, mmix_decoder_config c)
 {
     mmix_decoder *d = mmix_decoder_create(m, c);
-    if (d) shake(m, mmix_decoder_params(d), 0.3);
+    if (d) shake(m, d->params, 0.3);
     FINE(m);
     return d;
 }
@@ -188,6 +188,16 @@ SHARED mmix_decoder *variant(mmix_ctx *m, int o)
     return shaken(m, c);
 }
 
+/* Continues n tokens of text, from a context that begins anew. */
+SHARED size_t generate(mmix_ctx *m, const mmix_decoder *d, const int32_t *prompt, size_t n, const mmix_sampling *how, int32_t *made, size_t count)
+{
+    const size_t shape[2] = {1, n};
+    mmix_sequence text;
+    memset(&text, 0, sizeof text);
+    mmix_reset(m);
+    text.tokens = mmix_from_i32(m, 2, shape, prompt);
+    return mmix_decoder_continue(m, d, &text, how, made, count);
+}
 SHARED mmix_real *logits_of(mmix_ctx *m, const mmix_decoder *d)
 {
     mmix_sequence s = sequence(m, 1, 9);
@@ -256,7 +266,7 @@ SHARED void identity(mmix_tensor *w)
 SHARED mmix_mmate_layer layer_of(const mmix_decoder *d, mmix_params *p, size_t i)
 {
     static const char *const names[4] = {"q_proj", "k_proj", "v_proj", "o_proj"};
-    const mmix_decoder_config *c = mmix_decoder_config_of(d);
+    const mmix_decoder_config *c = &d->config;
     mmix_mmate_layer l;
     char name[64];
     memset(&l, 0, sizeof l);
@@ -339,7 +349,7 @@ SHARED Lesson lesson(mmix_distill_config config, int threads)
     mmix_decoder_config c = pupil(MMIX_DECODER_ATTENTION);
     l.m = context(threads, 0);
     l.teacher = shaken(l.m, c);
-    l.taught = values(mmix_decoder_params(l.teacher));
+    l.taught = values(l.teacher->params);
     l.student = mmix_linmu_from(l.teacher, &c.mmate);
     l.run = mmix_distill_create(l.teacher, l.student, config);
     FINE(l.m);
@@ -348,7 +358,7 @@ SHARED Lesson lesson(mmix_distill_config config, int threads)
 SHARED void end(Lesson *l)
 {
     FINE(l->m);
-    CHECK_AT(same_values(mmix_decoder_params(l->teacher), l->taught), "the teacher is untouched");
+    CHECK_AT(same_values(l->teacher->params, l->taught), "the teacher is untouched");
     free(l->taught);
     mmix_distill_destroy(l->run);
     mmix_decoder_destroy(l->student);
@@ -369,5 +379,5 @@ SHARED int group(const char *name)
     if (strstr(name, ".branch_gate.")) return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return strstr(name, ".flex.") ? MMIX_TRAIN_FLEX : strstr(name, ".swin.") ? MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
 }
-/* Only what a stage names changes, and all of it does; the table says so. */
+/* Only what a stage names changes, and all of it does; `frozen` says so. */
 #endif

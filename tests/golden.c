@@ -702,7 +702,9 @@ static void run_llama(Case *c)
         mmix_sampling greedy;
         memset(&greedy, 0, sizeof greedy);
         greedy.stop = 1;
-        const size_t count = whole(c, "count", 0), made = n + count > ROOM ? 0 : mmix_decoder_generate(d, tokens, n, &greedy, tokens + n, count);
+        const size_t count = whole(c, "count", 0), shape[2] = {1, n};
+        const mmix_sequence text = {mmix_from_i32(c->m, 2, shape, tokens), NULL, 0, NULL};
+        const size_t made = n + count > ROOM ? 0 : mmix_decoder_continue(c->m, d, &text, &greedy, tokens + n, count);
         out_i32(c, "tokens", tokens, n + made);
         out_text(c, t, tokens, n + made);
     }

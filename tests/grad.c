@@ -1156,8 +1156,8 @@ static void decoders(void)
         x.decoder = mmix_decoder_create(m, c);
         if (k > 1) mmix_decoder_lora(x.decoder, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         if (erred("decoder")) continue;
-        x.list[0] = mmix_decoder_params(x.decoder);
-        x.list[1] = mmix_decoder_adapters(x.decoder);
+        x.list[0] = x.decoder->params;
+        x.list[1] = x.decoder->adapters;
         x.lists = 1 + (k > 1);
         check_model("decoder", &x, k, 2);
         mmix_decoder_destroy(x.decoder);

@@ -22,7 +22,7 @@ static Bytes llama2c_file(const mmix_decoder *d, mmix_params *p)
 {
     static const char *const each[9] = {"input_layernorm.weight", "q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight",
                                         "post_attention_layernorm.weight", "gate_proj.weight", "down_proj.weight", "up_proj.weight"};
-    const mmix_decoder_config *c = mmix_decoder_config_of(d);
+    const mmix_decoder_config *c = &d->config;
     const int words = (int)c->vocabulary, header[7] = {(int)c->dim, (int)c->ffn, (int)c->depth, (int)c->heads, (int)c->kv_heads,
                                                        c->tied ? words : -words, 16};
     Bytes b;
@@ -48,7 +48,7 @@ static void llama2c(void)
         c.tied = tied, c.dim = 8, c.heads = 2, c.kv_heads = 1, c.head_dim = 0, c.media = 0, c.depth = DEPTH2C, c.bias = 0, c.rope.interleaved = 1;
         snprintf(about, sizeof about, "llama2.c, tied %d", tied);
         mmix_decoder *d = shaken(m, c), *back;
-        Bytes b = llama2c_file(d, mmix_decoder_params(d));
+        Bytes b = llama2c_file(d, d->params);
         mmix_sequence s = sequence(m, 0, 9);
         s.n_spans = 0;
         back = mmix_decoder_from_llama2c(m, "tiny", b.at, b.n);
@@ -60,7 +60,7 @@ static void llama2c(void)
             FILE *f = fopen(FOLDER "/tiny.bin", "wb");
             if (f) fwrite(b.at, 1, b.n, f), fclose(f);
             back = mmix_decoder_open(m, FOLDER "/tiny.bin");
-            CHECK_AT(back && same_lists(mmix_decoder_params(back), mmix_decoder_params(d)), about);
+            CHECK_AT(back && same_lists(back->params, d->params), about);
             mmix_decoder_destroy(back);
             f = fopen(FOLDER "/tiny.bin", "wb");             /* half of it: an error that says what is missing */
             if (f) fwrite(b.at, 1, b.n / 2, f), fclose(f);

@@ -193,12 +193,12 @@ static void conversion(void)
         snprintf(about, sizeof about, "conversion, way %d", way);
         c.mmate.branch_gate = way == 2;
         teacher = shaken(m, c);
-        p = mmix_decoder_params(teacher);
+        p = teacher->params;
         mmix_real *before = values(p);
         student = mmix_linmu_from(teacher, &c.mmate);
-        q = mmix_decoder_params(student);
+        q = student->params;
         s = sequence(m, 1, 5);
-        CHECK(mmix_decoder_config_of(student)->mixer == MMIX_DECODER_MMATE && mmix_decoder_config_of(student)->head_dim == 6);
+        CHECK(student->config.mixer == MMIX_DECODER_MMATE && student->config.head_dim == 6);
         for (size_t i = 0; i < p->count; i++) {                      /* what has its name in both is equal */
             const mmix_tensor *t = mmix_params_find(q, p->at[i].name);
             if (t) CHECK_AT(gap(t, p->at[i].tensor) <= 0, p->at[i].name), copies++;
@@ -270,12 +270,12 @@ static void conversion_of_adapters(void)
     snprintf(about, sizeof about, "conversion of adapters");
     plain = mmix_linmu_from(teacher, NULL);
     CHECK(!mmix_decoder_lora(teacher, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER));
-    shake(m, mmix_decoder_adapters(teacher), 0.3);
+    shake(m, teacher->adapters, 0.3);
     before = mmix_linmu_from(teacher, NULL);
-    CHECK(mmix_decoder_adapters(teacher) && !mmix_decoder_adapters(before) && !mmix_decoder_merge(teacher));
+    CHECK(teacher->adapters && !before->adapters && !mmix_decoder_merge(teacher));
     after = mmix_linmu_from(teacher, NULL);
     FINE(m);
-    CHECK(same_lists(mmix_decoder_params(before), mmix_decoder_params(after)) && !same_lists(mmix_decoder_params(before), mmix_decoder_params(plain)));
+    CHECK(same_lists(before->params, after->params) && !same_lists(before->params, plain->params));
     mmix_decoder_destroy(plain), mmix_decoder_destroy(before), mmix_decoder_destroy(after);
     mmix_decoder_destroy(teacher);
     mmix_destroy(m);
@@ -286,7 +286,7 @@ static void inside(void)
     for (int o = 0; o < OPTIONS + 6; o += 3) {
         mmix_ctx *m = context(1, 0);
         mmix_decoder *d = variant(m, o);
-        mmix_params *p = mmix_decoder_params(d);
+        mmix_params *p = d->params;
         mmix_sequence s = sequence(m, 1, 6);
         mmix_tensor *mixed[4], *outputs[4], *normed[4], *inputs[4] = {NULL, NULL, NULL, NULL}, *x, *y;
         mmix_decoder_options look;
