@@ -1303,10 +1303,9 @@ typedef struct mmix_map_options {
     const char *token, *layer;
 } mmix_map_options;
 typedef struct mmix_map {
-    mmix_real *similarity;                   /* (B, gh, gw): of the query with each patch */
-    mmix_real *scaled;                       /* (B, gh, gw): each image's least → 0, largest → 1 */
-    mmix_real *map;                          /* (B, h, w): scaled, bilinear */
-    size_t B, grid_h, grid_w, h, w;
+    mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
+    mmix_tensor *scaled;                     /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
+    mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
 /* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
@@ -1372,11 +1371,6 @@ typedef struct mmix_pca_result {
 /* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
 
-typedef struct mmix_rank_options {
-    size_t block;                            /* C: matrices are cut into C x C blocks (the last ones smaller);
-                                                0: one block, in mmix_mix_rank ⌊L/2⌋ */
-    double eps;                              /* 0: that of mmix_real, the noise in what it holds */
-} mmix_rank_options;
 typedef struct mmix_rank {
     size_t matrices, rows, cols, width;      /* blocks down and across; singular values of a block */
     /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0
@@ -1384,8 +1378,9 @@ typedef struct mmix_rank {
     double *numerical, *effective, *stable;
     double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
 } mmix_rank;
-/* Ranks of the blocks of M (…, rows, cols), by singular values in double. */
-MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_tensor *M, mmix_rank *result);
+/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into block x block
+   (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what it holds. */
+MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
    rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
    I = J, too), ≤ C for softmax attention and on a causal diagonal. */
@@ -1399,14 +1394,14 @@ typedef struct mmix_mixer_rank {
     double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
                                                 M_IJ x_J of all heads side by side, times out_projᵀ */
 } mmix_mixer_rank;
-/* out_proj (D, H·P), or NULL: without it. */
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *mixer,
-                          mmix_tensor *out_proj, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at index, or of all others.
+/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_rank_of's. */
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
+                          double eps, mmix_mixer_rank *result);
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all others.
    Class strategies: the class token; the mean or the maximum of all but class tokens and registers; or both,
    joined by mmix_concat. */
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
-                                      int others, int max);
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
+                                      size_t n, int others, int max);
 
 /* ==== >>api-dino =====================================================================
    self-distillation without labels, optimiser and schedules
@@ -9915,30 +9910,26 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? 
 
 /* ---- a step ---- */
 
-/* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
-static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor **crops, uint64_t stream)
+/* Class tokens of the teacher's (1) or the student's (0) views of pictures at … at + n - 1, then the head;
+   stream: of drop path. */
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops, size_t at,
+                                       size_t n, uint64_t stream)
 {
-    const mmixi_dino_net *net = &d->net[which];
-    size_t n = which || !crops[1] ? 1 : 2;
+    mmix_ctx *m = d->m;
+    size_t views = which || !crops[1] ? 1 : 2, B = crops[0]->shape[0] / 2;
     mmix_vision_options o;
-    mmix_tensor *views[2];
+    mmix_tensor *x[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
-    for (size_t i = 0; i < n; i++, o.stream++)
-        views[i] = mmix_vision_forward(d->m, net->vision, crops[i], &o).token;
-    return mmix_dino_head_forward(d->m, &net->head, mmix_concat(d->m, 0, views, n));
-}
-static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
-{
-    double uniform = mmixi_log((double)d->config.prototypes);
-    d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
-    d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    return d->at_uniform >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
-        : d->at_zero >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
+    for (size_t i = 0; i < views; i++, o.stream++) {
+        const size_t *p = crops[i]->shape;
+        x[i] = mmixi_as(m, crops[i], 4, p[0] / B, 3 * B, p[2], p[3]);
+        x[i] = mmixi_as(m, mmix_slice(m, x[i], 1, 3 * at, 3 * n), 4, p[0] / B * n, 3, p[2], p[3]);
+        x[i] = mmix_vision_forward(m, d->net[which].vision, x[i], &o).token;
+    }
+    return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views));
 }
 /* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the
    next centre, which is returned. NULL on error. */
@@ -9959,18 +9950,12 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         size_t n = mmixi_span(B, i, slices, &at);
         double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *part[2] = { NULL, NULL };
-        for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures at … at + n - 1 of each crop */
-            const size_t *p = crops[k]->shape;
-            part[k] = mmix_slice(m, mmixi_as(m, crops[k], 4, p[0] / B, 3 * B, p[2], p[3]), 1, 3 * at, 3 * n);
-            part[k] = mmixi_as(m, part[k], 4, p[0] / B * n, 3, p[2], p[3]);
-        }
-        mmix_tensor *teacher = mmixi_dino_forward(d, 1, part, 0);
+        mmix_tensor *teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, at, n, 0)), *loss, *shared;
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        mmix_tensor *loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center,
-                                           2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp,
-                                           c->center_momentum, &of), *shared = mmix_scale(m, loss, share, 0);
+        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, at, n, 2 * i), teacher, center,
+                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, c->center_momentum, &of);
+        shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
@@ -9980,95 +9965,90 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
-    for (size_t k = 0; k < K && !m->error_kind; norm += next[k] * next[k], k++) center[k] = (mmix_real)next[k];
+    for (size_t k = 0; k < K && !m->error_kind; k++) {
+        center[k] = (mmix_real)next[k];
+        norm += next[k] * next[k];
+    }
     s->center_norm = sqrt(norm);
     return center;
-}
-/* (4) and (5), with the rates of this step; after an error nothing but that the gradients go. */
-static void mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
-{
-    const mmix_dino_config *c = &d->config;
-    mmix_adamw adamw = mmix_adamw_default();
-    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                            c->warmup_epochs, 0, d->step);
-    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
-                                                                d->iters, 0, 0, d->step);
-    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s->gradient_norm = mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
-                                         s->epoch < c->freeze_last_layer ? d->skip : NULL);
-    for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
 }
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
-    static const char who[] = "mmix_dino_step_crops";
     mmix_ctx *m = d ? d->m : NULL;
     mmix_tensor *const crops[2] = { global, local };
-    mmix_dino_stats unused;
+    mmix_dino_stats unused, *s = stats ? stats : &unused;
+    mmix_adamw adamw = mmix_adamw_default();
     mmixi_dims k;
-    if (!m || !mmixi_given(m, who, "config.iters", d->iters)) return -1;
-    if (!stats) stats = &unused;
-    memset(stats, 0, sizeof *stats);
-    stats->step = d->step;
-    stats->steps = d->config.epochs * d->iters;
-    stats->epoch = d->step / d->iters;
-    if (d->step >= stats->steps) return 0;
-    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)) return -1;
+    const mmix_dino_config *c = &d->config;
+    double uniform = mmixi_log((double)c->prototypes);
+    memset(s, 0, sizeof *s);
+    s->step = d->step;
+    s->steps = c->epochs * d->iters;
+    s->epoch = d->step / d->iters;
+    if (d->step >= s->steps) return 0;
+    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local))
+        return -1;
     if (k.G % 2 || k.L % (k.G / 2))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
-                         (double)k.L);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
+                         "crops", (double)k.G, (double)k.L);
     uint64_t seed = m->seed;
-    m->seed = d->config.seed;
-    mmix_real *center = mmixi_dino_gradients(d, crops, stats);
+    m->seed = c->seed;
+    mmix_real *center = mmixi_dino_gradients(d, crops, s);
     m->seed = seed;
-    if (!(stats->loss - stats->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
-                  (double)d->step);
-    mmixi_dino_update(d, stats);
+    if (!(s->loss - s->loss == 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: the loss of step %.0f is not a number; a lower "
+                  "lr may help", (double)d->step);
+    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                            c->warmup_epochs, 0, d->step);
+    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                                                d->iters, 0, 0, d->step);
+    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
+    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip,
+                                         s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
-    memcpy(d->center, center, d->config.prototypes * sizeof *center);
-    mmix_ema(d->net[1].vision->params, d->net[0].vision->params, stats->momentum);
-    mmix_ema(d->net[1].params, d->net[0].params, stats->momentum);
-    stats->collapse = mmixi_dino_collapse(d, stats->loss, stats->teacher_entropy);
+    memcpy(d->center, center, c->prototypes * sizeof *center);
+    mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
+    mmix_ema(d->net[1].params, d->net[0].params, s->momentum);
+    d->at_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
+    d->at_zero = s->teacher_entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
+    s->collapse = d->at_uniform >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
+        : d->at_zero >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
     d->step++;
     return 1;
 }
 
-/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers
-   from (epoch, place). Behind the last the first ones come again. */
-static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
-{
-    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(d->m, count + B, 1, sizeof *order);
-    if (!order) return NULL;
-    for (size_t i = 0; i < count; i++) order[i] = i;
-    for (size_t i = count; i-- > 1;) {
-        double u = mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
-        size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
-        order[i] = order[other];
-        order[other] = swap;
-    }
-    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
-    return order + d->step % d->iters * B % count;
-}
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
     mmix_ctx *m = d ? d->m : NULL;
     mmix_tensor *global = NULL, *local = NULL;
     mmix_reset(m);
     if (!m || !mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
-    if (!d->iters) d->iters = mmixi_max(1, count / d->config.batch);
-    if (d->step < d->config.epochs * d->iters) {         /* else it needs no crops to say that it is over */
-        const mmix_augment *a = &d->config.augment;
-        size_t B = d->config.batch, *batch;
-        uint64_t seed = m->seed;
-        m->seed = d->config.seed;
-        batch = mmixi_dino_batch(d, count);
+    const mmix_augment *a = &d->config.augment;
+    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
+    uint64_t seed = m->seed;
+    if (!d->iters) d->iters = mmixi_max(1, count / B);
+    m->seed = d->config.seed;
+    if (order && d->step < d->config.epochs * d->iters) {        /* else no crops: it is over */
+        /* an order drawn anew each epoch: Fisher & Yates; behind the last the first ones come again */
+        for (size_t i = 0; i < count; i++) order[i] = i;
+        for (size_t i = count; i-- > 1;) {
+            double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
+            size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
+            order[i] = order[other];
+            order[other] = swap;
+        }
+        for (size_t i = 0; i < B; i++) order[count + i] = order[i];
         global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
         if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-        mmix_augment_batch(m, a, pictures, batch, B, d->step, global, local);
-        m->seed = seed;
+        mmix_augment_batch(m, a, pictures, order + d->step % d->iters * B % count, B, d->step, global, local);
     }
+    m->seed = seed;
     return mmix_dino_step_crops(d, global, local, stats);
 }
 
@@ -10490,18 +10470,17 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     if (!mmixi_expect(m, "mmix_feature_map", &d, mmix_ndim(query) == 2 ? "+query BD, patches BND"
                       : "+query BLD, patches BND", query, patches)
         || !mmixi_given(m, "mmix_feature_map", "h, w", h, w)
-        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)
-        || (o.positions && !mmixi_given(m, "mmix_feature_map", "n_positions", o.n_positions))) return -1;
+        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
+        return -1;
     if (o.positions)
         snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
-                 (double)*o.positions, (double)(o.n_positions - 1));
+                 (double)*o.positions, (double)o.n_positions - 1);
     query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
     query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
-    mmix_tensor *similarity = mmix_new2(m, d.B, d.N), *scaled = mmix_new4(m, d.B, 1, gh, gw);
-    mmix_map r = { mmix_data(similarity), mmix_data(scaled), NULL, d.B, gh, gw, h, w, "" };
-    for (size_t b = 0; scaled && b < d.B; b++) {
+    mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
+    for (size_t b = 0; r.scaled && b < d.B; b++) {
         const mmix_real *q = mmix_data(query) + b * d.D;
-        mmix_real *s = r.similarity + b * d.N;
+        mmix_real *s = mmix_data(r.similarity) + b * d.N, *scaled = mmix_data(r.scaled) + b * d.N;
         double low = HUGE_VAL, high = -HUGE_VAL;
         for (size_t i = 0; i < d.N; i++) {
             const mmix_real *p = mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i);
@@ -10517,10 +10496,10 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
             high = fmax(high, s[i]);
         }
         for (size_t i = 0; i < d.N; i++)
-            r.scaled[b * d.N + i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
+            scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
     }
-    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", similarity)
-        || !(r.map = mmix_data(mmix_resize(m, scaled, MMIX_BILINEAR, h, w, 0, 0)))) return -1;
+    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", r.similarity)
+        || !(r.map = mmix_resize(m, r.scaled, MMIX_BILINEAR, h, w, 0, 0))) return -1;
     snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
              "bilinear from %.0f x %.0f to %.0f x %.0f", o.layer ? o.layer : "patches as given",
              o.token ? o.token : token, o.similarity == MMIX_MAP_DOT ? "dot product" : "cosine", (double)gh,
@@ -10536,8 +10515,6 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
    P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area), since a map may be
    right upside down ("RNN as Linear Transformer").
    ------------------------------------------------------------------------------------ */
-
-enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
 
 /* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label.
    Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
@@ -10555,54 +10532,46 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
-/* The cells of images first … last-1 that are not all void, with their share of foreground; how many. Where map
-   (N, Y, X) has the size of mask (N, H, W) they are its pixels. The unit of length is 1/Y of a pixel down, 1/X
-   across. */
-static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
-                              int32_t void_label, size_t first, size_t last, mmixi_scored *s)
+/* The curve of images first … last-1 as one. Its cells are those of map (N, Y, X), pixels where mask (N, H, W) has
+   its size, with their share of foreground; the unit of length is 1/Y of a pixel down, 1/X across. The area is,
+   over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
+static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
+                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
 {
-    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0;
-    for (size_t row = first * Y; row < last * Y; row++) {
+    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0, p = 1,
+        cells = (last - first) * Y * X, T = o->thresholds, points = (T ? T : cells) + 1;
+    double *raw = mmixi_doubles(m, 1, 1), *fpr = mmixi_doubles(m, points, 1),
+        *tpr = mmixi_doubles(m, points, 1), fore = 0, back = 0, area = 0;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
+    for (size_t row = first * Y; s && row < last * Y; row++) {
         size_t i = row % Y, top = i * H / Y;
         const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, row);
         const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
         for (size_t j = 0; j < X; j++) {
-            size_t fore = 0, all = 0;
+            size_t inside = 0, all = 0;
             for (size_t y = top; y * Y < (i + 1) * H; y++) {
                 size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
                 for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
-                    size_t area = tall * (mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W));
+                    size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
                     int32_t label = labels[y * mask->stride[1] + x];
-                    if (label != 0 && label == void_label) continue;
-                    if (label != 0) fore += area;
-                    all += area;
+                    if (label && label == o->void_label) continue;
+                    if (label) inside += tall * wide;
+                    all += tall * wide;
                 }
             }
             if (!all) continue;
             s[n].score = score[j];
-            s[n].label = (double)fore / (double)all;
+            s[n].label = (double)inside / (double)all;
             if (!(fabs(s[n++].score) <= DBL_MAX))
                 mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
                           "finite numbers", (double)(row / Y), (double)score[j]);
         }
     }
-    return n;
-}
-/* The curve of images first … last-1 as one; its area is, over pixels, an integer / (2 · fore · back), exact.
-   0, or -1. */
-static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
-                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
-{
-    size_t T = o->thresholds, cells = (last - first) * map->shape[1] * map->shape[2], n = 0, p = 1;
-    double *raw = mmixi_doubles(m, 1, 1), *fpr = mmixi_doubles(m, (T ? T : cells) + 1, 1),
-        *tpr = mmixi_doubles(m, (T ? T : cells) + 1, 1), fore = 0, back = 0, area = 0;
-    mmix_mark mark = mmix_mark_here(m);
-    mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
-    if (!m->error_kind) n = mmixi_auc_cells(m, map, mask, o->void_label, first, last, s);
     if (m->error_kind) return -1;
     s = mmixi_scored_sort(s, s + cells, n);
     *fpr = *tpr = 0;
-    for (size_t i = 0; T ? p <= T : i < n; p++) {
+    for (size_t i = 0; n && (T ? p <= T : i < n); p++) {
         double w = (double)(p - 1) / (double)(T - 1),            /* 1: at the least value, 0: at the largest */
             t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
         while (i < n && s[i].score >= t) fore += s[i++].label;
@@ -10633,11 +10602,14 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     if (options) o = *options;
     if (!mmixi_expect(m, "mmix_binary_auc", &d, "map NYX, mask:i32 NHW", map, mask)
         || (o.thresholds && mmixi_within(m, "mmix_binary_auc", "thresholds, if not 0 (exact),",
-                                         (double)o.thresholds, 2, (double)(SIZE_MAX / 64)))) return -1;
+                                         (double)o.thresholds, 2, 1e9))) return -1;
     if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
-    mmix_auc r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, MMIXI_ROC_POINTS, 1),
-                   mmixi_doubles(m, MMIXI_ROC_POINTS, 1), MMIXI_ROC_POINTS }, one;
-    for (size_t p = 0; r.tpr && p < r.points; r.tpr[p++] = 0) r.fpr[p] = p ? (double)(p - 1) / (double)(r.points - 2) : 0;
+    /* the mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
+    mmix_auc r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1), 102 }, one;
+    for (size_t p = 0; r.tpr && p < r.points; p++) {
+        r.fpr[p] = fmax(0, (double)p - 1) / 100;
+        r.tpr[p] = 0;
+    }
     for (size_t i = 0; i < d.N; i++) {
         mmix_mark mark = mmix_mark_here(m);
         if (mmixi_auc_curve(m, &o, map, mask, i, i + 1, &one)) return -1;
@@ -10703,7 +10675,7 @@ typedef struct mmixi_knn_job {
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
+    mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; what fell out */
     const mmix_knn_result *r;
 } mmixi_knn_job;
 
@@ -10711,22 +10683,20 @@ static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
-    size_t k = j->k;
-    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
+    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * (j->k + 1);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = begin; r < end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - begin) * k, *at = first + mmixi_min(t, k);
-            if (t >= k && !(cosine > (--at)->score)) continue;
+            mmixi_scored *first = best + (r - begin) * (j->k + 1), *at = first + mmixi_min(t, j->k);
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = begin; r < end; r++, best += k) {
+    for (size_t r = begin; r < end; r++, best += j->k + 1) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
+        for (size_t i = 0; i < j->k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
         for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
         j->r->pred[r] = (int32_t)winner;
     }
@@ -10735,24 +10705,24 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *
                      const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
                      size_t classes, mmix_knn_result *result)
 {
-    static const char who[] = "mmix_knn";
     double T = options && options->temperature != 0 ? options->temperature : 0.07, present = 0;
     mmixi_dims d;
     memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, who, &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
+    if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)
-        || mmixi_within(m, who, "classes", (double)classes, 1, INT32_MAX)
-        || mmixi_within(m, who, "temperature", T, 0.002, HUGE_VAL)
-        || mmixi_bounded(m, who, "train", train) || mmixi_bounded(m, who, "test", test)
-        || !mmixi_index_ok(m, who, "train_label", train_label, classes)
-        || !mmixi_index_ok(m, who, "test_label", test_label, classes)) return -1;
+        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
+        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
+        || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
+        || !mmixi_index_ok(m, "mmix_knn", "train_label", train_label, classes)
+        || !mmixi_index_ok(m, "mmix_knn", "test_label", test_label, classes)) return -1;
     mmix_knn_result r = { mmixi_doubles(m, d.T, classes),
                           (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t)), 0, 0 };
     mmix_mark mark = mmix_mark_here(m);
     size_t k = mmixi_min(options && options->k ? options->k : 20, d.N);
     mmixi_knn_job j = { m->k, mmix_l2_normalise(m, train, 1e-12), mmix_l2_normalise(m, test, 1e-12),
                         mmix_data_i32(train_label), k, classes, T,
-                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k, sizeof *j.best), &r };
+                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k + 1,
+                                                         sizeof(mmixi_scored)), &r };
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
     for (int32_t c = 0; test_label && (size_t)c < classes; c++) {
@@ -10800,10 +10770,13 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
                 s = along < 0 ? -t * c : t * c;
                 sigma[p] = more + t * size;
                 sigma[q] = fmax(less - t * size, 0);
+                if (swap) {
+                    t = c; c = s; s = t;
+                }
                 for (size_t i = 0; i < len; i++) {
                     double u = x[i], v = y[i];
-                    x[i] = swap ? s * u + c * v : c * u + s * v;
-                    y[i] = swap ? s * v - c * u : c * v - s * u;
+                    x[i] = c * u + s * v;
+                    y[i] = c * v - s * u;
                 }
             }
     }
@@ -10847,61 +10820,57 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
 }
 
 MMIXI_COLD_BEGIN
-MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_tensor *M, mmix_rank *result)
+MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
-    size_t block = options && options->block ? options->block : SIZE_MAX;
     mmixi_dims d;
     memset(result, 0, sizeof *result);
     if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)
         || !(M = mmixi_strided(m, M))) return -1;
-    size_t h = mmixi_min(block, d.R), w = mmixi_min(block, d.C), width = mmixi_min(h, w),
-        down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w), n = mmixi_rows(M) / d.R * down * across;
+    size_t h = mmixi_min(block ? block : d.R, d.R), w = mmixi_min(block ? block : d.C, d.C),
+        width = mmixi_min(h, w), down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w),
+        matrices = mmixi_rows(M) / d.R, n = matrices * down * across;
     double *of = mmixi_doubles(m, n, 3 + width), *scratch = mmixi_doubles(m, mmixi_lanes(m), h * w);
     if (m->error_kind) return -1;
     memset(of, 0, n * (3 + width) * sizeof *of);
-    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, options && options->eps > 0 ? options->eps
-                         : sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON, scratch,
-                         { mmixi_rows(M) / d.R, down, across, width, of, of + n, of + 2 * n, of + 3 * n } };
+    if (!(eps > 0)) eps = sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON;
+    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, eps, scratch,
+                         { matrices, down, across, width, of, of + n, of + 2 * n, of + 3 * n } };
     mmixi_parallel(m, n, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
-                          mmix_tensor *out_proj, mmix_mixer_rank *result)
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_proj, size_t block, double eps,
+                          mmix_mixer_rank *result)
 {
     int ssd = x->kind == MMIX_SSD;
     mmix_tensor *M = mmix_mix_matrix(m, x);
-    mmix_rank_options o = { 0, 0 };
     mmix_mixer_rank r;
-    mmix_rank decay;
     mmixi_dims d;
     memset(&d, 0, sizeof d);
     memset(&r, 0, sizeof r);
     *result = r;
-    if (options) o = *options;
     d.P = mmix_shape(x->v, 3);
     d.W = mmix_shape(M, 1) * d.P;
     if (!mmixi_expect(m, "mmix_mix_rank", &d, "+M BHLL, out_proj? *W", M, out_proj)) return -1;
-    r.block = o.block = mmixi_min(o.block ? o.block : mmixi_max(d.L / 2, 1), d.L);
-    mmix_rank_of(m, &o, M, &r.M);
+    r.block = block = mmixi_min(block ? block : mmixi_max(d.L / 2, 1), d.L);
+    mmix_rank_of(m, M, block, eps, &r.M);
     if (ssd) {
         mmix_mixer ones = *x;                    /* with scores of 1 its matrix is L alone */
         ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1);
         ones.D = NULL;
         ones.final_state = NULL;
-        mmix_rank_of(m, &o, mmix_mix_matrix(m, &ones), &decay);
-        r.decay = decay.numerical;
+        mmix_rank_of(m, mmix_mix_matrix(m, &ones), block, eps, &r.whole);
+        r.decay = r.whole.numerical;
     }
-    o.block = 0;
-    mmix_rank_of(m, &o, M, &r.whole);
+    mmix_rank_of(m, M, 0, eps, &r.whole);
     size_t n = r.M.rows * r.M.cols;
     r.bound = mmixi_doubles(m, r.M.matrices, n);
     r.diagonal = mmixi_doubles(m, r.M.matrices, 1);
     r.joined = mmixi_doubles(m, d.B, n);
     mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), d.H);
     for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
-        size_t i = e % n / r.M.cols * r.block, j = e % r.M.cols * r.block, rows = mmixi_min(r.block, d.L - i),
-            cols = mmixi_min(r.block, d.L - j);
+        size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block, rows = mmixi_min(block, d.L - i),
+            cols = mmixi_min(block, d.L - j);
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *out = mmix_new2(m, rows, d.W);
         mmix_rank of;
@@ -10917,7 +10886,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
                            mmixi_part(mmixi_values(M), head * d.L + i, j, rows, cols),
                            mmixi_matrix(mmixi_at(&v, e / n, j, h), cols, d.P, v.token), 0);
         }
-        if (!mmix_rank_of(m, &o, out_proj ? mmix_linear(m, out, out_proj, NULL) : out, &of))
+        if (!mmix_rank_of(m, out_proj ? mmix_linear(m, out, out_proj, NULL) : out, 0, eps, &of))
             r.joined[e] = *of.numerical;
         mmix_rewind(m, mark);
     }
@@ -11011,15 +10980,15 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
                                       size_t n, int others, int max)
 {
-    static const char who[] = "mmix_pool_tokens";
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)) return NULL;
+    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
     mmix_tensor *out = mmix_new2(m, d.B, d.D);
     char *uses = (char *)mmixi_step_array(m, d.L, 1, 1);
     if (m->error_kind) return NULL;
     memset(uses, others != 0, d.L);
     for (size_t i = 0; i < n; uses[positions[i++]] = !others)
-        if (mmixi_within(m, who, "a position", (double)positions[i], 0, (double)d.L - 1)) return NULL;
+        if (mmixi_within(m, "mmix_pool_tokens", "a position", (double)positions[i], 0, (double)d.L - 1))
+            return NULL;
     for (size_t i = 0; i < d.B * d.D; i++) {
         const mmix_real *x = mmix_data(tokens) + i / d.D * tokens->stride[0] + i % d.D;
         double sum = 0, count = 0, most = -HUGE_VAL;
@@ -11030,8 +10999,8 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
             most = fmax(most, *x);
         }
         if (!(count > 0))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: none of %.0f tokens is left", who,
-                                        (double)d.L));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
+                                        "left", (double)d.L));
         mmix_data(out)[i] = (mmix_real)(max ? most : sum / count);
     }
     return out;

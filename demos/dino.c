@@ -224,8 +224,8 @@ static void judge_maps(mmix_ctx *m, const pictures *p, const mmix_map *map, size
     memset(&options, 0, sizeof options);
     options.void_label = 255;
     snprintf(s->how, sizeof s->how, "%s", map->how);
-    for (size_t b = 0; label && b < map->B; b++) {
-        const mmix_real *one = map->map + b * pixels;
+    for (size_t b = 0; label && b < mmix_shape(map->map, 0); b++) {
+        const mmix_real *one = mmix_data(map->map) + b * pixels;
         const uint8_t *mask = p->test.mask + (first + b) * pixels;
         size_t objects = 0, ground = 0;
         for (size_t k = 0; k < SHOWN; k++)

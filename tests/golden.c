@@ -1053,11 +1053,9 @@ static void run_pca(Case *c)
 static void run_rank(Case *c)
 {
     mmix_tensor *x = in(c, "m");
-    mmix_rank_options o;
     mmix_rank r;
-    o.block = whole(c, "block", 0);
-    o.eps = number(c, "eps", 0);
-    if (mmix_rank_of(c->m, &o, x, &r)) return;
+    size_t block = whole(c, "block", 0);
+    if (mmix_rank_of(c->m, x, block, number(c, "eps", 0), &r)) return;
     out_f64(c, "rank", r.numerical, r.rows * r.cols);
     out_f64(c, "effective_rank", r.effective, r.rows * r.cols);
     out_f64(c, "stable_rank", r.stable, r.rows * r.cols);
@@ -1101,9 +1099,9 @@ static void run_feature_map(Case *c)
     if (one) o.positions = &row, o.n_positions = 1;
     if (mmix_feature_map(c->m, &o, mmix_reshape(c->m, query, 3, shape[0]), mmix_reshape(c->m, patches, 3, shape[1]),
                          grid[0], grid[1], size[0], size[1], &r)) return;
-    out_real(c, "similarity", r.similarity, grid[0] * grid[1]);
-    out_real(c, "scaled", r.scaled, grid[0] * grid[1]);
-    out_real(c, "map", r.map, size[0] * size[1]);
+    out_real(c, "similarity", mmix_data(r.similarity), grid[0] * grid[1]);
+    out_real(c, "scaled", mmix_data(r.scaled), grid[0] * grid[1]);
+    out_real(c, "map", mmix_data(r.map), size[0] * size[1]);
 }
 
 /* ---- images: (height, width, 3) integers ---- */
