@@ -1345,22 +1345,18 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
                             int32_t void_label, double *iou);
 
-typedef struct mmix_knn_options {
-    size_t k;                                /* 0: 20; never more than there are train rows */
-    double temperature;                      /* 0: 0.07; at least 0.002 */
-} mmix_knn_options;
 typedef struct mmix_knn_result {
     double *votes;                           /* (tests, classes) */
     int32_t *pred;                           /* (tests): the largest vote, the lowest label on a tie */
     double top1;                             /* share of right ones; 0 without test labels */
     double balanced;                         /* mean over the classes tested of their right shares */
 } mmix_knn_result;
-/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label.
-   train (trains, D), test (tests, D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be
-   NULL. */
-MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
-                     const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
-                     size_t classes, mmix_knn_result *result);
+/* The k train rows (0: 20) of largest cosine, of equal ones the earlier, vote e^(cosine/temperature) for their
+   label; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
+   (tests), int32: 0 … classes-1; test_label may be NULL. */
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
+                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
+                     mmix_knn_result *result);
 
 typedef struct mmix_pca_result {
     double *mean;                            /* (D) */
@@ -9801,16 +9797,12 @@ struct mmix_dino {
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
-    mmix_dino_config c;
-    memset(&c, 0, sizeof c);
-    c.vision = mmix_vit(384, 16);
-    c.head_hidden = 2048; c.head_bottleneck = 256; c.prototypes = 65536; c.head_layers = 3;
-    c.augment = mmix_augment_dino();
-    c.batch = 256; c.epochs = 100;
-    c.lr = 5e-4; c.min_lr = 1e-6; c.warmup_epochs = 10;
-    c.weight_decay = 0.04; c.weight_decay_end = 0.4; c.clip = 3; c.freeze_last_layer = 1;
-    c.momentum = 0.996; c.center_momentum = 0.9;
-    c.student_temp = 0.1; c.teacher_temp = c.teacher_temp_warm = 0.04;
+    mmix_dino_config c = {
+        mmix_vit(384, 16), 2048, 256, 65536, 3,              /* head: hidden, bottleneck, prototypes, layers */
+        mmix_augment_dino(), 256, 100, 0,                    /* batch, epochs, iters */
+        5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,                     /* lr, end, warm-up; decay, end; clip, freeze */
+        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0                 /* momentum, the centre's; temperatures */
+    };
     return c;
 }
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
@@ -9906,7 +9898,7 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 }
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? "" : d ? d->note : NULL; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return !d ? NULL : d->note ? d->note : ""; }
 
 /* ---- a step ---- */
 
@@ -9950,7 +9942,8 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         size_t n = mmixi_span(B, i, slices, &at);
         double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, at, n, 0)), *loss, *shared;
+        mmix_tensor *loss, *shared, *teacher = mmixi_dino_forward(d, 1, crops, at, n, 0);
+        teacher = mmixi_keep_only(m, mark, teacher);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
         loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, at, n, 2 * i), teacher, center,
@@ -10626,15 +10619,14 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
     int turned = roc->count == 1 && *roc->auc_raw < 0.5;
-    ptrdiff_t last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0, step = turned ? -1 : 1;
+    ptrdiff_t step = turned ? -1 : 1, last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0, end = last - at;
     const double *fpr = roc->fpr, *rate = roc->tpr;
-    if (turned) last = 0;
     for (size_t i = 0; i < points && roc->points > 0; i++) {
         double x = (double)i / (double)mmixi_max(points - 1, 1), y;
         if (turned) x = 1 - x;
-        while (at != last && (double)step * (fpr[at + step] - x) <= 1e-12) at += step;
+        while (at != end && (double)step * (fpr[at + step] - x) <= 1e-12) at += step;
         y = rate[at];
-        if (at != last) y += (rate[at + step] - y) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
+        if (at != end) y += (rate[at + step] - y) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
         tpr[i] += turned ? 1 - y : y;
     }
 }
@@ -10651,7 +10643,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
             int predicted = value[i] >= threshold;
-            if (label[i] != 0 && label[i] == void_label) continue;
+            if (label[i] && label[i] == void_label) continue;
             both += predicted && label[i];
             either += predicted || label[i];
         }
@@ -10701,11 +10693,11 @@ static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
         j->r->pred[r] = (int32_t)winner;
     }
 }
-MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
-                     const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
-                     size_t classes, mmix_knn_result *result)
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
+                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
+                     mmix_knn_result *result)
 {
-    double T = options && options->temperature != 0 ? options->temperature : 0.07, present = 0;
+    double T = temperature != 0 ? temperature : 0.07, present = 0;
     mmixi_dims d;
     memset(result, 0, sizeof *result);
     if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
@@ -10718,7 +10710,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *
     mmix_knn_result r = { mmixi_doubles(m, d.T, classes),
                           (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t)), 0, 0 };
     mmix_mark mark = mmix_mark_here(m);
-    size_t k = mmixi_min(options && options->k ? options->k : 20, d.N);
+    k = mmixi_min(k ? k : 20, d.N);
     mmixi_knn_job j = { m->k, mmix_l2_normalise(m, train, 1e-12), mmix_l2_normalise(m, test, 1e-12),
                         mmix_data_i32(train_label), k, classes, T,
                         (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k + 1,
@@ -10880,8 +10872,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
             if (x->kind != MMIX_SOFTMAX && (i != j || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
                 most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[at] : 1));
             r.bound[at] = rank > 0 ? most : 0;
-            if (e % n == 0) r.diagonal[head] = 0;
-            if (i == j) r.diagonal[head] += rank;
+            r.diagonal[head] = (e % n ? r.diagonal[head] : 0) + (i == j ? rank : 0);
             mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d.P, rows, d.P),
                            mmixi_part(mmixi_values(M), head * d.L + i, j, rows, cols),
                            mmixi_matrix(mmixi_at(&v, e / n, j, h), cols, d.P, v.token), 0);
@@ -10986,9 +10977,11 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
     char *uses = (char *)mmixi_step_array(m, d.L, 1, 1);
     if (m->error_kind) return NULL;
     memset(uses, others != 0, d.L);
-    for (size_t i = 0; i < n; uses[positions[i++]] = !others)
+    for (size_t i = 0; i < n; i++) {
         if (mmixi_within(m, "mmix_pool_tokens", "a position", (double)positions[i], 0, (double)d.L - 1))
             return NULL;
+        uses[positions[i]] = !others;
+    }
     for (size_t i = 0; i < d.B * d.D; i++) {
         const mmix_real *x = mmix_data(tokens) + i / d.D * tokens->stride[0] + i % d.D;
         double sum = 0, count = 0, most = -HUGE_VAL;

@@ -1031,10 +1031,9 @@ static void run_knn(Case *c)
 {
     mmix_tensor *train = in(c, "train"), *test = in(c, "test"), *train_label = in(c, "train_label"), *test_label = in(c, "test_label");
     const size_t tests = mmix_shape(test, 0), classes = whole(c, "classes", 0);
-    mmix_knn_options o;
     mmix_knn_result r;
-    o.k = whole(c, "k", 0), o.temperature = number(c, "temperature", 0);
-    if (mmix_knn(c->m, &o, train, train_label, test, test_label, classes, &r)) return;
+    size_t k = whole(c, "k", 0);
+    if (mmix_knn(c->m, train, train_label, test, test_label, classes, k, number(c, "temperature", 0), &r)) return;
     out_f64(c, "votes", r.votes, tests * classes);
     out_i32(c, "pred", r.pred, tests);
     out_number(c, "top1", r.top1);
@@ -1059,7 +1058,7 @@ static void run_rank(Case *c)
     out_f64(c, "rank", r.numerical, r.rows * r.cols);
     out_f64(c, "effective_rank", r.effective, r.rows * r.cols);
     out_f64(c, "stable_rank", r.stable, r.rows * r.cols);
-    if (!o.block) out_f64(c, "singular", r.singular, r.width);
+    if (!block) out_f64(c, "singular", r.singular, r.width);
 }
 static void run_matrix_distance(Case *c)
 {

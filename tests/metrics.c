@@ -33,12 +33,14 @@ static int map_of(mmix_ctx *m, const mmix_map_options *o, const mmix_real *query
     return mmix_feature_map(m, o, reals(m, 3, 1, queries, D, query), reals(m, 3, 1, gh * gw, D, patches), gh, gw, h, w,
                             r);
 }
-static int knn_of(mmix_ctx *m, const mmix_knn_options *o, const mmix_real *train, const int32_t *train_label,
+typedef struct voting { size_t k; double temperature; } voting;
+static int knn_of(mmix_ctx *m, const voting *o, const mmix_real *train, const int32_t *train_label,
                   size_t trains, const mmix_real *test, const int32_t *test_label, size_t tests, size_t D,
                   size_t classes, mmix_knn_result *r)
 {
-    return mmix_knn(m, o, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
-                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes, r);
+    return mmix_knn(m, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
+                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes, o ? o->k : 0,
+                    o ? o->temperature : 0, r);
 }
 static int pca_of(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, mmix_pca_result *r)
 {
@@ -404,7 +406,7 @@ static void test_knn(mmix_ctx *m)
     enum { TRAIN = 97, TEST = 41, D = 19, K = 4 };
     mmix_real train[TRAIN * D], test[TEST * D];
     int32_t train_label[TRAIN], test_label[TEST];
-    mmix_knn_options o;
+    voting o;
     mmix_knn_result r;
     memset(&o, 0, sizeof o);
 
@@ -486,8 +488,8 @@ static void test_knn(mmix_ctx *m)
     train_label[96] = 4;
     FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
           "train_label[96] is 4, expected 0 to 3");
-    FAILS(m, mmix_knn(m, NULL, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
-                      reals(m, 2, TEST, D - 1, 0, test), NULL, K, &r), "test has shape (41, 18), expected (41, 19)");
+    FAILS(m, mmix_knn(m, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
+                      reals(m, 2, TEST, D - 1, 0, test), NULL, K, 0, 0, &r), "test has shape (41, 18), expected (41, 19)");
     CHECK(r.votes == NULL && r.pred == NULL);
     train_label[96] = 0;
     test_label[5] = -1;
