@@ -1296,11 +1296,9 @@ enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
 
 typedef struct mmix_map_options {
     int similarity;
-    /* Which tokens of query count, by position; of several (registers) the mean. NULL: all. */
-    const size_t *positions;
+    const size_t *positions;                 /* the tokens of query that count (registers); NULL: all */
     size_t n_positions;
-    /* What the caller says that query and patches are ("register 3", "block 2"). */
-    const char *token, *layer;
+    const char *token, *layer;               /* what query and patches are: "register 3", "block 2" */
 } mmix_map_options;
 typedef struct mmix_map {
     mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
@@ -1309,7 +1307,7 @@ typedef struct mmix_map {
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
 /* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
-   what mmix_vision_forward returns: f.token, or f.tokens with positions, and f.patches, f.grid_h, f.grid_w. */
+   what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h, f.grid_w. */
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
@@ -1351,8 +1349,8 @@ typedef struct mmix_knn_result {
     double top1;                             /* share of right ones; 0 without test labels */
     double balanced;                         /* mean over the classes tested of their right shares */
 } mmix_knn_result;
-/* The k train rows (0: 20) of largest cosine, of equal ones the earlier, vote e^(cosine/temperature) for their
-   label; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
+/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label;
+   k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
    (tests), int32: 0 … classes-1; test_label may be NULL. */
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
                      const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
@@ -1385,17 +1383,16 @@ typedef struct mmix_mixer_rank {
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
     double *decay;                           /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
     double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
-    /* (B·H): Σ of the diagonal blocks' ranks; of a block triangular M the whole rank is at least that */
-    double *diagonal;
+    double *diagonal;                        /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
     double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
                                                 M_IJ x_J of all heads side by side, times out_projᵀ */
 } mmix_mixer_rank;
 /* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_rank_of's. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
                           double eps, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all others.
-   Class strategies: the class token; the mean or the maximum of all but class tokens and registers; or both,
-   joined by mmix_concat. */
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all
+   others. Class strategies: the class token; the mean or the maximum of all but class tokens and registers;
+   or both, joined by mmix_concat. */
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
                                       size_t n, int others, int max);
 
@@ -1484,18 +1481,16 @@ typedef struct mmix_dino_stats {
     size_t step, steps, epoch;               /* this step (from 0), of how many */
     double loss, lr, weight_decay, momentum, gradient_norm;
     double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
-    /* NULL, or in words what is wrong: a loss stuck at ln K, an entropy at 0 */
-    const char *collapse;
+    const char *collapse;                    /* NULL, or in words: a loss stuck at ln K, an entropy at 0 */
 } mmix_dino_stats;
 
 typedef struct mmix_dino mmix_dino;
 /* A run before its first step; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch drawn from the `count` pictures, in an order drawn anew each epoch of config.iters
-   steps: fewer pictures than these ask for are gone through again, of more the rest is left out. 1: go on, 0:
-   the epochs are over (nothing was done), -1: mmix_error, and the run is as it was. Calls mmix_reset. stats
-   may be NULL. */
+/* One step on a batch of the `count` pictures, in an order drawn anew each epoch of config.iters steps: fewer
+   than these ask for are gone through again, of more the rest is left out. 1: go on, 0: the epochs are over,
+   -1: mmix_error, and the run is as it was. Calls mmix_reset. stats may be NULL. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
 /* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
    NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
@@ -9770,12 +9765,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
    picture: only one slice's activations are in memory, and they stay in the caches.
    ==================================================================================== */
 
-enum { MMIXI_COLLAPSE_STEPS = 50 };
-#ifdef MMIX_REGRESSION
-enum { MMIXI_DINO_TOKENS = 1 };
-#else
-enum { MMIXI_DINO_TOKENS = 1536 };               /* of a slice: products of so many rows run at full speed */
-#endif
+/* tokens of a slice: products of so many rows run at full speed */
+enum { MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
 
 typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
     mmix_vision *vision;
@@ -9798,18 +9789,17 @@ struct mmix_dino {
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
     mmix_dino_config c = {
-        mmix_vit(384, 16), 2048, 256, 65536, 3,              /* head: hidden, bottleneck, prototypes, layers */
-        mmix_augment_dino(), 256, 100, 0,                    /* batch, epochs, iters */
-        5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,                     /* lr, end, warm-up; decay, end; clip, freeze */
-        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0                 /* momentum, the centre's; temperatures */
+        mmix_vit(384, 16), 2048, 256, 65536, 3,        /* head: hidden, bottleneck, prototypes, layers */
+        mmix_augment_dino(), 256, 100, 0,              /* batch, epochs, iters */
+        5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,               /* lr … warm-up; decay, its end; clip; freeze */
+        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0           /* momentum, the centre's; temperatures … seed */
     };
     return c;
 }
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
-    c.vision.grid = 8; c.vision.drop_path = 0;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8); c.vision.grid = 8; c.vision.drop_path = 0;
     c.head_hidden = 512; c.head_bottleneck = 128; c.prototypes = 1024;
     c.augment.global_size = 64; c.augment.local_size = 32; c.augment.local_count = 4;
     c.batch = 48; c.lr = 1e-3 * 256 / 48; c.momentum = 0.99;
@@ -9832,8 +9822,6 @@ static const char mmixi_dino_settings[] =
     "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
     "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
     "halves2 seed 0 4294967295";
-
-/* ---- creation ---- */
 
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
@@ -9887,7 +9875,6 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     mmix_dino_destroy(d);
     return NULL;
 }
-
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher)
 {
     return d ? d->net[teacher != 0].vision : NULL;
@@ -9899,8 +9886,6 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return !d ? NULL : d->note ? d->note : ""; }
-
-/* ---- a step ---- */
 
 /* Class tokens of the teacher's (1) or the student's (0) views of pictures at … at + n - 1, then the head;
    stream: of drop path. */
@@ -9936,7 +9921,6 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
                                              s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
-    if (!m->error_kind) memset(next, 0, K * sizeof *next);
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         mmix_mark mark = mmix_mark_here(m);
         size_t n = mmixi_span(B, i, slices, &at);
@@ -9947,14 +9931,15 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
         loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, at, n, 2 * i), teacher, center,
-                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, c->center_momentum, &of);
+                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, c->center_momentum,
+                              &of);
         shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
         s->teacher_entropy += share * of.teacher_entropy;
         s->teacher_kl_uniform += share * of.teacher_kl_uniform;
-        for (size_t k = 0; k < K; k++) next[k] += share * (double)center[k];
+        for (size_t k = 0; k < K; k++) next[k] = (i ? next[k] : 0) + share * (double)center[k];
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
@@ -9965,7 +9950,6 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
     s->center_norm = sqrt(norm);
     return center;
 }
-
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
@@ -9982,8 +9966,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     s->steps = c->epochs * d->iters;
     s->epoch = d->step / d->iters;
     if (d->step >= s->steps) return 0;
-    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local))
-        return -1;
+    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
     if (k.G % 2 || k.L % (k.G / 2))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
                          "crops", (double)k.G, (double)k.L);
@@ -9992,8 +9975,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_real *center = mmixi_dino_gradients(d, crops, s);
     m->seed = seed;
     if (!(s->loss - s->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: the loss of step %.0f is not a number; a lower "
-                  "lr may help", (double)d->step);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: the loss of step %.0f is not a number; a "
+                  "lower lr may help", (double)d->step);
     s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
                                             c->warmup_epochs, 0, d->step);
     s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
@@ -10015,7 +9998,6 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     d->step++;
     return 1;
 }
-
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
     mmix_ctx *m = d ? d->m : NULL;
@@ -10509,8 +10491,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
    right upside down ("RNN as Linear Transformer").
    ------------------------------------------------------------------------------------ */
 
-/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label.
-   Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
+/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
@@ -10525,9 +10506,9 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
-/* The curve of images first … last-1 as one. Its cells are those of map (N, Y, X), pixels where mask (N, H, W) has
-   its size, with their share of foreground; the unit of length is 1/Y of a pixel down, 1/X across. The area is,
-   over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
+/* The curve of images first … last-1 as one. The cells of map (N, Y, X) that are not all void, pixels where
+   mask (N, H, W) has its size, have a share of foreground; the unit of length is 1/Y of a pixel down, 1/X
+   across. The area is, over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
 static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
                            const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
 {
@@ -10565,7 +10546,7 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     s = mmixi_scored_sort(s, s + cells, n);
     *fpr = *tpr = 0;
     for (size_t i = 0; n && (T ? p <= T : i < n); p++) {
-        double w = (double)(p - 1) / (double)(T - 1),            /* 1: at the least value, 0: at the largest */
+        double w = (double)(p - 1) / (double)(T - 1),              /* 0: the largest value, 1: the least */
             t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
         while (i < n && s[i].score >= t) fore += s[i++].label;
         back = (double)i - fore;
@@ -10597,10 +10578,10 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
         || (o.thresholds && mmixi_within(m, "mmix_binary_auc", "thresholds, if not 0 (exact),",
                                          (double)o.thresholds, 2, 1e9))) return -1;
     if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
-    /* the mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
-    mmix_auc r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1), 102 }, one;
+    mmix_auc one, r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1),
+                        102 };
     for (size_t p = 0; r.tpr && p < r.points; p++) {
-        r.fpr[p] = fmax(0, (double)p - 1) / 100;
+        r.fpr[p] = fmax(0, (double)p - 1) / 100;         /* (0, 0), then fpr 0, 0.01, …, 1 */
         r.tpr[p] = 0;
     }
     for (size_t i = 0; i < d.N; i++) {
@@ -10619,7 +10600,8 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
     int turned = roc->count == 1 && *roc->auc_raw < 0.5;
-    ptrdiff_t step = turned ? -1 : 1, last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0, end = last - at;
+    ptrdiff_t step = turned ? -1 : 1, last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0,
+        end = last - at;
     const double *fpr = roc->fpr, *rate = roc->tpr;
     for (size_t i = 0; i < points && roc->points > 0; i++) {
         double x = (double)i / (double)mmixi_max(points - 1, 1), y;
@@ -10660,17 +10642,15 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_KNN_TILE = 8 };
-
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
     const mmix_tensor *train, *test;             /* rows of length 1 */
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; what fell out */
+    mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; a spare */
     const mmix_knn_result *r;
 } mmixi_knn_job;
-
 static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
@@ -10861,8 +10841,8 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
     r.joined = mmixi_doubles(m, d.B, n);
     mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), d.H);
     for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
-        size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block, rows = mmixi_min(block, d.L - i),
-            cols = mmixi_min(block, d.L - j);
+        size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block,
+            rows = mmixi_min(block, d.L - i), cols = mmixi_min(block, d.L - j);
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *out = mmix_new2(m, rows, d.W);
         mmix_rank of;
@@ -10885,7 +10865,6 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
     *result = r;
     return 0;
 }
-
 MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
@@ -10921,9 +10900,10 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     mmix_pca_result r = { mmixi_doubles(m, D, 1), mmixi_doubles(m, k, D), mmixi_doubles(m, k, 1),
                           mmixi_doubles(m, N, k) };
     mmix_mark mark = mmix_mark_here(m);
-    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), energy = 1e-124;   /* Σ λ; 0 nowhere */
+    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), wrong = HUGE_VAL,
+        energy = 1e-124;                         /* Σ λ; 0 nowhere */
     if (m->error_kind) return -1;
-    double *c = centred + N * D, *v = c + D * D, *y = v + block * D, *lambda = y + block * D, wrong = HUGE_VAL;
+    double *c = centred + N * D, *v = c + D * D, *y = v + block * D, *lambda = y + block * D;
     mmixi_pca_product covariance = { c, NULL, centred, N, D }, images = { y, v, c, D, D };
     uint32_t noise = 1;
     memset(r.mean, 0, D * sizeof *r.mean);
