@@ -10655,20 +10655,21 @@ static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
-    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * (j->k + 1);
+    size_t k = j->k;
+    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * (k + 1);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = begin; r < end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - begin) * (j->k + 1), *at = first + mmixi_min(t, j->k);
+            mmixi_scored *first = best + (r - begin) * (k + 1), *at = first + mmixi_min(t, k);
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = begin; r < end; r++, best += j->k + 1) {
+    for (size_t r = begin; r < end; r++, best += k + 1) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < j->k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
+        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
         for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
         j->r->pred[r] = (int32_t)winner;
     }
