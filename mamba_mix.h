@@ -1293,7 +1293,6 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
    ==================================================================================== */
 
 enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
-
 typedef struct mmix_map_options {
     int similarity;
     const size_t *positions;                 /* the tokens of query that count (registers); NULL: all */
@@ -9773,7 +9772,6 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
     mmix_params *params;                         /* the head's */
     mmix_dino_head head;
 } mmixi_dino_net;
-
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
