@@ -1248,24 +1248,20 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
    ==================================================================================== */
 
 enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
-
 typedef struct mmix_map_options {
     int similarity;
-    /* Which tokens of query count, by position; of several (registers) the mean. NULL: all. */
-    const size_t *positions;
+    const size_t *positions;                 /* the tokens of query that count (registers); NULL: all */
     size_t n_positions;
-    /* What the caller says that query and patches are ("register 3", "block 2"). */
-    const char *token, *layer;
+    const char *token, *layer;               /* what query and patches are: "register 3", "block 2" */
 } mmix_map_options;
 typedef struct mmix_map {
-    mmix_real *similarity;                   /* (B, gh, gw): of the query with each patch */
-    mmix_real *scaled;                       /* (B, gh, gw): each image's least → 0, largest → 1 */
-    mmix_real *map;                          /* (B, h, w): scaled, bilinear */
-    size_t B, grid_h, grid_w, h, w;
+    mmix_tensor *similarity;                 /* (B, 1, gh, gw): of the query with each patch */
+    mmix_tensor *scaled;                     /* (B, 1, gh, gw): each image's least → 0, largest → 1 */
+    mmix_tensor *map;                        /* (B, 1, h, w): scaled, bilinear */
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
 /* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
-   what mmix_vision_forward returns: f.token, or f.tokens with positions, and f.patches, f.grid_h, f.grid_w. */
+   what mmix_vision_forward returns: f.token (f.tokens with positions), f.patches, f.grid_h, f.grid_w. */
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
@@ -1301,22 +1297,18 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
                             int32_t void_label, double *iou);
 
-typedef struct mmix_knn_options {
-    size_t k;                                /* 0: 20; never more than there are train rows */
-    double temperature;                      /* 0: 0.07; at least 0.002 */
-} mmix_knn_options;
 typedef struct mmix_knn_result {
     double *votes;                           /* (tests, classes) */
     int32_t *pred;                           /* (tests): the largest vote, the lowest label on a tie */
     double top1;                             /* share of right ones; 0 without test labels */
     double balanced;                         /* mean over the classes tested of their right shares */
 } mmix_knn_result;
-/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label.
-   train (trains, D), test (tests, D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be
-   NULL. */
-MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
-                     const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
-                     size_t classes, mmix_knn_result *result);
+/* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label;
+   k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
+   (tests), int32: 0 … classes-1; test_label may be NULL. */
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
+                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
+                     mmix_knn_result *result);
 
 typedef struct mmix_pca_result {
     double *mean;                            /* (D) */
@@ -1327,11 +1319,6 @@ typedef struct mmix_pca_result {
 /* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
 
-typedef struct mmix_rank_options {
-    size_t block;                            /* C: matrices are cut into C x C blocks (the last ones smaller);
-                                                0: one block, in mmix_mix_rank ⌊L/2⌋ */
-    double eps;                              /* 0: that of mmix_real, the noise in what it holds */
-} mmix_rank_options;
 typedef struct mmix_rank {
     size_t matrices, rows, cols, width;      /* blocks down and across; singular values of a block */
     /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0
@@ -1339,8 +1326,9 @@ typedef struct mmix_rank {
     double *numerical, *effective, *stable;
     double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
 } mmix_rank;
-/* Ranks of the blocks of M (…, rows, cols), by singular values in double. */
-MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_tensor *M, mmix_rank *result);
+/* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into block x block
+   (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what it holds. */
+MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
    rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
    I = J, too), ≤ C for softmax attention and on a causal diagonal. */
@@ -1349,19 +1337,18 @@ typedef struct mmix_mixer_rank {
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
     double *decay;                           /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
     double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
-    /* (B·H): Σ of the diagonal blocks' ranks; of a block triangular M the whole rank is at least that */
-    double *diagonal;
+    double *diagonal;                        /* (B·H): Σ over diagonal blocks ≤ that of a triangular M */
     double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
                                                 M_IJ x_J of all heads side by side, times out_projᵀ */
 } mmix_mixer_rank;
-/* out_proj (D, H·P), or NULL: without it. */
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *mixer,
-                          mmix_tensor *out_proj, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at index, or of all others.
-   Class strategies: the class token; the mean or the maximum of all but class tokens and registers; or both,
-   joined by mmix_concat. */
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
-                                      int others, int max);
+/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_rank_of's. */
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
+                          double eps, mmix_mixer_rank *result);
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all
+   others. Class strategies: the class token; the mean or the maximum of all but class tokens and registers;
+   or both, joined by mmix_concat. */
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
+                                      size_t n, int others, int max);
 
 /* ==== >>api-dino =====================================================================
    self-distillation without labels, optimiser and schedules
@@ -1446,18 +1433,16 @@ typedef struct mmix_dino_stats {
     size_t step, steps, epoch;               /* this step (from 0), of how many */
     double loss, lr, weight_decay, momentum, gradient_norm;
     double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
-    /* NULL, or in words what is wrong: a loss stuck at ln K, an entropy at 0 */
-    const char *collapse;
+    const char *collapse;                    /* NULL, or in words: a loss stuck at ln K, an entropy at 0 */
 } mmix_dino_stats;
 
 typedef struct mmix_dino mmix_dino;
 /* A run before its first step; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch drawn from the `count` pictures, in an order drawn anew each epoch of config.iters
-   steps: fewer pictures than these ask for are gone through again, of more the rest is left out. 1: go on, 0:
-   the epochs are over (nothing was done), -1: mmix_error, and the run is as it was. Calls mmix_reset. stats
-   may be NULL. */
+/* One step on a batch of the `count` pictures, in an order drawn anew each epoch of config.iters steps: fewer
+   than these ask for are gone through again, of more the rest is left out. 1: go on, 0: the epochs are over,
+   -1: mmix_error, and the run is as it was. Calls mmix_reset. stats may be NULL. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
 /* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
    NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
@@ -4886,13 +4871,13 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 /* Number i of an integer tensor in row-major order. */
 static int32_t mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
 /* Whether all of them lie below n. */
-static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, size_t n)
+static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t, size_t n)
 {
     for (size_t i = 0; i < mmix_count(t); i++) {
         int32_t at = mmixi_index(t, i);
         if (at < 0 || (size_t)at >= n)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who,
-                             (double)i, (int)at, (double)n), 0;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name,
+                             (double)i, (int)at, (double)(n - 1)), 0;
     }
     return 1;
 }
@@ -4927,7 +4912,7 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
     mmix_call call = mmixi_call(table, index, table);              /* twice: its gradient begins with zeros */
     size_t shape[MMIX_MAX_DIMS + 1];
     if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)
-        || !mmixi_index_ok(m, "mmix_gather", index, table->shape[0])) return NULL;
+        || !mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0])) return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->ndim] = table->shape[1];
     return mmixi_run_new(m, "mmix_gather", MMIX_OP_GATHER, &call, index->ndim + 1, shape);
@@ -4937,7 +4922,7 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
     mmix_call call = mmixi_call(x, NULL, index);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)
-        || !mmixi_index_ok(m, "mmix_add_rows", index, d.L)) return NULL;
+        || !mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
     call.in[1] = mmixi_strided(m, part);
     call.passed = 1;
     return mmixi_run_new(m, "mmix_add_rows", MMIX_OP_ADD_ROWS, &call, 3, x->shape);
@@ -9582,19 +9567,14 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
    picture: only one slice's activations are in memory, and they stay in the caches.
    ==================================================================================== */
 
-enum { MMIXI_COLLAPSE_STEPS = 50 };
-#ifdef MMIX_REGRESSION
-enum { MMIXI_DINO_TOKENS = 1 };
-#else
-enum { MMIXI_DINO_TOKENS = 1536 };               /* of a slice: products of so many rows run at full speed */
-#endif
+/* tokens of a slice: products of so many rows run at full speed */
+enum { MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
 
 typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
     mmix_vision *vision;
     mmix_params *params;                         /* the head's */
     mmix_dino_head head;
 } mmixi_dino_net;
-
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
@@ -9609,23 +9589,18 @@ struct mmix_dino {
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
-    mmix_dino_config c;
-    memset(&c, 0, sizeof c);
-    c.vision = mmix_vit(384, 16);
-    c.head_hidden = 2048; c.head_bottleneck = 256; c.prototypes = 65536; c.head_layers = 3;
-    c.augment = mmix_augment_dino();
-    c.batch = 256; c.epochs = 100;
-    c.lr = 5e-4; c.min_lr = 1e-6; c.warmup_epochs = 10;
-    c.weight_decay = 0.04; c.weight_decay_end = 0.4; c.clip = 3; c.freeze_last_layer = 1;
-    c.momentum = 0.996; c.center_momentum = 0.9;
-    c.student_temp = 0.1; c.teacher_temp = c.teacher_temp_warm = 0.04;
+    mmix_dino_config c = {
+        mmix_vit(384, 16), 2048, 256, 65536, 3,        /* head: hidden, bottleneck, prototypes, layers */
+        mmix_augment_dino(), 256, 100, 0,              /* batch, epochs, iters */
+        5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,               /* lr … warm-up; decay, its end; clip; freeze */
+        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0           /* momentum, the centre's; temperatures … seed */
+    };
     return c;
 }
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
-    c.vision.grid = 8; c.vision.drop_path = 0;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8); c.vision.grid = 8; c.vision.drop_path = 0;
     c.head_hidden = 512; c.head_bottleneck = 128; c.prototypes = 1024;
     c.augment.global_size = 64; c.augment.local_size = 32; c.augment.local_count = 4;
     c.batch = 48; c.lr = 1e-3 * 256 / 48; c.momentum = 0.99;
@@ -9649,8 +9624,6 @@ static const char mmixi_dino_settings[] =
     "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
     "halves2 seed 0 4294967295";
 
-/* ---- creation ---- */
-
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
@@ -9673,13 +9646,12 @@ static int mmixi_dino_begin(mmix_dino *d)
 /* Networks as the config says; start 0: without values, as mmixi_vision_create. Returns the error. */
 static int mmixi_dino_make(mmix_dino *d, int start)
 {
-    static const char who[] = "mmix_dino_create";
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     uint64_t seed = m->seed;
-    if (m->error_kind) return m->error_kind;
-    mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings);
-    if (c->head_layers > 1) mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
+    mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, mmixi_dino_settings);
+    if (c->head_layers > 1)
+        mmixi_within(m, "mmix_dino_create", "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
     d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
     for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
@@ -9691,9 +9663,8 @@ static int mmixi_dino_make(mmix_dino *d, int start)
         if (start) mmix_params_allocate(net->params);
     }
     m->seed = seed;
-    if (start && !m->error_kind) mmixi_dino_begin(d);
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
-    return m->error_kind;
+    return m->error_kind || (start && mmixi_dino_begin(d));
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
@@ -9705,7 +9676,6 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     mmix_dino_destroy(d);
     return NULL;
 }
-
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher)
 {
     return d ? d->net[teacher != 0].vision : NULL;
@@ -9716,34 +9686,28 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 }
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? "" : d ? d->note : NULL; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return !d ? NULL : d->note ? d->note : ""; }
 
-/* ---- a step ---- */
-
-/* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
-static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor **crops, uint64_t stream)
+/* Class tokens of the teacher's (1) or the student's (0) views of pictures at … at + n - 1, then the head;
+   stream: of drop path. */
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops, size_t at,
+                                       size_t n, uint64_t stream)
 {
-    const mmixi_dino_net *net = &d->net[which];
-    size_t n = which || !crops[1] ? 1 : 2;
+    mmix_ctx *m = d->m;
+    size_t views = which || !crops[1] ? 1 : 2, B = crops[0]->shape[0] / 2;
     mmix_vision_options o;
-    mmix_tensor *views[2];
+    mmix_tensor *x[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
-    for (size_t i = 0; i < n; i++, o.stream++)
-        views[i] = mmix_vision_forward(d->m, net->vision, crops[i], &o).token;
-    return mmix_dino_head_forward(d->m, &net->head, mmix_concat(d->m, 0, views, n));
-}
-static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
-{
-    double uniform = mmixi_log((double)d->config.prototypes);
-    d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
-    d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    return d->at_uniform >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
-        : d->at_zero >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
+    for (size_t i = 0; i < views; i++, o.stream++) {
+        const size_t *p = crops[i]->shape;
+        x[i] = mmixi_as(m, crops[i], 4, p[0] / B, 3 * B, p[2], p[3]);
+        x[i] = mmixi_as(m, mmix_slice(m, x[i], 1, 3 * at, 3 * n), 4, p[0] / B * n, 3, p[2], p[3]);
+        x[i] = mmix_vision_forward(m, d->net[which].vision, x[i], &o).token;
+    }
+    return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views));
 }
 /* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the
    next centre, which is returned. NULL on error. */
@@ -9751,115 +9715,89 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t B = crops[0]->shape[0] / 2, K = c->prototypes,
+    size_t B = crops[0]->shape[0] / 2, K = c->prototypes, at,
         tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
         slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     double temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1, c->teacher_temp_epochs,
                                        c->teacher_temp_warm, s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
-    for (size_t k = 0; next && k < K; k++) next[k] = c->center_momentum * (double)d->center[k];
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
+        size_t n = mmixi_span(B, i, slices, &at);
         double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *part[2] = { NULL, NULL };
-        for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures b0 … b0 + n - 1 of each crop */
-            const size_t *p = crops[k]->shape;
-            part[k] = mmix_slice(m, mmixi_as(m, crops[k], 4, p[0] / B, 3 * B, p[2], p[3]), 1, 3 * b0, 3 * n);
-            part[k] = mmixi_as(m, part[k], 4, p[0] / B * n, 3, p[2], p[3]);
-        }
-        mmix_tensor *teacher = mmixi_dino_forward(d, 1, part, 0);
+        mmix_tensor *loss, *shared, *teacher = mmixi_dino_forward(d, 1, crops, at, n, 0);
+        teacher = mmixi_keep_only(m, mark, teacher);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        mmix_tensor *loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center,
-                                           2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, 0, &of),
-            *shared = mmix_scale(m, loss, share, 0);
+        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, at, n, 2 * i), teacher, center,
+                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, c->center_momentum,
+                              &of);
+        shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
         s->teacher_entropy += share * of.teacher_entropy;
         s->teacher_kl_uniform += share * of.teacher_kl_uniform;
-        for (size_t k = 0; k < K; k++) next[k] += (1 - c->center_momentum) * share * (double)center[k];
+        for (size_t k = 0; k < K; k++) next[k] = (i ? next[k] : 0) + share * (double)center[k];
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
     for (size_t k = 0; k < K && !m->error_kind; k++) {
         center[k] = (mmix_real)next[k];
-        norm += (double)center[k] * (double)center[k];
+        norm += next[k] * next[k];
     }
     s->center_norm = sqrt(norm);
     return center;
 }
-/* (4) and (5), with the rates of this step; after an error nothing but that the gradients go. */
-static void mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
+MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
+                                 mmix_dino_stats *stats)
 {
-    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d ? d->m : NULL;
+    mmix_tensor *const crops[2] = { global, local };
+    mmix_dino_stats unused, *s = stats ? stats : &unused;
     mmix_adamw adamw = mmix_adamw_default();
+    mmixi_dims k;
+    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)) return -1;
+    const mmix_dino_config *c = &d->config;
+    double uniform = mmixi_log((double)c->prototypes);
+    memset(s, 0, sizeof *s);
+    s->step = d->step;
+    s->steps = c->epochs * d->iters;
+    s->epoch = d->step / d->iters;
+    if (d->step >= s->steps) return 0;
+    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (k.G % 2 || k.L % (k.G / 2))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
+                         "crops", (double)k.G, (double)k.L);
+    uint64_t seed = m->seed;
+    m->seed = c->seed;
+    mmix_real *center = mmixi_dino_gradients(d, crops, s);
+    m->seed = seed;
+    if (!(s->loss - s->loss == 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: the loss of step %.0f is not a number; a "
+                  "lower lr may help", (double)d->step);
     s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
                                             c->warmup_epochs, 0, d->step);
     s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
                                                                 d->iters, 0, 0, d->step);
     s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s->gradient_norm = mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
+    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip,
                                          s->epoch < c->freeze_last_layer ? d->skip : NULL);
     for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
-}
-
-MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
-                                 mmix_dino_stats *stats)
-{
-    static const char who[] = "mmix_dino_step_crops";
-    mmix_ctx *m = d ? d->m : NULL;
-    mmix_tensor *const crops[2] = { global, local };
-    mmix_dino_stats s;
-    mmixi_dims k;
-    memset(&s, 0, sizeof s);
-    if (!m || m->error_kind) return -1;          /* of what could not be created the context has the reason */
-    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
-    s.step = d->step;
-    s.steps = d->config.epochs * d->iters;
-    s.epoch = d->step / d->iters;
-    if (stats) *stats = s;
-    if (d->step >= s.steps) return 0;
-    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
-    if (k.G % 2 || k.L % (k.G / 2))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
-                         (double)k.L);
-    uint64_t seed = m->seed;
-    m->seed = d->config.seed;
-    mmix_real *center = mmixi_dino_gradients(d, crops, &s);
-    m->seed = seed;
-    if (!(s.loss - s.loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
-                  (double)d->step);
-    mmixi_dino_update(d, &s);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
-    memcpy(d->center, center, d->config.prototypes * sizeof *center);
-    mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum);
-    mmix_ema(d->net[1].params, d->net[0].params, s.momentum);
-    s.collapse = mmixi_dino_collapse(d, s.loss, s.teacher_entropy);
+    memcpy(d->center, center, c->prototypes * sizeof *center);
+    mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
+    mmix_ema(d->net[1].params, d->net[0].params, s->momentum);
+    d->at_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
+    d->at_zero = s->teacher_entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
+    s->collapse = d->at_uniform >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
+        : d->at_zero >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
     d->step++;
-    if (stats) *stats = s;
     return 1;
-}
-
-/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers
-   from (epoch, place). Behind the last the first ones come again. */
-static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
-{
-    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(d->m, count + B, 1, sizeof *order);
-    if (!order) return NULL;
-    for (size_t i = 0; i < count; i++) order[i] = i;
-    for (size_t i = count; i-- > 1;) {
-        double u = mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
-        size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
-        order[i] = order[other];
-        order[other] = swap;
-    }
-    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
-    return order + d->step % d->iters * B % count;
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
@@ -9867,18 +9805,26 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     mmix_tensor *global = NULL, *local = NULL;
     mmix_reset(m);
     if (!m || !mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
-    if (!d->iters) d->iters = mmixi_max(1, count / d->config.batch);
-    if (d->step < d->config.epochs * d->iters) {         /* else it needs no crops to say that it is over */
-        const mmix_augment *a = &d->config.augment;
-        size_t B = d->config.batch, *batch;
-        uint64_t seed = m->seed;
-        m->seed = d->config.seed;
-        batch = mmixi_dino_batch(d, count);
+    const mmix_augment *a = &d->config.augment;
+    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
+    uint64_t seed = m->seed;
+    if (!d->iters) d->iters = mmixi_max(1, count / B);
+    m->seed = d->config.seed;
+    if (order && d->step < d->config.epochs * d->iters) {        /* else no crops: it is over */
+        /* an order drawn anew each epoch: Fisher & Yates; behind the last the first ones come again */
+        for (size_t i = 0; i < count; i++) order[i] = i;
+        for (size_t i = count; i-- > 1;) {
+            double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
+            size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
+            order[i] = order[other];
+            order[other] = swap;
+        }
+        for (size_t i = 0; i < B; i++) order[count + i] = order[i];
         global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
         if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-        mmix_augment_batch(m, a, pictures, batch, B, d->step, global, local);
-        m->seed = seed;
+        mmix_augment_batch(m, a, pictures, order + d->step % d->iters * B % count, B, d->step, global, local);
     }
+    m->seed = seed;
     return mmix_dino_step_crops(d, global, local, stats);
 }
 
@@ -10281,49 +10227,17 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
+   q is the mean of an image's query tokens. Of zeros, too, a cosine is 0: lengths are at least 1e-12.
    torch: F.interpolate(scaled, (h, w), mode="bilinear", align_corners=False)
    ------------------------------------------------------------------------------------ */
 
-/* Image b, with q the mean of its query tokens. */
-static void mmixi_map_image(const mmix_map *r, size_t b, const mmix_map_options *o, const mmix_tensor *query,
-                            const mmix_tensor *patches, double *q)
-{
-    size_t cells = r->grid_h * r->grid_w, D = mmixi_cols(patches), tokens = mmixi_rows(query) / r->B,
-        n = o->positions ? o->n_positions : tokens;
-    double low = HUGE_VAL, high = -HUGE_VAL, length;
-    mmix_real *s = r->similarity + b * cells;
-    memset(q, 0, D * sizeof *q);
-    for (size_t i = 0; i < n * D; i++) {
-        size_t row = mmixi_row_offset(query, b * tokens + (o->positions ? o->positions[i / D] : i / D));
-        q[i % D] += mmix_data(query)[row + i % D] / (double)n;
-    }
-    length = fmax(sqrt(mmixi_dot(q, q, D)), 1e-12);          /* of zeros, too, one to divide by */
-    for (size_t i = 0; i < cells; i++) {
-        const mmix_real *patch = mmix_data(patches) + mmixi_row_offset(patches, b * cells + i);
-        double along = 0, square = 0;
-        for (size_t d = 0; d < D; d++) {
-            along += q[d] * patch[d];
-            square += (double)patch[d] * patch[d];
-        }
-        s[i] = (mmix_real)(o->similarity == MMIX_MAP_DOT ? along : along / length
-                           / fmax(sqrt(square), 1e-12));
-        low = fmin(low, s[i]);
-        high = fmax(high, s[i]);
-    }
-    for (size_t i = 0; i < cells; i++)
-        r->scaled[b * cells + i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
-}
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result)
 {
-    mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), gh, gw, h, w, "" };
-    mmix_map_options o;
-    mmix_tensor *similarity, *scaled;
+    mmix_map_options o = { 0, NULL, 0, NULL, NULL };
     char token[64] = "mean of the given query";
     mmixi_dims d;
-    double *q;
-    memset(&o, 0, sizeof o);
     memset(&d, 0, sizeof d);
     memset(result, 0, sizeof *result);
     if (options) o = *options;
@@ -10331,23 +10245,36 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     if (!mmixi_expect(m, "mmix_feature_map", &d, mmix_ndim(query) == 2 ? "+query BD, patches BND"
                       : "+query BLD, patches BND", query, patches)
         || !mmixi_given(m, "mmix_feature_map", "h, w", h, w)
-        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)
-        || (o.positions && !mmixi_given(m, "mmix_feature_map", "n_positions", o.n_positions))) return -1;
-    for (size_t i = 0; o.positions && i < o.n_positions; i++)
-        if (mmixi_within(m, "mmix_feature_map", "a position", (double)o.positions[i], 0, (double)d.L - 1))
-            return -1;
+        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
+        return -1;
     if (o.positions)
         snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
-                 (double)*o.positions, (double)(o.n_positions - 1));
-    similarity = mmix_new2(m, d.B, d.N);
-    scaled = mmix_new4(m, d.B, 1, gh, gw);
-    q = mmixi_doubles(m, d.D, 1);
-    r.similarity = mmix_data(similarity);
-    r.scaled = mmix_data(scaled);
-    for (size_t b = 0; !m->error_kind && b < d.B; b++) mmixi_map_image(&r, b, &o, query, patches, q);
-    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", similarity)) return -1;
-    r.map = mmix_data(mmix_resize(m, scaled, MMIX_BILINEAR, h, w, 0, 0));
-    if (!r.map) return -1;
+                 (double)*o.positions, (double)o.n_positions - 1);
+    query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
+    query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
+    mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
+    for (size_t b = 0; r.scaled && b < d.B; b++) {
+        const mmix_real *q = mmix_data(query) + b * d.D;
+        mmix_real *s = mmix_data(r.similarity) + b * d.N, *scaled = mmix_data(r.scaled) + b * d.N;
+        double low = HUGE_VAL, high = -HUGE_VAL;
+        for (size_t i = 0; i < d.N; i++) {
+            const mmix_real *p = mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i);
+            double along = 0, qq = 0, pp = 0;
+            for (size_t e = 0; e < d.D; e++) {
+                along += (double)q[e] * p[e];
+                qq += (double)q[e] * q[e];
+                pp += (double)p[e] * p[e];
+            }
+            if (o.similarity == MMIX_MAP_COSINE) along /= fmax(sqrt(qq), 1e-12) * fmax(sqrt(pp), 1e-12);
+            s[i] = (mmix_real)along;
+            low = fmin(low, s[i]);
+            high = fmax(high, s[i]);
+        }
+        for (size_t i = 0; i < d.N; i++)
+            scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
+    }
+    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", r.similarity)
+        || !(r.map = mmix_resize(m, r.scaled, MMIX_BILINEAR, h, w, 0, 0))) return -1;
     snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
              "bilinear from %.0f x %.0f to %.0f x %.0f", o.layer ? o.layer : "patches as given",
              o.token ? o.token : token, o.similarity == MMIX_MAP_DOT ? "dot product" : "cosine", (double)gh,
@@ -10364,10 +10291,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
    right upside down ("RNN as Linear Transformer").
    ------------------------------------------------------------------------------------ */
 
-enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
-
-/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label.
-   Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
+/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
@@ -10382,56 +10306,47 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
-/* The cells of images first … last-1 that are not all void, with their share of foreground; how many. Where map
-   (N, Y, X) has the size of mask (N, H, W) they are its pixels. The unit of length is 1/Y of a pixel down, 1/X
-   across. */
-static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
-                              int32_t void_label, size_t first, size_t last, mmixi_scored *s)
-{
-    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0;
-    for (size_t image = first; image < last; image++)
-        for (size_t i = 0; i < Y; i++) {
-            size_t top = i * H / Y;
-            const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, image * Y + i);
-            const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, image * H);
-            for (size_t j = 0; j < X; j++) {
-                size_t fore = 0, all = 0;
-                for (size_t y = top; y * Y < (i + 1) * H; y++) {
-                    size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
-                    for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
-                        size_t area = tall * (mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W));
-                        int32_t label = labels[y * mask->stride[1] + x];
-                        if (label != 0 && label == void_label) continue;
-                        if (label != 0) fore += area;
-                        all += area;
-                    }
-                }
-                if (!all) continue;
-                s[n].score = score[j];
-                s[n].label = (double)fore / (double)all;
-                if (!(fabs(s[n++].score) <= DBL_MAX))
-                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, "
-                              "expected finite numbers", (double)image, (double)score[j]);
-            }
-        }
-    return n;
-}
-/* The curve of images first … last-1 as one; its area is, over pixels, an integer / (2 · fore · back), exact.
-   0, or -1. */
+/* The curve of images first … last-1 as one. The cells of map (N, Y, X) that are not all void, pixels where
+   mask (N, H, W) has its size, have a share of foreground; the unit of length is 1/Y of a pixel down, 1/X
+   across. The area is, over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
 static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
-                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *roc)
+                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
 {
-    size_t T = o->thresholds, cells = (last - first) * map->shape[1] * map->shape[2], n = 0, p = 1;
-    double *fpr = roc->fpr = mmixi_doubles(m, (T ? T : cells) + 1, 1),
-        *tpr = roc->tpr = mmixi_doubles(m, (T ? T : cells) + 1, 1), fore = 0, back = 0, area = 0;
+    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0, p = 1,
+        cells = (last - first) * Y * X, T = o->thresholds, points = (T ? T : cells) + 1;
+    double *raw = mmixi_doubles(m, 1, 1), *fpr = mmixi_doubles(m, points, 1),
+        *tpr = mmixi_doubles(m, points, 1), fore = 0, back = 0, area = 0;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
-    if (!m->error_kind) n = mmixi_auc_cells(m, map, mask, o->void_label, first, last, s);
+    for (size_t row = first * Y; s && row < last * Y; row++) {
+        size_t i = row % Y, top = i * H / Y;
+        const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, row);
+        const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
+        for (size_t j = 0; j < X; j++) {
+            size_t inside = 0, all = 0;
+            for (size_t y = top; y * Y < (i + 1) * H; y++) {
+                size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
+                for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
+                    size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
+                    int32_t label = labels[y * mask->stride[1] + x];
+                    if (label && label == o->void_label) continue;
+                    if (label) inside += tall * wide;
+                    all += tall * wide;
+                }
+            }
+            if (!all) continue;
+            s[n].score = score[j];
+            s[n].label = (double)inside / (double)all;
+            if (!(fabs(s[n++].score) <= DBL_MAX))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
+                          "finite numbers", (double)(row / Y), (double)score[j]);
+        }
+    }
     if (m->error_kind) return -1;
     s = mmixi_scored_sort(s, s + cells, n);
     *fpr = *tpr = 0;
-    for (size_t i = 0; T ? p <= T : i < n; p++) {
-        double w = (double)(p - 1) / (double)(T - 1),            /* 1: at the least value, 0: at the largest */
+    for (size_t i = 0; n && (T ? p <= T : i < n); p++) {
+        double w = (double)(p - 1) / (double)(T - 1),              /* 0: the largest value, 1: the least */
             t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
         while (i < n && s[i].score >= t) fore += s[i++].label;
         back = (double)i - fore;
@@ -10442,71 +10357,59 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     if (!(fore > 0) || !(back > 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
                          fore > 0 ? "background" : "foreground", (double)first, (double)(last - 1));
-    *roc->auc_raw = area / (fore * back);
-    roc->points = p;
+    *raw = area / (fore * back);
+    mmix_auc r = { fmax(*raw, 1 - *raw), raw, 1, fpr, tpr, p };
     while (p-- > 1) {
         fpr[p] /= back;
         tpr[p] /= fore;
     }
     mmix_rewind(m, mark);
+    *result = r;
     return 0;
 }
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result)
 {
-    mmix_auc_options o;
-    mmix_auc r, one;
+    mmix_auc_options o = { 0, 0, 0 };
     mmixi_dims d;
-    size_t each;
-    memset(&o, 0, sizeof o);
-    memset(&r, 0, sizeof r);
-    *result = one = r;
+    memset(result, 0, sizeof *result);
     if (options) o = *options;
     if (!mmixi_expect(m, "mmix_binary_auc", &d, "map NYX, mask:i32 NHW", map, mask)
         || (o.thresholds && mmixi_within(m, "mmix_binary_auc", "thresholds, if not 0 (exact),",
-                                         (double)o.thresholds, 2, (double)(SIZE_MAX / 64)))) return -1;
-    each = o.pooled ? d.N : 1;
-    r.count = d.N / each;
-    r.points = MMIXI_ROC_POINTS;
-    r.auc_raw = mmixi_doubles(m, r.count, 1);
-    r.fpr = mmixi_doubles(m, r.points, 1);
-    r.tpr = mmixi_doubles(m, r.points, 1);
-    if (m->error_kind) return -1;
-    memset(r.tpr, 0, r.points * sizeof *r.tpr);
-    for (size_t i = 0; i < r.count; i++) {
+                                         (double)o.thresholds, 2, 1e9))) return -1;
+    if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
+    mmix_auc one, r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1),
+                        102 };
+    for (size_t p = 0; r.tpr && p < r.points; p++) {
+        r.fpr[p] = fmax(0, (double)p - 1) / 100;         /* (0, 0), then fpr 0, 0.01, …, 1 */
+        r.tpr[p] = 0;
+    }
+    for (size_t i = 0; i < d.N; i++) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_auc *roc = r.count > 1 ? &one : &r;
-        roc->count = 1;
-        roc->auc_raw = r.auc_raw + i;
-        if (mmixi_auc_curve(m, &o, map, mask, i * each, (i + 1) * each, roc)) return -1;
-        r.auc += fmax(*roc->auc_raw, 1 - *roc->auc_raw) / (double)r.count;
-        if (roc == &r) break;
-        mmix_roc_add(r.tpr + 1, r.points - 1, roc);
+        if (mmixi_auc_curve(m, &o, map, mask, i, i + 1, &one)) return -1;
+        r.auc_raw[i] = *one.auc_raw;
+        r.auc += one.auc / (double)d.N;
+        mmix_roc_add(r.tpr + 1, r.points - 1, &one);
         mmix_rewind(m, mark);
     }
-    for (size_t p = 0; r.count > 1 && p < r.points; p++) {
-        r.fpr[p] = p ? (double)(p - 1) / (MMIXI_ROC_POINTS - 2) : 0;
-        r.tpr[p] /= (double)r.count;
-    }
+    for (size_t p = 0; p < r.points; p++) r.tpr[p] /= (double)d.N;
     *result = r;
     return 0;
 }
-/* A coordinate of point i of a curve, which is turned where that is the better one. */
-static double mmixi_roc_point(const mmix_auc *roc, const double *of, size_t i)
-{
-    return roc->count == 1 && roc->auc_raw[0] < 0.5 ? 1 - of[roc->points - 1 - i] : of[i];
-}
+/* A curve that is better turned, (1-fpr, 1-tpr), is walked from its end. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
-    for (size_t i = 0, at = 0; i < points && roc->points > 0; i++) {
-        double x = (double)i / (double)mmixi_max(points - 1, 1), from, rate;
-        while (at + 1 < roc->points && mmixi_roc_point(roc, roc->fpr, at + 1) <= x + 1e-12) at++;
-        from = mmixi_roc_point(roc, roc->fpr, at);
-        rate = mmixi_roc_point(roc, roc->tpr, at);
-        if (at + 1 < roc->points)
-            rate += (mmixi_roc_point(roc, roc->tpr, at + 1) - rate) * (x - from)
-                / (mmixi_roc_point(roc, roc->fpr, at + 1) - from);
-        tpr[i] += rate;
+    int turned = roc->count == 1 && *roc->auc_raw < 0.5;
+    ptrdiff_t step = turned ? -1 : 1, last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0,
+        end = last - at;
+    const double *fpr = roc->fpr, *rate = roc->tpr;
+    for (size_t i = 0; i < points && roc->points > 0; i++) {
+        double x = (double)i / (double)mmixi_max(points - 1, 1), y;
+        if (turned) x = 1 - x;
+        while (at != end && (double)step * (fpr[at + step] - x) <= 1e-12) at += step;
+        y = rate[at];
+        if (at != end) y += (rate[at + step] - y) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
+        tpr[i] += turned ? 1 - y : y;
     }
 }
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
@@ -10522,7 +10425,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
             int predicted = value[i] >= threshold;
-            if (label[i] != 0 && label[i] == void_label) continue;
+            if (label[i] && label[i] == void_label) continue;
             both += predicted && label[i];
             either += predicted || label[i];
         }
@@ -10539,46 +10442,30 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_KNN_TILE = 8 };
-
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
     const mmix_tensor *train, *test;             /* rows of length 1 */
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
+    mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; a spare */
     const mmix_knn_result *r;
 } mmixi_knn_job;
-
-/* Rows of length 1, with labels (NULL: none) that are classes; NULL on error. */
-static mmix_tensor *mmixi_knn_rows(mmix_ctx *m, const char *name, mmix_tensor *x, const mmix_tensor *label,
-                                   size_t classes)
-{
-    mmixi_bounded(m, "mmix_knn", name, x);
-    for (size_t r = 0; r < mmix_count(label); r++) {
-        int c = (int)mmix_data_i32(label)[r];
-        if (c < 0 || (size_t)c >= classes)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name,
-                      (double)r, c, (double)(classes - 1));
-    }
-    return mmix_l2_normalise(m, x, 1e-12);
-}
 static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
-    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
+    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * (k + 1);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = begin; r < end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - begin) * k, *at = first + mmixi_min(t, k);
-            if (t >= k && !(cosine > (--at)->score)) continue;
+            mmixi_scored *first = best + (r - begin) * (k + 1), *at = first + mmixi_min(t, k);
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = begin; r < end; r++, best += k) {
+    for (size_t r = begin; r < end; r++, best += k + 1) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
@@ -10587,27 +10474,28 @@ static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
         j->r->pred[r] = (int32_t)winner;
     }
 }
-MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
-                     const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
-                     size_t classes, mmix_knn_result *result)
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
+                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
+                     mmix_knn_result *result)
 {
-    double T = options && options->temperature != 0 ? options->temperature : 0.07, present = 0;
-    mmix_knn_result r;
+    double T = temperature != 0 ? temperature : 0.07, present = 0;
     mmixi_dims d;
-    mmix_mark mark;
-    memset(&r, 0, sizeof r);
-    *result = r;
+    memset(result, 0, sizeof *result);
     if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)
         || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
-        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)) return -1;
-    r.votes = mmixi_doubles(m, d.T, classes);
-    r.pred = (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t));
-    mark = mmix_mark_here(m);
-    mmixi_knn_job j = { m->k, mmixi_knn_rows(m, "train", train, train_label, classes),
-                        mmixi_knn_rows(m, "test", test, test_label, classes), mmix_data_i32(train_label),
-                        mmixi_min(options && options->k ? options->k : 20, d.N), classes, T, NULL, &r };
-    j.best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, j.k, sizeof *j.best);
+        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
+        || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
+        || !mmixi_index_ok(m, "mmix_knn", "train_label", train_label, classes)
+        || !mmixi_index_ok(m, "mmix_knn", "test_label", test_label, classes)) return -1;
+    mmix_knn_result r = { mmixi_doubles(m, d.T, classes),
+                          (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t)), 0, 0 };
+    mmix_mark mark = mmix_mark_here(m);
+    k = mmixi_min(k ? k : 20, d.N);
+    mmixi_knn_job j = { m->k, mmix_l2_normalise(m, train, 1e-12), mmix_l2_normalise(m, test, 1e-12),
+                        mmix_data_i32(train_label), k, classes, T,
+                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k + 1,
+                                                         sizeof(mmixi_scored)), &r };
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
     for (int32_t c = 0; test_label && (size_t)c < classes; c++) {
@@ -10642,24 +10530,24 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
     for (int sweep = 0; sweep < 60 && turned; sweep++) {
         turned = 0;
         for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
-        for (size_t p = 0; p + 1 < n; p++)
+        for (size_t p = 0; p < n; p++)
             for (size_t q = p + 1; q < n; q++) {
-                double *x = a + p * len, *y = a + q * len, t = 0, c, s;
-                double more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]),
-                    along = mmixi_dot(x, y, len), size = fabs(along);
+                double *x = a + p * len, *y = a + q * len, along = mmixi_dot(x, y, len), size = fabs(along),
+                    more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]), cot, t, c, s;
                 int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
-                if (size > 1e-15 * sqrt(more) * sqrt(less) && size >= 1e-290) {
-                    double cot = (more - less) / (2 * size);       /* of twice the angle; Jacobi 1846 */
-                    t = 1 / (cot + sqrt(cot * cot + 1));
-                }
-                else if (!swap) continue;
+                if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) continue;
                 turned = 1;
+                cot = (more - less) / (2 * size);          /* of twice the angle; Jacobi 1846 */
+                t = 1 / (cot + sqrt(cot * cot + 1));
                 c = 1 / sqrt(t * t + 1);
                 s = along < 0 ? -t * c : t * c;
                 sigma[p] = more + t * size;
                 sigma[q] = fmax(less - t * size, 0);
+                if (swap) {
+                    t = c; c = s; s = t;
+                }
                 for (size_t i = 0; i < len; i++) {
-                    double u = swap ? y[i] : x[i], v = swap ? x[i] : y[i];
+                    double u = x[i], v = y[i];
                     x[i] = c * u + s * v;
                     y[i] = c * v - s * u;
                 }
@@ -10683,122 +10571,101 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
                                  mmixi_min(j->w, j->M.cols - k));
     size_t n = block.rows * block.cols;
     double *a = j->scratch + lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0, sum = 0,
-        squares = 0, logs = 0, first;
+        logs = 0;
     if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
     for (size_t e = 0; e < n; e++) {
         a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
         top = fmax(top, fabs(a[e]));
     }
-    memset(sigma, 0, r->width * sizeof *sigma);
-    r->numerical[index] = r->effective[index] = r->stable[index] = 0;
     if (!(top > 0)) return;
     for (size_t e = 0; e < n; e++) a[e] /= top;
     mmixi_singular(a, block.rows, block.cols, sigma);
-    first = sigma[0];
-    for (size_t z = 0; z < block.rows && sigma[z] > 0; z++) {
-        double p = sigma[z] / first;
+    top *= *sigma;
+    for (size_t z = block.rows; z-- > 0;) {
+        double p = sigma[z] / *sigma;
         r->numerical[index] += p > (double)block.cols * j->eps;
+        r->stable[index] += p * p;
         sum += p;
-        squares += p * p;
-        logs += p * mmixi_log(p);
-        sigma[z] *= top;
+        if (p > 0) logs += p * mmixi_log(p);
+        sigma[z] = p * top;
     }
     r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
-    r->stable[index] = squares;
 }
 
 MMIXI_COLD_BEGIN
-MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_tensor *M, mmix_rank *result)
+MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
-    size_t block = options && options->block ? options->block : SIZE_MAX;
     mmixi_dims d;
     memset(result, 0, sizeof *result);
     if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)
         || !(M = mmixi_strided(m, M))) return -1;
-    size_t matrices = mmixi_rows(M) / d.R, h = mmixi_min(block, d.R), w = mmixi_min(block, d.C),
-        down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w), n = matrices * down * across;
-    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, options && options->eps > 0 ? options->eps
-                         : sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON,
-                         mmixi_doubles(m, mmixi_lanes(m), h * w),
-                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, n, 1),
-                           mmixi_doubles(m, n, 1), mmixi_doubles(m, n, 1), mmixi_doubles(m, n, mmixi_min(h, w)) } };
+    size_t h = mmixi_min(block ? block : d.R, d.R), w = mmixi_min(block ? block : d.C, d.C),
+        width = mmixi_min(h, w), down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w),
+        matrices = mmixi_rows(M) / d.R, n = matrices * down * across;
+    double *of = mmixi_doubles(m, n, 3 + width), *scratch = mmixi_doubles(m, mmixi_lanes(m), h * w);
     if (m->error_kind) return -1;
+    memset(of, 0, n * (3 + width) * sizeof *of);
+    if (!(eps > 0)) eps = sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON;
+    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, eps, scratch,
+                         { matrices, down, across, width, of, of + n, of + 2 * n, of + 3 * n } };
     mmixi_parallel(m, n, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
-/* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j],
-   all heads side by side, then out_projᵀ; in mmix_real, as M is, whose noise a rank leaves out. */
-static void mmixi_rank_joined(mmix_ctx *m, const mmix_rank_options *whole, const mmix_tensor *M,
-                              const mmix_tensor *v, mmix_tensor *proj, mmix_mixer_rank *r)
-{
-    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows;
-    mmix_heads from = mmixi_heads_of(v, mmix_data(v), H);
-    for (size_t e = 0; e < M->shape[0] * n * n && !m->error_kind; e++) {
-        size_t b = e / (n * n), i = e / n % n * C, j = e % n * C, rows = mmixi_min(C, L - i),
-            cols = mmixi_min(C, L - j);
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *out = mmix_new2(m, rows, H * P);
-        mmix_rank of;
-        for (size_t h = 0; out && h < H; h++)
-            mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * P, rows, P),
-                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols,
-                                        (ptrdiff_t)L),
-                           mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
-        if (!mmix_rank_of(m, whole, proj ? mmix_linear(m, out, proj, NULL) : out, &of))
-            r->joined[e] = *of.numerical;
-        mmix_rewind(m, mark);
-    }
-}
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
-                          mmix_tensor *out_proj, mmix_mixer_rank *result)
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_proj, size_t block, double eps,
+                          mmix_mixer_rank *result)
 {
     int ssd = x->kind == MMIX_SSD;
     mmix_tensor *M = mmix_mix_matrix(m, x);
-    mmix_rank_options o = { 0, 0 };
     mmix_mixer_rank r;
-    mmix_rank decay;
     mmixi_dims d;
-    size_t heads, n;
     memset(&d, 0, sizeof d);
     memset(&r, 0, sizeof r);
     *result = r;
-    if (options) o = *options;
-    d.W = mmix_shape(M, 1) * mmix_shape(x->v, 3);
+    d.P = mmix_shape(x->v, 3);
+    d.W = mmix_shape(M, 1) * d.P;
     if (!mmixi_expect(m, "mmix_mix_rank", &d, "+M BHLL, out_proj? *W", M, out_proj)) return -1;
-    r.block = o.block = mmixi_min(o.block ? o.block : mmixi_max(d.L / 2, 1), d.L);
-    n = mmixi_ceil_div(d.L, o.block);
-    heads = d.B * d.H;
-    mmix_rank_of(m, &o, M, &r.M);
+    r.block = block = mmixi_min(block ? block : mmixi_max(d.L / 2, 1), d.L);
+    mmix_rank_of(m, M, block, eps, &r.M);
     if (ssd) {
         mmix_mixer ones = *x;                    /* with scores of 1 its matrix is L alone */
         ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1);
         ones.D = NULL;
         ones.final_state = NULL;
-        mmix_rank_of(m, &o, mmix_mix_matrix(m, &ones), &decay);
-        r.decay = decay.numerical;
+        mmix_rank_of(m, mmix_mix_matrix(m, &ones), block, eps, &r.whole);
+        r.decay = r.whole.numerical;
     }
-    o.block = 0;
-    mmix_rank_of(m, &o, M, &r.whole);
-    r.bound = mmixi_doubles(m, heads, n * n);
-    r.diagonal = mmixi_doubles(m, heads, 1);
-    r.joined = mmixi_doubles(m, d.B, n * n);
-    if (m->error_kind) return -1;
-    memset(r.diagonal, 0, heads * sizeof *r.diagonal);
-    for (size_t i = 0; i < heads * n * n; i++) {
-        size_t I = i / n % n, J = i % n;
-        double rank = r.M.numerical[i], most = (double)mmixi_min(r.block, d.L - mmixi_max(I, J) * r.block);
-        if (I == J) r.diagonal[i / (n * n)] += rank;
-        if (x->kind != MMIX_SOFTMAX && (I != J || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
-            most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[i] : 1));
-        r.bound[i] = rank > 0 ? most : 0;
+    mmix_rank_of(m, M, 0, eps, &r.whole);
+    size_t n = r.M.rows * r.M.cols;
+    r.bound = mmixi_doubles(m, r.M.matrices, n);
+    r.diagonal = mmixi_doubles(m, r.M.matrices, 1);
+    r.joined = mmixi_doubles(m, d.B, n);
+    mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), d.H);
+    for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
+        size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block,
+            rows = mmixi_min(block, d.L - i), cols = mmixi_min(block, d.L - j);
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *out = mmix_new2(m, rows, d.W);
+        mmix_rank of;
+        for (size_t h = 0; out && h < d.H; h++) {
+            size_t head = e / n * d.H + h, at = head * n + e % n;
+            double rank = r.M.numerical[at], most = (double)mmixi_min(rows, cols);
+            if (x->kind != MMIX_SOFTMAX && (i != j || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
+                most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[at] : 1));
+            r.bound[at] = rank > 0 ? most : 0;
+            r.diagonal[head] = (e % n ? r.diagonal[head] : 0) + (i == j ? rank : 0);
+            mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d.P, rows, d.P),
+                           mmixi_part(mmixi_values(M), head * d.L + i, j, rows, cols),
+                           mmixi_matrix(mmixi_at(&v, e / n, j, h), cols, d.P, v.token), 0);
+        }
+        if (!mmix_rank_of(m, out_proj ? mmix_linear(m, out, out_proj, NULL) : out, 0, eps, &of))
+            r.joined[e] = *of.numerical;
+        mmix_rewind(m, mark);
     }
-    mmixi_rank_joined(m, &o, M, x->v, out_proj, &r);
     if (m->error_kind) return -1;
     *result = r;
     return 0;
 }
-
 MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
@@ -10822,30 +10689,6 @@ static void mmixi_pca_task(void *arg, size_t i, size_t lane)
         for (size_t d = j->w ? 0 : i; d < j->D; d++) y[d] += w * x[d];
     }
 }
-/* The first k rows of v (block, D) become C's eigenvectors, lambda their λ; behind v is room for as much. */
-static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lambda, size_t block, size_t D,
-                            size_t k, double energy)
-{
-    double *y = v + block * D, wrong = HUGE_VAL;
-    mmixi_pca_product images = { y, v, c, D, D };
-    uint32_t noise = 1;
-    for (size_t i = 0; i < block * D; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        v[i] = block < D ? noise / 4294967296.0 - 0.5 : i % (D + 1) == 0;
-    }
-    /* what 300 rounds do not tell apart varies equally */
-    for (int round = 0; round < 300 && wrong > 1e-13 * energy; round++) {
-        mmixi_parallel(m, block, mmixi_pca_task, &images);
-        mmixi_singular(y, block, D, lambda);
-        wrong = 0;                               /* |C v - λ v| for all k together */
-        for (size_t i = 0; i < block * D; i++) {
-            double error = y[i] - lambda[i / D] * v[i];
-            if (i < k * D) wrong += error * error;
-            v[i] = y[i] / lambda[i / D];
-        }
-        wrong = sqrt(wrong);
-    }
-}
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result)
 {
     mmixi_dims d;
@@ -10854,14 +10697,16 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
         || mmixi_within(m, "mmix_pca", "k", (double)k, 1, (double)d.D)
         || mmixi_within(m, "mmix_pca", "x's number of rows", (double)d.N, 2, HUGE_VAL)
         || mmixi_bounded(m, "mmix_pca", "x", x)) return -1;
-    size_t N = d.N, D = d.D, block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
+    size_t N = d.N, D = d.D, block = mmixi_min(2 * k + 8, D);
     mmix_pca_result r = { mmixi_doubles(m, D, 1), mmixi_doubles(m, k, D), mmixi_doubles(m, k, 1),
                           mmixi_doubles(m, N, k) };
     mmix_mark mark = mmix_mark_here(m);
-    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), energy = 1e-124;   /* Σ λ; 0 nowhere */
+    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), wrong = HUGE_VAL,
+        energy = 1e-124;                         /* Σ λ; 0 nowhere */
     if (m->error_kind) return -1;
-    double *c = centred + N * D, *v = c + D * D, *lambda = v + 2 * block * D;
-    mmixi_pca_product covariance = { c, NULL, centred, N, D };
+    double *c = centred + N * D, *v = c + D * D, *y = v + block * D, *lambda = y + block * D;
+    mmixi_pca_product covariance = { c, NULL, centred, N, D }, images = { y, v, c, D, D };
+    uint32_t noise = 1;
     memset(r.mean, 0, D * sizeof *r.mean);
     for (size_t i = 0; i < N * D; i++) {
         centred[i] = mmix_data(x)[i / D * x->stride[0] + i % D];
@@ -10876,7 +10721,21 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
         for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
         c[a * D + a] += 1e-16 * energy;
     }
-    mmixi_pca_solve(m, c, v, lambda, block, D, k, energy);
+    for (size_t i = 0; i < block * D; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        v[i] = block < D ? noise / 4294967296.0 - 0.5 : i % (D + 1) == 0;
+    }
+    /* what 300 rounds do not tell apart varies equally */
+    for (int round = 0; round < 300 && wrong > 1e-26 * energy * energy; round++) {
+        mmixi_parallel(m, block, mmixi_pca_task, &images);
+        mmixi_singular(y, block, D, lambda);
+        wrong = 0;                               /* |C v - λ v|² for all k together */
+        for (size_t i = 0; i < block * D; i++) {
+            double error = y[i] - lambda[i / D] * v[i];
+            if (i < k * D) wrong += error * error;
+            v[i] = y[i] / lambda[i / D];
+        }
+    }
     for (size_t i = 0; i < k; i++, v += D) {
         double *component = r.components + i * D, most = 0;
         for (size_t e = 0; e < D; e++) if (fabs(v[e]) > fabs(most)) most = v[e];
@@ -10890,8 +10749,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     return 0;
 }
 
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
-                                      int others, int max)
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
+                                      size_t n, int others, int max)
 {
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
@@ -10900,9 +10759,9 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
     if (m->error_kind) return NULL;
     memset(uses, others != 0, d.L);
     for (size_t i = 0; i < n; i++) {
-        if (mmixi_within(m, "mmix_pool_tokens", "an index", (double)index[i], 0, (double)d.L - 1))
+        if (mmixi_within(m, "mmix_pool_tokens", "a position", (double)positions[i], 0, (double)d.L - 1))
             return NULL;
-        uses[index[i]] = !others;
+        uses[positions[i]] = !others;
     }
     for (size_t i = 0; i < d.B * d.D; i++) {
         const mmix_real *x = mmix_data(tokens) + i / d.D * tokens->stride[0] + i % d.D;

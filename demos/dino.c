@@ -224,8 +224,8 @@ static void judge_maps(mmix_ctx *m, const pictures *p, const mmix_map *map, size
     memset(&options, 0, sizeof options);
     options.void_label = 255;
     snprintf(s->how, sizeof s->how, "%s", map->how);
-    for (size_t b = 0; label && b < map->B; b++) {
-        const mmix_real *one = map->map + b * pixels;
+    for (size_t b = 0; label && b < mmix_shape(map->map, 0); b++) {
+        const mmix_real *one = mmix_data(map->map) + b * pixels;
         const uint8_t *mask = p->test.mask + (first + b) * pixels;
         size_t objects = 0, ground = 0;
         for (size_t k = 0; k < SHOWN; k++)
@@ -282,14 +282,14 @@ static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment,
 static void vote(mmix_ctx *m, const pictures *p, const mmix_real *train, const mmix_real *test, size_t D,
                  score *s)
 {
-    mmix_knn_options options = {20, 0.07};
     mmix_knn_result result;
     const size_t trains[2] = {p->train.count, D}, tests[2] = {p->test.count, D};
     mmix_mark mark = mmix_mark_here(m);
     s->knn = s->balanced = NAN;
     if (!p->classes || mmix_error(m)) return;
-    if (mmix_knn(m, &options, mmix_from(m, 2, trains, train), mmix_from_i32(m, 1, trains, p->train.label),
-                 mmix_from(m, 2, tests, test), mmix_from_i32(m, 1, tests, p->test.label), p->classes, &result)) return;
+    if (mmix_knn(m, mmix_from(m, 2, trains, train), mmix_from_i32(m, 1, trains, p->train.label),
+                 mmix_from(m, 2, tests, test), mmix_from_i32(m, 1, tests, p->test.label), p->classes, 20, 0.07,
+                 &result)) return;
     s->knn = result.top1;
     s->balanced = result.balanced;
     mmix_rewind(m, mark);

@@ -558,7 +558,7 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
                          v->w, &map))
         return -1;
     for (size_t i = 0; i < v->w * v->h; i++)             /* not a number: 0 */
-        s->map[at * v->w * v->h + i] = map.map[i] > 0 ? (uint8_t)((double)map.map[i] * 255 + 0.5) : 0;
+        s->map[at * v->w * v->h + i] = mmix_data(map.map)[i] > 0 ? (uint8_t)((double)mmix_data(map.map)[i] * 255 + 0.5) : 0;
     memcpy(x->how[at], map.how, sizeof map.how);
     return 0;
 }
@@ -739,7 +739,7 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
     for (size_t b = 0; b < n; b++) {
         mmix_mark mark = mmix_mark_here(m);
         size_t i = first + b, k = shown_as(o, a, i);
-        if (a->masks) judge(m, x, map.map + b * h * w, &views[b], a->at[i].label);
+        if (a->masks) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
         if (a->masks && x == o->model) judge_middle(m, &o->model[o->models], &views[b], a->at[i].label);
         if (k < o->show && keep(m, o, x, &x->shown[k], &f, b, x->rows + b * cells, token + b * D, &views[b]))
             return -1;
@@ -1218,7 +1218,7 @@ static void draw_positions(mmix_ctx *m, const settings *o)
             one.n_positions = 1;
             if (!p || mmix_feature_map(m, &one, p, p, g, g, g, g, &map)) break;
             for (size_t j = 0; j < g * g; j++) {
-                report_heat((double)map.similarity[j], rgb);
+                report_heat((double)mmix_data(map.similarity)[j], rgb);
                 svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7, cell - 0.7,
                         "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
             }

@@ -238,7 +238,7 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         for (size_t c = 0; M && c < SIZES; c++) {
             size_t C = 8 * (c + 1);
             mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
-            if (mmix_rank_of(m, NULL, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C), &r)) return -1;
+            if (mmix_rank_of(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C), 0, 0, &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
         for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];
@@ -618,7 +618,6 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     model *o = (model *)user;
     const size_t layer = o->calls++ / (o->kind == MMIX_SSD ? 2 : 1), n = o->tokens;
-    mmix_rank_options options = {o->block, 0};
     mmix_mixer_rank r;
     char name[64];
     size_t k = 0;
@@ -628,7 +627,7 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
     snprintf(name, sizeof name, o->kind == MMIX_SSD ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight",
              (int)layer);
     mmix_tensor *M = mmix_mix_matrix(m, x), *patches = mmix_new2(m, n, n);
-    if (!patches || mmix_mix_rank(m, &options, x, mmix_params_find(mmix_vision_params(o->v), name), &r)) return;
+    if (!patches || mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(o->v), name), o->block, 0, &r)) return;
     view *w = &o->view[o->views++];
     w->layer = layer;
     w->reverse = o->kind == MMIX_SSD && x->direction == MMIX_REVERSE;

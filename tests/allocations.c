@@ -74,7 +74,7 @@ static int mixers_run(mmix_options *o)
         mmix_mix_step(m, &x, s, 2);
         copy = s ? mmix_state_copy(s) : NULL;
         if (copy) mmix_mix_step(m, &x, copy, 2);
-        mmix_mix_rank(m, NULL, &x, NULL, &rank);
+        mmix_mix_rank(m, &x, NULL, 0, 0, &rank);
         if (!mmix_error(m)) mmix_backward(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])), mmix_mean(m, mmix_add(m, y[2], y[3]))));
     }
     kind = mmix_error_kind(m);

@@ -1033,10 +1033,9 @@ static void run_knn(Case *c)
 {
     mmix_tensor *train = in(c, "train"), *test = in(c, "test"), *train_label = in(c, "train_label"), *test_label = in(c, "test_label");
     const size_t tests = mmix_shape(test, 0), classes = whole(c, "classes", 0);
-    mmix_knn_options o;
     mmix_knn_result r;
-    o.k = whole(c, "k", 0), o.temperature = number(c, "temperature", 0);
-    if (mmix_knn(c->m, &o, train, train_label, test, test_label, classes, &r)) return;
+    size_t k = whole(c, "k", 0);
+    if (mmix_knn(c->m, train, train_label, test, test_label, classes, k, number(c, "temperature", 0), &r)) return;
     out_f64(c, "votes", r.votes, tests * classes);
     out_i32(c, "pred", r.pred, tests);
     out_number(c, "top1", r.top1);
@@ -1055,15 +1054,13 @@ static void run_pca(Case *c)
 static void run_rank(Case *c)
 {
     mmix_tensor *x = in(c, "m");
-    mmix_rank_options o;
     mmix_rank r;
-    o.block = whole(c, "block", 0);
-    o.eps = number(c, "eps", 0);
-    if (mmix_rank_of(c->m, &o, x, &r)) return;
+    size_t block = whole(c, "block", 0);
+    if (mmix_rank_of(c->m, x, block, number(c, "eps", 0), &r)) return;
     out_f64(c, "rank", r.numerical, r.rows * r.cols);
     out_f64(c, "effective_rank", r.effective, r.rows * r.cols);
     out_f64(c, "stable_rank", r.stable, r.rows * r.cols);
-    if (!o.block) out_f64(c, "singular", r.singular, r.width);
+    if (!block) out_f64(c, "singular", r.singular, r.width);
 }
 static void run_matrix_distance(Case *c)
 {
@@ -1103,9 +1100,9 @@ static void run_feature_map(Case *c)
     if (one) o.positions = &row, o.n_positions = 1;
     if (mmix_feature_map(c->m, &o, mmix_reshape(c->m, query, 3, shape[0]), mmix_reshape(c->m, patches, 3, shape[1]),
                          grid[0], grid[1], size[0], size[1], &r)) return;
-    out_real(c, "similarity", r.similarity, grid[0] * grid[1]);
-    out_real(c, "scaled", r.scaled, grid[0] * grid[1]);
-    out_real(c, "map", r.map, size[0] * size[1]);
+    out_real(c, "similarity", mmix_data(r.similarity), grid[0] * grid[1]);
+    out_real(c, "scaled", mmix_data(r.scaled), grid[0] * grid[1]);
+    out_real(c, "map", mmix_data(r.map), size[0] * size[1]);
 }
 
 /* ---- images: (height, width, 3) integers ---- */

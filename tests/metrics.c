@@ -33,12 +33,14 @@ static int map_of(mmix_ctx *m, const mmix_map_options *o, const mmix_real *query
     return mmix_feature_map(m, o, reals(m, 3, 1, queries, D, query), reals(m, 3, 1, gh * gw, D, patches), gh, gw, h, w,
                             r);
 }
-static int knn_of(mmix_ctx *m, const mmix_knn_options *o, const mmix_real *train, const int32_t *train_label,
+typedef struct voting { size_t k; double temperature; } voting;
+static int knn_of(mmix_ctx *m, const voting *o, const mmix_real *train, const int32_t *train_label,
                   size_t trains, const mmix_real *test, const int32_t *test_label, size_t tests, size_t D,
                   size_t classes, mmix_knn_result *r)
 {
-    return mmix_knn(m, o, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
-                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes, r);
+    return mmix_knn(m, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
+                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes, o ? o->k : 0,
+                    o ? o->temperature : 0, r);
 }
 static int pca_of(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, mmix_pca_result *r)
 {
@@ -301,26 +303,27 @@ static void test_map(mmix_ctx *m)
     memset(&o, 0, sizeof o);
     CHECK(map_of(m, NULL, query, 1, patches, 2, 3, 4, 2, 3, &r) == 0);
     for (size_t i = 0; i < 6; i++) {
-        CHECK(close_to((double)r.similarity[i], cosine[i], 1e-7));
-        CHECK(close_to((double)r.scaled[i], (cosine[i] + 1) / 2, 1e-7));
-        CHECK(r.map[i] >= r.scaled[i] && r.map[i] <= r.scaled[i]);       /* the grid's own size: nothing is sampled */
+        CHECK(close_to((double)mmix_data(r.similarity)[i], cosine[i], 1e-7));
+        CHECK(close_to((double)mmix_data(r.scaled)[i], (cosine[i] + 1) / 2, 1e-7));
+        CHECK(mmix_data(r.map)[i] >= mmix_data(r.scaled)[i] && mmix_data(r.map)[i] <= mmix_data(r.scaled)[i]);       /* the grid's own size: nothing is sampled */
     }
-    CHECK(r.B == 1 && r.grid_h == 2 && r.grid_w == 3 && r.h == 2 && r.w == 3);
+    CHECK(mmix_shape(r.scaled, 0) == 1 && mmix_shape(r.similarity, 2) == 2 && mmix_shape(r.scaled, 3) == 3 && mmix_shape(r.map, 2) == 2
+          && mmix_shape(r.map, 3) == 3);
     CHECK(strstr(r.how, "cosine") && strstr(r.how, "min-max scaled"));
     CHECK(strstr(r.how, "2 x 3") && strstr(r.how, "query"));
     o.similarity = MMIX_MAP_DOT;
     o.token = "register 3";
     o.layer = "block 7";
     CHECK(map_of(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
-    CHECK(close_to((double)d.similarity[1], 50, 0) && close_to((double)d.similarity[4], -25, 0));
-    CHECK(close_to((double)d.scaled[0], 25.0 / 75, 1e-7));
+    CHECK(close_to((double)mmix_data(d.similarity)[1], 50, 0) && close_to((double)mmix_data(d.similarity)[4], -25, 0));
+    CHECK(close_to((double)mmix_data(d.scaled)[0], 25.0 / 75, 1e-7));
     CHECK(strstr(d.how, "dot product") && strstr(d.how, "register 3") && strstr(d.how, "block 7"));
     for (size_t x = 0; x < 9; x++) {             /* the row lies between both, columns at (x + ½)/3 - ½ */
         double s = fmin(fmax(((double)x + 0.5) / 3 - 0.5, 0), 2), f = s < 1 ? s : s - 1;
         size_t a = s < 1 ? 0 : 1;
-        double left = ((double)d.scaled[a] + (double)d.scaled[a + 3]) / 2;
-        double right = ((double)d.scaled[a + 1] + (double)d.scaled[a + 4]) / 2;
-        CHECK(close_to((double)d.map[x], (1 - f) * left + f * right, 1e-6));
+        double left = ((double)mmix_data(d.scaled)[a] + (double)mmix_data(d.scaled)[a + 3]) / 2;
+        double right = ((double)mmix_data(d.scaled)[a + 1] + (double)mmix_data(d.scaled)[a + 4]) / 2;
+        CHECK(close_to((double)mmix_data(d.map)[x], (1 - f) * left + f * right, 1e-6));
     }
     o.token = "a name that is far longer than any description of a token has a right to be, and then some more of it";
     CHECK(map_of(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
@@ -333,8 +336,8 @@ static void test_map(mmix_ctx *m)
         two[4 + i] = -query[i];
     }
     CHECK(map_of(m, NULL, two, 2, patches, 2, 3, 4, 5, 5, &r) == 0);
-    for (size_t i = 0; i < 25; i++) CHECK(close_to((double)r.map[i], 0, 0));
-    CHECK(map_of(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && close_to((double)r.map[5], 0, 0));
+    for (size_t i = 0; i < 25; i++) CHECK(close_to((double)mmix_data(r.map)[i], 0, 0));
+    CHECK(map_of(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && close_to((double)mmix_data(r.map)[5], 0, 0));
 
     FAILS(m, map_of(m, NULL, NULL, 1, patches, 2, 3, 4, 2, 3, &r), "query is NULL");
     FAILS(m, map_of(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "axis 1 has size 0");
@@ -376,21 +379,21 @@ static void test_vision_map(mmix_ctx *m)
         mmix_real query[2 * D];
         o.positions = k ? at : NULL;
         o.n_positions = k ? (size_t)k : 0;
-        if (!CHECK(vision_map(m, &o, &f, 7, 11, &r) == 0 && r.B == B)) continue;
+        if (!CHECK(vision_map(m, &o, &f, 7, 11, &r) == 0 && mmix_shape(r.map, 0) == B)) continue;
         for (size_t b = 0; b < B; b++) {
             for (size_t i = 0; i < 2; i++)
                 memcpy(query + i * D, mmix_data(tokens) + (b * L + at[i]) * D, D * sizeof *query);
             CHECK(map_of(m, NULL, query, k == 2 ? 2 : 1, mmix_data(f.patches) + b * mmix_stride(f.patches, 0),
                                    2, 3, D, 7, 11, &one) == 0);
-            CHECK(memcmp(one.map, r.map + b * 77, 77 * sizeof *one.map) == 0);
-            CHECK(memcmp(one.similarity, r.similarity + b * N, N * sizeof *one.map) == 0);
+            CHECK(memcmp(mmix_data(one.map), mmix_data(r.map) + b * 77, 77 * sizeof(mmix_real)) == 0);
+            CHECK(memcmp(mmix_data(one.similarity), mmix_data(r.similarity) + b * N, N * sizeof(mmix_real)) == 0);
         }
         CHECK(strstr(r.how, k == 0 ? "mean of the given query" : k == 1 ? "token 3" : "mean of token 3 and 1 more"));
     }
     at[1] = L;
     FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "a position is 8, expected 0 to 7");
     o.n_positions = 0;
-    FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "n_positions is 0");
+    FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "none of 8 tokens is left");
     f.grid_w = 4;
     FAILS(m, vision_map(m, NULL, &f, 7, 11, &r), "patches has shape (2, 6, 5), expected (2, 8, 5)");
     f.token = NULL;
@@ -403,7 +406,7 @@ static void test_knn(mmix_ctx *m)
     enum { TRAIN = 97, TEST = 41, D = 19, K = 4 };
     mmix_real train[TRAIN * D], test[TEST * D];
     int32_t train_label[TRAIN], test_label[TEST];
-    mmix_knn_options o;
+    voting o;
     mmix_knn_result r;
     memset(&o, 0, sizeof o);
 
@@ -485,8 +488,8 @@ static void test_knn(mmix_ctx *m)
     train_label[96] = 4;
     FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
           "train_label[96] is 4, expected 0 to 3");
-    FAILS(m, mmix_knn(m, NULL, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
-                      reals(m, 2, TEST, D - 1, 0, test), NULL, K, &r), "test has shape (41, 18), expected (41, 19)");
+    FAILS(m, mmix_knn(m, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
+                      reals(m, 2, TEST, D - 1, 0, test), NULL, K, 0, 0, &r), "test has shape (41, 18), expected (41, 19)");
     CHECK(r.votes == NULL && r.pred == NULL);
     train_label[96] = 0;
     test_label[5] = -1;
@@ -603,7 +606,7 @@ static void test_pool_tokens(mmix_ctx *m)
     }
     FAILS(m, !mmix_pool_tokens(m, tokens, all, 4, 1, 0), "none of 4 tokens is left");
     FAILS(m, !mmix_pool_tokens(m, tokens, NULL, 0, 0, 0), "none of 4 tokens is left");
-    FAILS(m, !mmix_pool_tokens(m, tokens, outside, 1, 0, 0), "an index is 4, expected 0 to 3");
+    FAILS(m, !mmix_pool_tokens(m, tokens, outside, 1, 0, 0), "a position is 4, expected 0 to 3");
     FAILS(m, !mmix_pool_tokens(m, mmix_new2(m, 2, 2), special, 2, 0, 0), "shape (2, 2)");
     FAILS(m, !mmix_pool_tokens(m, NULL, special, 2, 0, 0), "tokens is NULL");
     mmix_reset(m);

@@ -1696,11 +1696,8 @@ static void check_rank_of(void)
     const size_t down = (rows + h - 1) / h, across = (cols + w - 1) / w, blocks = matrices * down * across;
     real *M = reals(matrices * rows * cols);
     double *sigma = doubles(blocks * width);
-    mmix_rank_options o;
     mmix_rank r;
-    memset(&o, 0, sizeof o);
-    o.block = C;
-    o.eps = sizeof(real) == 4 ? 1e-5 : 1e-12;    /* between the noise of a real and the smallest σ, 1/100 */
+    const double eps = sizeof(real) == 4 ? 1e-5 : 1e-12;         /* between the noise of a real and the smallest σ, 1/100 */
     about[0] = 0;
     tell("ranks of %zu x %zu x %zu in blocks of %zu", matrices, rows, cols, C);
     for (size_t i = 0; i < blocks; i++) {
@@ -1716,7 +1713,7 @@ static void check_rank_of(void)
             M[(i / across / down * rows + y0 + z / ww) * cols + x0 + z % ww] = (real)sum;
         }
     }
-    check(!mmix_rank_of(m, &o, mmix_from(m, 3, shape, M), &r), "mmix_rank_of", "succeeds", 0, 0);
+    check(!mmix_rank_of(m, mmix_from(m, 3, shape, M), C, eps, &r), "mmix_rank_of", "succeeds", 0, 0);
     fine("mmix_rank_of");
     equal("mmix_rank_of", "blocks", (r.matrices * 100 + r.rows) * 100 + r.cols, (matrices * 100 + down) * 100 + across);
     equal("mmix_rank_of", "width", r.width, width);
@@ -1757,7 +1754,7 @@ static void check_rank_exact(void)
         row[other] = k;
     }
     for (size_t k = 0; k < n; k++) M[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -6 * (int)k);
-    mmix_rank_of(m, NULL, mmix_from(m, 2, shape, M), &r);
+    mmix_rank_of(m, mmix_from(m, 2, shape, M), 0, 0, &r);
     for (size_t k = 0; k < n; k++) {
         const double power = ldexp(1, -6 * (int)k);
         above += power > (double)n * noise;
@@ -1772,8 +1769,7 @@ static void check_mixer_rank(int kind)
     const int calm = one_in(2);                  /* M is regular for sure, numerically as well */
     mmix_tensor *proj = NULL;
     mmix_mixer_rank r;
-    mmix_rank_options o;
-    size_t C, n;
+    size_t block, C, n;
     int triangular;
     little = 1;
     do any_mixer(kind);
@@ -1784,12 +1780,11 @@ static void check_mixer_rank(int kind)
     for (int i = Q; calm && kind != MMIX_SSD && i <= K; i++) fill(in[i].t, 0.5, 0.6, 0);         /* rows nearly even */
     if (calm) tell(", calm");
     expect();
-    memset(&o, 0, sizeof o);
-    o.block = one_in(4) ? 0 : integer(1, L + 1);
+    block = one_in(4) ? 0 : integer(1, L + 1);
     if (one_in(2)) proj = fill(mmix_new2(m, integer(1, 20), H * P), -1, 1, 0);
-    check(!mmix_mix_rank(m, &o, &x, proj, &r), "mmix_mix_rank", "succeeds", 0, 0);
+    check(!mmix_mix_rank(m, &x, proj, block, 0, &r), "mmix_mix_rank", "succeeds", 0, 0);
     fine("mmix_mix_rank");
-    C = least(o.block ? o.block : L / 2, L);
+    C = least(block ? block : L / 2, L);
     n = (L + C - 1) / C;
     equal("mmix_mix_rank", "block", r.block, C);
     equal("mmix_mix_rank", "blocks", r.M.rows * r.M.cols * r.whole.rows, n * n);
