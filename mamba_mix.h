@@ -361,7 +361,7 @@ enum {
     MMIX_OP_LOG, MMIX_OP_SQRT, MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM,
     MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX,
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
-    MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
+    MMIX_OP_CONV1D, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
     MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
     MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS, MMIX_OP_KD_HIDDEN,
     MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
@@ -5409,54 +5409,25 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* columns (B, n, C p p), the pixels of each patch as (C, p, p), are those of x (B, C, Y, X); size[0]: p */
-static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *x = c->in[0];
-    const mmix_real *dy = c->dy[0];
-    mmix_real *columns = mmix_data(c->out[0]), *pixels = dy ? c->dx[0] : mmix_data(x);
-    size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1], at = 0;
-    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(x), pixels);
-    for (size_t i = 0; i < mmixi_rows(c->out[0]); i++) {
-        mmix_real *patch = pixels + i / patches * x->stride[0] + i % patches / across * p * x->stride[2]
-            + i % patches % across * p;
-        for (size_t line = 0; line < x->shape[1] * p; line++, at += p) {
-            mmix_real *row = patch + line / p * x->stride[1] + line % p * x->stride[2];
-            if (dy) mmixi_put(m->k, p, dy + at, row, 1);
-            else mmixi_put(m->k, p, row, columns + at, 0);
-        }
-    }
-    return 0;
-}
-/* A linear layer of the columns. */
+/* A linear layer of the columns (B, L, C P P): a copy of the pixels as (B, Y/P, X/P, C, P, P). */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
-    const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    mmix_mark mark;
+    static const int order[] = { 0, 2, 4, 1, 3, 5 };
+    mmix_mark mark = mmix_mark_here(m);
     mmixi_dims d;
-    size_t shape[2];
-    mmix_tensor *y;
-    if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
+    if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
     if (d.Y < d.P || d.X < d.P)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
-                                    "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
-    shape[0] = d.D;
-    shape[1] = d.C * d.P * d.P;
-    d.L = d.Y / d.P * (d.X / d.P);
-    y = mmix_new3(m, d.B, d.L, d.D);
-    mark = mmix_mark_here(m);
-    call.size[0] = d.P;
-    call.out[0] = mmix_new3(m, d.B, d.L, shape[1]);
-    call = mmixi_call(mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
-                      bias);
-    call.out[0] = y;
-    if (!mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0)) return NULL;
-    if (!y->wants) mmix_rewind(m, mark);
-    return y;
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels "
+                                    "are smaller than a patch of %.0f", (double)d.Y, (double)d.X, (double)d.P));
+    const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
+        columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
+    x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
+    x = mmix_reshape(m, mmix_permute(m, mmix_reshape(m, x, 6, patches), order), 3, columns);
+    x = mmix_linear(m, x, mmix_reshape(m, weight, 2, rows), bias);
+    return !x || x->wants || !mmix_rewind_keep(m, mark, &x, 1) ? x : NULL;
 }
 
-/* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
+/* ---- resizing: along an axis y_i = Σ over taps of weight x_at, the same weights backward ---- */
 
 /* An input of an output, never beyond the ends, and its weight. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
@@ -5464,63 +5435,54 @@ typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
    most 4 or n. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
 
-/* size[0]: the filter; number: input steps per output step, downwards and across */
+/* size: filter, axis; number: input steps per output step. Behind an output's taps stands one at n. */
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const size_t *from = c->in[0]->shape, *to = c->out[0]->shape;
-    size_t H = from[2], W = from[3], pixels = to[2] * to[3], rows = 0,
-        most = mmixi_min(mmixi_max(4, W), 2 * (size_t)ceil(2 * fmax(c->number[1], 1)) + 1);
-    int filter = (int)c->size[0];
+    const mmix_tensor *in = c->in[0];
     const mmix_real *dy = c->dy[0];
-    mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, mmixi_max(4, H), 1, sizeof *down),
-        *all = (mmixi_tap *)mmixi_step_array(m, to[3], most, sizeof *all);       /* of each column */
-    size_t *number = (size_t *)mmixi_step_array(m, to[3], 1, sizeof *number);
-    if (m->error_kind) return -1;
-    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    for (size_t i = 0; i < to[3]; i++) number[i] = mmixi_resize_taps(filter, W, c->number[1], i, all + i * most);
-    for (size_t i = 0; i < pixels; i++) {
-        size_t cols = number[i % to[3]];
-        const mmixi_tap *across = all + i % to[3] * most;
-        if (i % to[3] == 0) rows = mmixi_resize_taps(filter, H, c->number[0], i / to[3], down);
-        for (size_t plane = 0, at = i; plane < from[0] * from[1]; plane++, at += pixels) {
-            mmix_real *x = (dy ? c->dx[0] : mmix_data(c->in[0])) + plane * H * W;
-            double sum = 0;
-            for (size_t p = 0; p < rows; p++)
-                for (size_t q = 0; q < cols; q++) {
-                    mmix_real *in = x + down[p].at * W + across[q].at;
-                    double w = down[p].weight * across[q].weight;
-                    if (dy) *in += (mmix_real)(w * dy[at]);
-                    else sum += w * *in;
-                }
-            if (!dy) mmix_data(c->out[0])[at] = (mmix_real)sum;
-        }
-    }
+    double ratio = c->number[0];
+    size_t axis = c->size[1], n = in->shape[axis], inner = in->stride[axis], count = c->out[0]->shape[axis],
+        most = mmixi_min(mmixi_max(4, n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1, at = 0;
+    mmixi_tap *tap = (mmixi_tap *)mmixi_step_array(m, count, most, sizeof *tap);
+    mmix_real *x = dy ? c->dx[0] : mmix_data(in), *y = mmix_data(c->out[0]);
+    if (!tap) return -1;
+    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(in), x);
+    for (size_t i = 0; i < count; i++)
+        tap[i * most + mmixi_resize_taps((int)c->size[0], n, ratio, i, tap + i * most)].at = n;
+    for (size_t left = mmix_count(in); left; left -= n * inner, x += n * inner)
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < inner; k++, at++) {
+                double sum = 0;
+                for (const mmixi_tap *t = tap + i * most; t->at < n; t++)
+                    if (dy) x[t->at * inner + k] += (mmix_real)(t->weight * dy[at]);
+                    else sum += t->weight * x[t->at * inner + k];
+                if (!dy) y[at] = (mmix_real)sum;
+            }
     mmix_rewind(m, mark);
     return 0;
-}
-static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
-{
-    return scale > 0 ? scale >= 1e-6 && scale <= 1e6 : scale >= 0;
 }
 MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w)
 {
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
-    if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX
-        || out_w > INT32_MAX || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with "
-                                    "scales %g and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ "
-                                    "to 10⁶ or 0",
-                                    filter, (double)out_h, (double)out_w, scale_h, scale_w));
-    call.in[0] = mmixi_compact(m, x);
-    call.size[0] = (size_t)filter;
-    call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
-    call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
-    call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
-    return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
+    static const char who[] = "mmix_resize";
+    if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
+    for (size_t axis = 3; x && axis > 1; axis--) {
+        mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
+        size_t shape[MMIX_MAX_DIMS], n = axis > 2 ? out_w : out_h;
+        double scale = axis > 2 ? scale_w : scale_h;
+        if (mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
+            || mmixi_within(m, who, axis > 2 ? "out_w" : "out_h", (double)n, 1, INT32_MAX)
+            || (!(scale == 0) && mmixi_within(m, who, axis > 2 ? "scale_w, if not 0," : "scale_h, if not 0,",
+                                              scale, 1e-6, 1e6))) return NULL;
+        memcpy(shape, x->shape, sizeof shape);
+        shape[axis] = n;
+        call.size[0] = (size_t)filter;
+        call.size[1] = axis;
+        call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
+        x = mmixi_run_new(m, who, MMIX_OP_RESIZE, &call, 4, shape);
+    }
+    return x;
 }
 
 /* ==== >>heads ========================================================================
@@ -11225,16 +11187,11 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
             uint64_t r = 0x2020000020200000u, g = r, b = r;
             for (int32_t j = 0; j < tap[1]; j++, p += 3) {
                 uint64_t w = (uint64_t)(int64_t)tap[2 + j];
-                r += w * p[0];
-                g += w * p[1];
-                b += w * p[2];
+                r += w * p[0]; g += w * p[1]; b += w * p[2];
             }
-            to[other] = mmixi_level(r >> 32);
-            to[other + 1] = mmixi_level(g >> 32);
+            to[other] = mmixi_level(r >> 32); to[other + 1] = mmixi_level(g >> 32);
             to[other + 2] = mmixi_level(b >> 32);
-            to[0] = mmixi_level(r);
-            to[1] = mmixi_level(g);
-            to[2] = mmixi_level(b);
+            to[0] = mmixi_level(r); to[1] = mmixi_level(g); to[2] = mmixi_level(b);
         }
     }
 }
@@ -11295,13 +11252,12 @@ static uint8_t mmixi_blended(int v, int z, float factor)
     return mmixi_byte((int)((float)z + product));
 }
 /* What maps each level to one: brightness, contrast, solarise. */
-static void mmixi_change_levels(uint8_t *rgb, size_t pixels, int change, double amount)
+static void mmixi_change_levels(uint8_t *rgb, uint8_t *end, int change, double amount)
 {
-    uint8_t level[256], *end = rgb + 3 * pixels;
+    uint8_t level[256];
     uint64_t sum = 0;
-    for (const uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
-        sum += (unsigned)mmixi_luma(p);
-    for (int v = 0, z = (int)((double)sum / (double)pixels + 0.5); v < 256; v++)
+    for (uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3) sum += (unsigned)mmixi_luma(p);
+    for (int v = 0, z = (int)((double)sum * 3 / (double)(end - rgb) + 0.5); v < 256; v++)
         level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
             : (uint8_t)(v >= amount ? 255 - v : v);
     for (; rgb < end; rgb++) *rgb = level[*rgb];
@@ -11309,7 +11265,7 @@ static void mmixi_change_levels(uint8_t *rgb, size_t pixels, int change, double 
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
    k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
    float32 comes to, for all colours. */
-static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
+static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
     for (int H = 0; H < 256; H++)
@@ -11317,7 +11273,7 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
             k = (6 * H + 255 * (5 - 2 * c)) % 1530;
             share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
         }
-    for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
+    for (; rgb < end; rgb += 3) {
         int top = rgb[0] >= rgb[1] && rgb[0] >= rgb[2] ? 0 : rgb[1] >= rgb[2] ? 1 : 2, high = rgb[top],
             a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
         const uint8_t *g;
@@ -11338,26 +11294,27 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
-    return mmixi_sides_ok(width, height) ? 48 * (mmixi_max(width, height) + 2 * MMIXI_BLUR_MAX + 2) : 0;
+    return mmixi_sides_ok(width, height) ? 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4) : 0;
 }
-/* One box over n pixels of paired lines, with room for R + 1 more at both ends: there stands the last. */
-static void mmixi_blur_box(uint64_t *out, uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
+/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their ends, for R + 1,
+   stand the first and the last. */
+static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t e)
 {
-    size_t ends = 3 * R + 3, box = 6 * R + 3;
-    uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
-    for (size_t k = 0; k < ends; k++) {
-        in[k] = in[ends + k % 3];
-        in[ends + 3 * n + k] = in[3 * (n + R) + k % 3];
-    }
-    for (size_t k = 0; k < box; k++) sum[k % 3] += in[k];
-    out += ends;
-    for (size_t x = 0; x < n; x++, in += 3, out += 3)
-        for (size_t c = 0; c < 3; c++) {
-            sum[c] += in[box + c] - in[c];
-            out[c] = (w * sum[c] + e * (in[c] + in[box + 3 + c]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+    size_t ends = 3 * R + 3, box = 6 * R + 3, after = 3 * n + ends;
+    for (int c = 0; c < 3; c++, p++) {
+        uint64_t sum = 0;                          /* of the pixels x-R-1 … x+R-1 */
+        for (size_t k = 0; k < ends; k += 3) {
+            p[k] = p[ends];
+            p[after + k] = p[after - 3];
         }
+        for (size_t k = 0; k < box; k += 3) sum += p[k];
+        for (size_t x = 0; x < 3 * n; x += 3) {
+            sum += p[x + box] - p[x];
+            p[x] = (w * sum + e * (p[x] + p[x + box + 3]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+        }
+    }
 }
-static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *a)
+static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *line)
 {
     float variance = sigma * sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
         r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
@@ -11365,17 +11322,14 @@ static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, u
     uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)), e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
     for (int columns = 0; columns < 2; columns++, n = height, lines = width, step = 3 * width) {
         size_t next = 3 * width + 3 - step;
-        uint64_t *b = a + 3 * (n + 2 * R + 2);
         for (size_t i = 0; i < lines; i += 2) {
             uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
-            mmixi_pair(a + 3 * (R + 1), p, q, step, n);
-            mmixi_blur_box(b, a, n, R, w, e);
-            mmixi_blur_box(a, b, n, R, w, e);
-            mmixi_blur_box(b, a, n, R, w, e);
-            for (size_t x = R + 1; x < n + R + 1; x++, p += step, q += step)
-                for (size_t c = 0; c < 3; c++) {
-                    p[c] = (uint8_t)b[3 * x + c];
-                    q[c] = (uint8_t)(b[3 * x + c] >> 32);
+            mmixi_pair(line + 9 * R + 9, p, q, step, n);
+            for (size_t k = 3; k-- > 0;) mmixi_blur_box(line + k * (3 * R + 3), n, R, w, e);
+            for (size_t x = 0; x < 3 * n; p += step - 3, q += step - 3)
+                for (int c = 0; c < 3; c++, x++) {
+                    *p++ = (uint8_t)line[x];
+                    *q++ = (uint8_t)(line[x] >> 32);
                 }
         }
     }
@@ -11384,29 +11338,31 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
                                 void *scratch)
 {
     static const double most[] = { 1000, 1000, 1000, 0.5, 0, 0, 256, MMIXI_BLUR_MAX };
-    size_t pixels = width * height;
+    uint8_t *end = rgb + 3 * width * height;
     if (!mmixi_sides_ok(width, height) || change < 0 || change > MMIX_CHANGE_BLUR
         || !(amount >= (change == MMIX_CHANGE_HUE ? -0.5 : 0) && amount <= most[change])) return -1;
     switch (change) {
-    case MMIX_CHANGE_SATURATION:
-        for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3)
-            for (int c = 0, z = mmixi_luma(p); c < 3; c++) p[c] = mmixi_blended(p[c], z, (float)amount);
+    case MMIX_CHANGE_SATURATION: case MMIX_CHANGE_GREY:
+        for (; rgb < end; rgb += 3) {
+            int z = mmixi_luma(rgb);
+            MMIXI_UNROLL
+            for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, (float)amount);
+        }
         break;
-    case MMIX_CHANGE_GREY:
-        for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3) memset(p, mmixi_luma(p), 3);
-        break;
-    case MMIX_CHANGE_HUE: mmixi_hue(rgb, pixels, (unsigned)(int)(255 * amount)); break;
+    case MMIX_CHANGE_HUE: mmixi_hue(rgb, end, (unsigned)(int)(255 * amount)); break;
     case MMIX_CHANGE_FLIP:
-        for (; height--; rgb += 3 * width)
+        for (; rgb < end; rgb += 3 * width)
             for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3) {
-                uint8_t pixel[3];
-                memcpy(pixel, p, 3);
-                memcpy(p, q, 3);
-                memcpy(q, pixel, 3);
+                MMIXI_UNROLL
+                for (int c = 0; c < 3; c++) {
+                    uint8_t v = p[c];
+                    p[c] = q[c];
+                    q[c] = v;
+                }
             }
         break;
     case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
-    default: mmixi_change_levels(rgb, pixels, change, amount);
+    default: mmixi_change_levels(rgb, end, change, amount);
     }
     return 0;
 }
@@ -11432,20 +11388,16 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
 {
     size_t bytes = mmix_picture_resize_scratch(r);
     mmix_picture out = { NULL, r.to.width, r.to.height };
-    mmix_tensor *image;
-    mmix_mark mark;
-    uint8_t *pixels;
+    mmix_tensor *image = bytes ? mmix_new4(m, 1, 3, out.height, out.width) : NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    uint8_t *pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
     if (mmix_error(m)) return NULL;
-    if (!in.rgb || !bytes || !mmixi_box_ok(r.from, in.width, in.height))
+    if (!pixels || mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8)))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and "
                                     "sizes of 1 to 2^24, also of what is resized before it is cut, found "
                                     "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
                                     in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
-    image = mmix_new4(m, 1, 3, out.height, out.width);
-    mark = mmix_mark_here(m);
-    out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
-    if (!image || !pixels) return NULL;
-    mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8));
+    out.rgb = pixels;
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
@@ -11537,45 +11489,39 @@ MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, si
     bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
     return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
 }
+/* The jitter comes before the flip here: it feels no order of columns. */
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
+    static const int draw[] = { MMIXI_DRAW_FLIP, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SOLARISE },
+        change[] = { MMIX_CHANGE_FLIP, MMIX_CHANGE_GREY, MMIX_CHANGE_BLUR, MMIX_CHANGE_SOLARISE };
     const mmix_augment *a = c->config;
     size_t s = c->crop < 2 ? a->global_size : a->local_size, kind = mmixi_min(c->crop, 2);
-    mmix_picture done = { (uint8_t *)scratch, s, s };
+    double chance[] = { a->flip, a->grey, a->blur[kind], a->solarise[kind] },
+        amount[] = { 0, 0, mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), 128 };
     uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);
+    mmix_picture done = { rgb, s, s };
     if (!mmixi_sides_ok(c->picture.width, c->picture.height)
         || mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more))
         return -1;
-    if (mmixi_draw(c, MMIXI_DRAW_FLIP, 0, 1) < a->flip)
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
     if (mmixi_draw(c, MMIXI_DRAW_JITTER, 0, 1) < a->jitter) mmixi_jitter(c, rgb, s);
-    if (mmixi_draw(c, MMIXI_DRAW_GREY, 0, 1) < a->grey)
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_GREY, 0, NULL);
-    if (mmixi_draw(c, MMIXI_DRAW_BLUR, 0, 1) < a->blur[kind])
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_BLUR,
-                            mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), more);
-    if (mmixi_draw(c, MMIXI_DRAW_SOLARISE, 0, 1) < a->solarise[kind])
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
+    for (int i = 0; i < 4; i++)
+        if (mmixi_draw(c, draw[i], 0, 1) < chance[i])
+            mmix_picture_change(rgb, s, s, change[i], amount[i], more);
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
 /* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    static const struct { char name[56]; size_t n; double low, high; } limits[] = {        /* in their order */
-        { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
-        { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
-        { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
-        { "mean or deviation", 6, -FLT_MAX, FLT_MAX }
-    };
-    const double *x = (const double *)(const void *)((const char *)a + offsetof(mmix_augment, global_scale));
-    if (mmixi_within(m, who, "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX)
-        || mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533)
-        || (a->local_count && mmixi_within(m, who, "local_size", (double)a->local_size, 1, MMIXI_SIDE_MAX)))
-        return -1;
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; x += limits[k++].n)
-        for (size_t i = 0; i < limits[k].n && (k != 1 || a->local_count); i++)
-            if (mmixi_within(m, who, limits[k].name, x[i], i && limits[k].n == 2 ? *x : limits[k].low,
-                             limits[k].high)) return -1;
+    const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
+        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, double flip 0 1, "
+        "double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, double brightness 0 999, "
+        "double contrast 0 999, double saturation 0 999, double hue 0 0.5, double2 sigma 0 1000, "
+        "double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
+    const void *at = a;
+    for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
+        for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
+            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i),
+                             i && s.count == 2 ? mmixi_setting_get(&s, 0) : s.low, s.high)) return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
@@ -11621,14 +11567,12 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
                              (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
         job.bytes = mmixi_max(job.bytes, mmixi_round_up(bytes, 64));         /* whole cache lines */
     }
-    d.A = 2 * B;
-    d.S = config->global_size;
-    d.B = config->local_count * B;
-    d.T = config->local_size;
-    if (!mmixi_expect(m, who, &d, d.B ? "+global A3SS, local B3TT" : "+global A3SS", global, local))
-        return -1;
-    for (int k = 0; k < 1 + (d.B > 0); k++) {
-        mmix_tensor crop = *job.out[k];
+    for (size_t k = 0; k < 2 && (!k || config->local_count); k++) {
+        mmix_tensor crop;
+        d.N = k ? config->local_count * B : 2 * B;
+        d.S = k ? config->local_size : config->global_size;
+        if (!mmixi_expect(m, who, &d, k ? "+local N3SS" : "+global N3SS", job.out[k])) return -1;
+        crop = *job.out[k];
         crop.shape[0] = 1;
         if (!mmixi_contiguous(&crop))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
@@ -11636,7 +11580,7 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     }
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
     if (!job.scratch) return -1;
-    mmixi_parallel(m, 2 * B + d.B, mmixi_augment_task, &job);
+    mmixi_parallel(m, (2 + config->local_count) * B, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -13535,7 +13479,7 @@ MMIXI_COLD_END
     ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                   \
+    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv)                                               \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
     ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
     ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
