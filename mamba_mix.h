@@ -5132,17 +5132,17 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmix_real *g = mmix_data(c->in[1]);
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        double norm = sqrt(k->variance(p.n, p.x, 0)), eps = c->number[0],
-            length = norm > eps ? norm : eps, scale = (g ? g[p.r] : 1) / length, along, back;
+        double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
+        mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length), along;
         if (!p.dy) {
-            k->scale(p.n, (mmix_real)scale, p.x, p.y);
+            k->scale(p.n, scale, p.x, p.y);
             continue;
         }
-        along = k->dot(p.n, p.x, p.dy) / length;
-        back = norm > eps ? scale * along / length : 0;              /* below eps the length is a constant */
-        for (size_t i = 0; p.dx && i < p.n; i++)
-            p.dx[i] = (c->add[0] ? p.dx[i] : 0) + (mmix_real)(scale * p.dy[i] - back * p.x[i]);
-        if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
+        along = (mmix_real)(k->dot(p.n, p.x, p.dy) / length);
+        if (p.dx) (c->add[0] ? k->axpy : k->scale)(p.n, scale, p.dy, p.dx);
+        if (p.dx && norm > c->number[0])          /* else the length is a constant */
+            k->axpy(p.n, -scale * along / (mmix_real)length, p.x, p.dx);
+        if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + p.r, c->add[1]);
     }
 }
 /* Ops that take the rows of their first input one by one. */
@@ -5550,38 +5550,37 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
         }
     }
 }
-static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *in = c->in[0], *out = c->out[0];
-    int back = c->dy[0] != NULL, add = c->add[0];
-    size_t L = in->shape[1], H = in->shape[2], N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1,
-        other = o->interleaved ? 1 : R / 2;
-    mmix_heads from = back ? mmixi_heads_of(out, c->dy[0], H) : mmixi_heads_of(in, mmix_data(in), H),
-        to = back ? mmixi_heads_of(in, c->dx[0], H) : mmixi_heads_of(out, mmix_data(out), H);
+    const mmix_tensor *in = c->in[0];
+    const mmix_real *values = mmix_data(in), *dy = c->dy[0];
+    mmix_real *y = mmix_data(c->out[0]);
+    size_t N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < H; h++) {
-            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
-            mmix_real *z = mmixi_at(&to, t / L, t % L, h);
-            if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, add);
-            if (!add) memset(z, 0, R * sizeof *z);
-            for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
-                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i], v = x[i + other];
-                z[i] += u * cosine - v * sine;
-                z[i + other] += u * sine + v * cosine;
-            }
+    for (size_t r = begin; r < end; r++) {
+        size_t at = mmixi_row_offset(in, r);
+        const mmix_real *x = dy ? dy + r * N : values + at,
+            *turn = c->saved[0] + r / in->shape[2] % c->size[0] * R;
+        mmix_real *z = dy ? c->dx[0] + at : y + r * N;
+        if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, c->add[0]);
+        if (!c->add[0]) memset(z, 0, R * sizeof *z);
+        for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
+            mmix_real cosine = turn[0], sine = dy ? -turn[1] : turn[1], u = x[i], v = x[i + other];
+            z[i] += u * cosine - v * sine;
+            z[i + other] += u * sine + v * cosine;
         }
+    }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
+    size_t R = ((const mmix_rope_options *)c->options)->dim;
     mmix_mark mark = mmix_mark_here(m);
     if (!c->dy[0]) {
         if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
         mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     }
-    mmixi_over(c, shape[0] * shape[1], mmixi_row_grain(shape[2] * shape[3]), mmixi_rope_tokens);
+    mmixi_over_rows(c, c->in[0], mmixi_rope_rows);
     if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
