@@ -4619,7 +4619,8 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
         int add = c->add[i], dense = sa == 1 && sy == 1, both = dense && sb == 1;
         for (size_t r = begin; r < end && (!back || c->dx[i]); r++) {
             const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
-                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(out) + r * n;
+                *b = ta == tb ? a : mmix_data(tb) + mmixi_row_offset(tb, r),
+                *quotient = mmix_data(out) + r * n;
             mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
             if (both && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (both && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
@@ -4627,7 +4628,7 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
                 k->scale(n, beta, b, y);
                 k->axpy(n, alpha, a, y);
             }
-            else if (dense && back && op != MMIX_OP_MUL && op != MMIX_OP_DIV)
+            else if (dense && (back ? op != MMIX_OP_MUL && op != MMIX_OP_DIV : op == MMIX_OP_COPY))
                 (add ? k->axpy : k->scale)(n, alpha, a, y);
             else if (dense && op == MMIX_OP_SCALE) {
                 for (size_t j = 0; j < n; j++) y[j] = beta;
@@ -5027,9 +5028,8 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm.
-   options: while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and
-   db. */
+/* in: x, w, b, z; size: groups, rows of a task, tasks of a backward. saved: of each row 1/r (groups), then μ.
+   options, while it runs: sums of dw and db of each such task; silu(z), u = x silu(z) and du of each lane. */
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
@@ -5037,20 +5037,20 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups,
         center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
-        *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
+    mmix_real *sums = (mmix_real *)(uintptr_t)c->options, *gate = sums + (c->size[2] * 2 + lane * 3) * D,
+        *u = gate + D, *du = u + D, *dw = c->dy[0] ? sums + begin / c->size[1] * 2 * D : NULL;
     mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
         mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
-            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + center) : NULL;
+            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + 1) : NULL;
         if (tz) {
             k->silu(D, gates, gate);
             k->mul(D, p.x, gate, u);
         }
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
-            mmix_real mean = !center ? 0 : p.dy ? kept[1] : k->sum(d, x + i) / width, rstd;
+            mmix_real mean = p.dy ? kept[groups] : center ? k->sum(d, x + i) / width : 0, rstd;
             if (p.dy) {
                 k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
                 k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
@@ -5060,8 +5060,7 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
             }
             rstd = (mmix_real)(1 / sqrt(k->variance(d, x + i, mean) / (double)width + c->number[0]));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
-            if (kept) kept[g] = rstd;
-            if (kept && center) kept[1] = mean;
+            if (kept) kept[g] = rstd, kept[groups] = mean;
         }
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
@@ -5072,23 +5071,21 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
 }
 static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), lanes = mmixi_lanes(m),
-        back = c->dy[0] != NULL, grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
+    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), back = c->dy[0] != NULL,
+        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
         parts = back * mmixi_ceil_div(rows, grain);
-    mmix_real *scratch, *partial;
+    mmix_real *scratch;
     mmix_mark mark;
-    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + (c->op == MMIX_OP_LAYER_NORM))))
-        return -1;
+    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
     mark = mmix_mark_here(m);
-    scratch = mmixi_reals(m, 3 * lanes + 2 * parts, D);
-    if (!scratch) return -1;
-    partial = scratch + 3 * lanes * D;
-    c->options = scratch;
+    c->options = scratch = mmixi_reals(m, 2 * parts + 3 * mmixi_lanes(m), D);
     c->size[1] = grain;
-    mmixi_zero(m, parts * 2 * D, partial);
+    c->size[2] = parts;
+    if (!scratch) return -1;
+    mmixi_zero(m, parts * 2 * D, scratch);
     mmixi_over(c, rows, grain, mmixi_norm_rows);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
+    mmixi_partial_sum(m, parts, D, 2 * D, scratch, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m, parts, D, 2 * D, scratch + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -5263,10 +5260,10 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t L, D, W, grain;
+    size_t L, D, W, grain, places;               /* places: they are visited instead of tokens */
     mmix_real *w;                                /* transposed: (W, D) */
     mmix_real *x[2], *past[2];                   /* values and gradients; past (B, W-1, D); or NULL */
-    /* du (B, L, D) is dy without silu; dw and db of each run of `grain` tokens, (W + 1, D) */
+    /* du (B, L, D): forward y, without silu dy; dw and db of each run of `grain` tokens, (W + 1, D) */
     mmix_real *du, *partial;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
@@ -5284,45 +5281,37 @@ static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, siz
     return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
         : x + b * tx->stride[0] + row * tx->stride[1];
 }
-/* The rows that token i reads, tap by tap; backward the du of the tokens that read place i. */
-static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, int back, size_t b, size_t i, size_t lane)
+/* The rows that token i reads, tap by tap; of places the du of the tokens that read place i. */
+static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t lane)
 {
     const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
     for (size_t k = 0; k < j->W; k++) {
-        size_t t = back ? i - k : i;             /* below 0 it is beyond L */
+        size_t t = j->places ? i - k : i;        /* below 0 it is beyond L */
         x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
-        if (back && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
+        if (j->places && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
     }
     return x;
 }
-/* y; backward du, and a run's part of dw and db */
-static void mmixi_conv_tokens(void *arg, size_t begin, size_t end, size_t lane)
+/* Of tokens y; backward du, and a run's part of dw and db. Of places dx: s is tap k of token s - k. */
+static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
-    size_t silu = j->c->size[0], D = j->D, W = j->W;
-    mmix_real *dw = dy ? j->partial + begin / j->grain * (W + 1) * D : NULL,
-        *y = dy ? j->du : mmix_data(j->c->out[0]);
+    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, n = j->L + j->places * before;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L, at = (r - t + mmixi_conv_row(j, t)) * D;
-        const mmix_real **x = mmixi_conv_taps(j, 0, b, t, lane);
-        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y + at);
-        if (silu) dy ? k->silu_backward(D, y + at, dy + at, y + at, 0) : k->silu(D, y + at, y + at);
-        if (dy) k->conv_weight(D, W, y + at, x, dw, D, dw + W * D);
-    }
-}
-/* The gradients of places: s is tap k of token s - k. */
-static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_conv *j = (const mmixi_conv *)arg;
-    size_t before = j->W - 1, places = j->L + before;
-    for (size_t r = begin; r < end; r++) {
-        size_t b = r / places, s = r % places;
-        mmix_real *dx = mmixi_conv_at(j, 1, b, s - before, s);
-        if (dx)
-            j->c->m->k->conv(j->D, j->W, mmixi_conv_taps(j, 1, b, s, lane), j->w, j->D,
-                             s >= before && j->c->add[0] ? dx : NULL, dx);
+        size_t b = r / n, i = r % n;
+        const mmix_real **x = mmixi_conv_taps(j, b, i, lane);
+        if (j->places) {
+            mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
+            if (dx) k->conv(D, W, x, j->w, D, i >= before && j->c->add[0] ? dx : NULL, dx);
+            continue;
+        }
+        mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D,
+            *dw = j->partial + begin / j->grain * (W + 1) * D;
+        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y);
+        if (silu) dy ? k->silu_backward(D, y, dy + (y - j->du), y, 0) : k->silu(D, y, y);
+        if (dy) k->conv_weight(D, W, y, x, dw, D, dw + W * D);
     }
 }
 /* The last W-1 places, as the last token sees them; backward their gradients are added. */
@@ -5359,18 +5348,20 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
     const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
         D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
-    mmixi_conv j = { c, shape[1], D, W, grain, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
+    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
                      { mmix_data(c->in[0]), c->dx[0] },
                      { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
                        c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
-                     back && c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0],
+                     !back ? mmix_data(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
+                     : (mmix_real *)(uintptr_t)c->dy[0],
                      mmixi_reals(m, back * parts, step),
                      (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
                                                           sizeof *j.taps) };
     if (m->error_kind) return -1;
     mmixi_zero(m, back * parts * step, j.partial);
-    mmixi_ranges(m, rows, grain, mmixi_conv_tokens, &j);
-    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
+    mmixi_ranges(m, rows, grain, mmixi_conv_rows, &j);
+    j.places = 1;
+    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_rows, &j);
     mmixi_conv_final(&j, B);
     if (back) {
         mmixi_partial_sum(m, parts - 1, step, step, j.partial + step, j.partial, 1);
@@ -5415,10 +5406,12 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     static const int order[] = { 0, 2, 4, 1, 3, 5 };
     mmix_mark mark = mmix_mark_here(m);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
+    if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
+        return NULL;
     if (d.Y < d.P || d.X < d.P)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels "
-                                    "are smaller than a patch of %.0f", (double)d.Y, (double)d.X, (double)d.P));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f "
+                                    "pixels are smaller than a patch of %.0f", (double)d.Y, (double)d.X,
+                                    (double)d.P));
     const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
         columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
     x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
@@ -11084,16 +11077,13 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
    The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
-   jittered and blurred; a resize that is merely good differs from Pillow's by several levels and moves
-   features. So each step is done in Pillow's own number format: 22-bit fixed point for resizing, 24-bit for
-   blurring, float32 where it says float here, and each is rounded to 8 bits before the next. Pictures are
-   (height, width, 3).
-
+   jittered and blurred; a resize that is merely good differs by several levels and moves features. So each
+   step is done in Pillow's own number format: 22-bit fixed point for resizing, 24-bit for blurring, float32
+   where it says float here, and each is rounded to 8 bits before the next. Pictures are (height, width, 3).
    No compiler may fuse a multiply and an add here: on some machines other pixels would come out.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_SIDE_MAX = 1 << 24 };
-
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -11153,8 +11143,7 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
         size_t taps = mmixi_resize_taps(MMIX_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
-        tap[0] = (int32_t)(w->at - t.first);
-        tap[1] = (int32_t)taps;
+        tap[0] = (int32_t)(w->at - t.first); tap[1] = (int32_t)taps;
         for (size_t j = 0; j < taps; j++)
             tap[2 + j] = (int32_t)(w[j].weight * 4194304 + (w[j].weight < 0 ? -0.5 : 0.5));
     }
@@ -11188,7 +11177,8 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
                 uint64_t w = (uint64_t)(int64_t)tap[2 + j];
                 r += w * p[0]; g += w * p[1]; b += w * p[2];
             }
-            to[other] = mmixi_level(r >> 32); to[other + 1] = mmixi_level(g >> 32);
+            to[other] = mmixi_level(r >> 32);
+            to[other + 1] = mmixi_level(g >> 32);
             to[other + 2] = mmixi_level(b >> 32);
             to[0] = mmixi_level(r); to[1] = mmixi_level(g); to[2] = mmixi_level(b);
         }
@@ -11242,7 +11232,6 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, 
 /* ---- pixel by pixel --------------------------------------------------------------- */
 
 static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
-
 /* Brightness, contrast, saturation: z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's mean
    luma, the pixel's luma. */
 static uint8_t mmixi_blended(int v, int z, float factor)
@@ -11250,20 +11239,9 @@ static uint8_t mmixi_blended(int v, int z, float factor)
     float product = factor * (float)(v - z);
     return mmixi_byte((int)((float)z + product));
 }
-/* What maps each level to one: brightness, contrast, solarise. */
-static void mmixi_change_levels(uint8_t *rgb, uint8_t *end, int change, double amount)
-{
-    uint8_t level[256];
-    uint64_t sum = 0;
-    for (uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3) sum += (unsigned)mmixi_luma(p);
-    for (int v = 0, z = (int)((double)sum * 3 / (double)(end - rgb) + 0.5); v < 256; v++)
-        level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
-            : (uint8_t)(v >= amount ? 255 - v : v);
-    for (; rgb < end; rgb++) *rgb = level[*rgb];
-}
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
-   float32 comes to, for all colours. */
+   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255, which for all colours
+   is what Pillow's float32 comes to. */
 static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
@@ -11273,7 +11251,7 @@ static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
             share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
         }
     for (; rgb < end; rgb += 3) {
-        int top = rgb[0] >= rgb[1] && rgb[0] >= rgb[2] ? 0 : rgb[1] >= rgb[2] ? 1 : 2, high = rgb[top],
+        int top = rgb[0] >= rgb[1] ? 2 * (rgb[0] < rgb[2]) : 1 + (rgb[1] < rgb[2]), high = rgb[top],
             a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
         const uint8_t *g;
         float h;
@@ -11285,6 +11263,7 @@ static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
             rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
+
 /* ---- blur -------------------------------------------------------------------------
    A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
    middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
@@ -11295,8 +11274,8 @@ MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
     return mmixi_sides_ok(width, height) ? 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4) : 0;
 }
-/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their ends, for R + 1,
-   stand the first and the last. */
+/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their ends, for
+   R + 1, stand the first and the last. */
 static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t e)
 {
     size_t ends = 3 * R + 3, box = 6 * R + 3, after = 3 * n + ends;
@@ -11337,7 +11316,8 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
                                 void *scratch)
 {
     static const double most[] = { 1000, 1000, 1000, 0.5, 0, 0, 256, MMIXI_BLUR_MAX };
-    uint8_t *end = rgb + 3 * width * height;
+    uint8_t *end = rgb + 3 * width * height, level[256];
+    uint64_t sum = 0;
     if (!mmixi_sides_ok(width, height) || change < 0 || change > MMIX_CHANGE_BLUR
         || !(amount >= (change == MMIX_CHANGE_HUE ? -0.5 : 0) && amount <= most[change])) return -1;
     switch (change) {
@@ -11351,17 +11331,20 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
     case MMIX_CHANGE_HUE: mmixi_hue(rgb, end, (unsigned)(int)(255 * amount)); break;
     case MMIX_CHANGE_FLIP:
         for (; rgb < end; rgb += 3 * width)
-            for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3) {
-                MMIXI_UNROLL
-                for (int c = 0; c < 3; c++) {
-                    uint8_t v = p[c];
-                    p[c] = q[c];
-                    q[c] = v;
-                }
+            for (uint8_t *p = rgb, *q = p + 3 * width - 3, pixel[3]; p < q; p += 3, q -= 3) {
+                memcpy(pixel, p, 3);
+                memcpy(p, q, 3);
+                memcpy(q, pixel, 3);
             }
         break;
     case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
-    default: mmixi_change_levels(rgb, end, change, amount);
+    default:                                       /* level by level: brightness, contrast, solarise */
+        for (uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
+            sum += (unsigned)mmixi_luma(p);
+        for (int v = 0, z = (int)((double)sum * 3 / (double)(end - rgb) + 0.5); v < 256; v++)
+            level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
+                : (uint8_t)(v >= amount ? 255 - v : v);
+        for (; rgb < end; rgb++) *rgb = level[*rgb];
     }
     return 0;
 }
@@ -11403,7 +11386,7 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
-    size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
+    size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     mmix_picture in = { rgb, width, height };
     return mmix_image_resized(m, in, mmix_resizing_evaluate(width, height, side, size));
 }
@@ -11420,22 +11403,20 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     };
     return paper;
 }
-/* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. */
+/* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. Boxes:
+   4 try + (area, aspect, top, left); factors: + change; orders: + place. */
 enum {
-    MMIXI_DRAW_BOX = 0,                            /* + 4 try + (area, aspect, top, left) */
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
-    MMIXI_DRAW_SOLARISE,
-    MMIXI_DRAW_FACTOR = 48,                        /* + change */
-    MMIXI_DRAW_ORDER = 52                          /* + place */
+    MMIXI_DRAW_SOLARISE,    MMIXI_DRAW_FACTOR = 48, MMIXI_DRAW_ORDER = 52
 };
 static double mmixi_draw(const mmix_crop *c, int which, double low, double high)
 {
     uint64_t element = (uint64_t)c->image << 24 | (uint64_t)c->crop << 8 | (uint64_t)which;
     return low + (high - low) * mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
 }
-static size_t mmixi_draw_below(const mmix_crop *c, int which, size_t n)
+static size_t mmixi_draw_upto(const mmix_crop *c, int which, size_t n)
 {
-    return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n), n - 1);
+    return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n + 1), n);
 }
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
 {
@@ -11443,15 +11424,15 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
         *aspect = c->config->aspect;
     double width = (double)c->picture.width, height = (double)c->picture.height, w = 0, h = 0;
     mmix_box box;
-    int at = MMIXI_DRAW_BOX;
-    for (; at < MMIXI_DRAW_FLIP; at += 4) {
+    int at = 0, found = 0;
+    for (; !found && at < MMIXI_DRAW_FLIP; at += 4) {
         double area = width * height * mmixi_draw(c, at, scale[0], scale[1]),
             ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
         w = rint(sqrt(area * ratio));
         h = rint(sqrt(area / ratio));
-        if (w >= 1 && w <= width && h >= 1 && h <= height) break;
+        found = w >= 1 && w <= width && h >= 1 && h <= height;
     }
-    if (at == MMIXI_DRAW_FLIP) {
+    if (!found) {
         w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
         h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
     }
@@ -11459,8 +11440,8 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
     box.width = (size_t)fmax(w, 1);
     box.top = c->picture.height - box.height;
     box.left = c->picture.width - box.width;
-    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(c, at + 2, box.top + 1) : box.top / 2;
-    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(c, at + 3, box.left + 1) : box.left / 2;
+    box.top = found ? mmixi_draw_upto(c, at - 2, box.top) : box.top / 2;
+    box.left = found ? mmixi_draw_upto(c, at - 1, box.left) : box.left / 2;
     return box;
 }
 /* Brightness, contrast, saturation and hue in any order (Fisher and Yates, from the last on). */
@@ -11470,7 +11451,7 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
     double strength[4] = { a->brightness, a->contrast, a->saturation, a->hue };
     int order[4] = { 0, 1, 2, 3 };
     for (int i = 3; i > 0; i--) {
-        size_t j = mmixi_draw_below(c, MMIXI_DRAW_ORDER + i, (size_t)i + 1);
+        size_t j = mmixi_draw_upto(c, MMIXI_DRAW_ORDER + i, (size_t)i);
         int change = order[j];
         order[j] = order[i];
         order[i] = change;
@@ -11512,10 +11493,10 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
     const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
-        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, double flip 0 1, "
-        "double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, double brightness 0 999, "
-        "double contrast 0 999, double saturation 0 999, double hue 0 0.5, double2 sigma 0 1000, "
-        "double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
+        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, "
+        "double flip 0 1, double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, "
+        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 0.5, "
+        "double2 sigma 0 1000, double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
     const void *at = a;
     for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
         for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
@@ -11583,7 +11564,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     mmix_rewind(m, mark);
     return 0;
 }
-
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT DEFAULT
 #elif defined(__GNUC__)
