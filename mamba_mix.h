@@ -777,8 +777,8 @@ typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
 /* `from` of a picture is brought to width x height, and `to` of that is kept. */
 typedef struct mmix_resizing { mmix_box from, to; size_t width, height; } mmix_resizing;
-/* All of a box; and the evaluation transform of a picture: its shorter side becomes `side`, and the crop x
-   crop pixels in the middle are kept, crop <= side. */
+/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
+   has become `side` >= crop. */
 MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height);
 MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop);
 /* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
@@ -799,8 +799,8 @@ enum {
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height);
 MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
                                 void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, channel by channel; NULL, NULL: ImageNet's (0.485,
-   0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. A deviation is not 0. */
+/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
+   0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
@@ -816,22 +816,19 @@ typedef struct mmix_augment {
     size_t local_count;                      /* local crops of each picture; may be 0 */
     double global_scale[2], local_scale[2];  /* share of the picture's area */
     double aspect[2];                        /* width / height, log-uniform */
-    double flip;                             /* probabilities from here … */
-    double jitter, grey;
-    double blur[3], solarise[3];             /* … to here; global 0, global 1, locals */
+    double flip, jitter, grey;               /* probabilities, … */
+    double blur[3], solarise[3];             /* … of global 0, global 1, locals */
     double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
     double hue;                              /* -s … s of a turn; the four come in random order */
     double sigma[2];                         /* of the blur, pixels */
     double mean[3], deviation[3];
 } mmix_augment;
-/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 1/2, jitter (0.4, 0.4, 0.2, 0.1) with
-   probability 0.8, grey 0.2, blur 1 / 0.1 / 0.5 with sigma 0.1-2, solarise 0 / 0.2 / 0, ImageNet's mean and
-   deviation. */
+/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1),
+   grey 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarise 0 / 0.2 / 0, ImageNet's mean and deviation. */
 MMIXDEF mmix_augment mmix_augment_dino(void);
 
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Every random number of
-   it depends on the context's seed and on (step, image, crop) only: neither threads nor the order of calls
-   matter. */
+/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
+   depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
 typedef struct mmix_crop {
     const mmix_ctx *m;
     const mmix_augment *config;
@@ -847,9 +844,8 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
    (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
-/* All crops of a batch of B pictures, pictures[index[b]] (index NULL: pictures[b]), on all threads: global
-   (2B, 3, s, s) and local (local_count·B, 3, s', s'), both crop after crop; local is NULL if there are no
-   local crops. 0, or -1. */
+/* All crops of B pictures, pictures[index[b]] (index NULL: pictures[b]), on all threads: global (2B, 3, s, s)
+   and local (local_count·B, 3, s', s') or NULL, both crop after crop. 0, or -1. */
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local);
@@ -5034,8 +5030,8 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups,
-        center = c->op == MMIX_OP_LAYER_NORM;
+    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
+    int center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
     mmix_real *sums = (mmix_real *)(uintptr_t)c->options, *gate = sums + (c->size[2] * 2 + lane * 3) * D,
         *u = gate + D, *du = u + D, *dw = c->dy[0] ? sums + begin / c->size[1] * 2 * D : NULL;
@@ -5050,15 +5046,15 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
         }
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
-            mmix_real mean = p.dy ? kept[groups] : center ? k->sum(d, x + i) / width : 0, rstd;
+            mmix_real mean = p.dy ? kept[groups] : center ? k->sum(d, x + i) / width : 0;
             if (p.dy) {
                 k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
                 k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
-                                      along / width, to + i, to == p.dx && c->add[0], dw + i,
-                                      dw + D + i);
+                                      along / width, to + i, to == p.dx && c->add[0], dw + i, dw + D + i);
                 continue;
             }
-            rstd = (mmix_real)(1 / sqrt(k->variance(d, x + i, mean) / (double)width + c->number[0]));
+            double variance = k->variance(d, x + i, mean) / (double)width;
+            mmix_real rstd = (mmix_real)(1 / sqrt(variance + c->number[0]));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
             if (kept) kept[g] = rstd, kept[groups] = mean;
         }
@@ -5074,13 +5070,10 @@ static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
     size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), back = c->dy[0] != NULL,
         grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
         parts = back * mmixi_ceil_div(rows, grain);
-    mmix_real *scratch;
-    mmix_mark mark;
     if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
-    mark = mmix_mark_here(m);
-    c->options = scratch = mmixi_reals(m, 2 * parts + 3 * mmixi_lanes(m), D);
-    c->size[1] = grain;
-    c->size[2] = parts;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_real *scratch = mmixi_reals(m, 2 * parts + 3 * mmixi_lanes(m), D);
+    c->options = scratch; c->size[1] = grain; c->size[2] = parts;
     if (!scratch) return -1;
     mmixi_zero(m, parts * 2 * D, scratch);
     mmixi_over(c, rows, grain, mmixi_norm_rows);
@@ -5101,8 +5094,7 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
                                     (double)d.D, (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
-    call.size[0] = groups;
-    call.number[0] = eps;
+    call.size[0] = groups; call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
 }
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -5122,7 +5114,6 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 
 /* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
         dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
-
 static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
@@ -5130,12 +5121,12 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
-        mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length), along;
+        mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
         if (!p.dy) {
             k->scale(p.n, scale, p.x, p.y);
             continue;
         }
-        along = (mmix_real)(k->dot(p.n, p.x, p.dy) / length);
+        mmix_real along = (mmix_real)(k->dot(p.n, p.x, p.dy) / length);
         if (p.dx) (c->add[0] ? k->axpy : k->scale)(p.n, scale, p.dy, p.dx);
         if (p.dx && norm > c->number[0])          /* else the length is a constant */
             k->axpy(p.n, -scale * along / (mmix_real)length, p.x, p.dx);
@@ -5159,8 +5150,7 @@ MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
     mmix_call call = mmixi_call(v, NULL, NULL);
-    mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_weight_norm", &d, "v KD, g K1", v, g)) return NULL;
+    if (!mmixi_expect(m, "mmix_weight_norm", NULL, "v KD, g K1", v, g)) return NULL;
     call.in[1] = mmixi_compact(m, g);
     return mmixi_run_like(m, "mmix_weight_norm", MMIX_OP_WEIGHT_NORM, &call);
 }
@@ -5267,7 +5257,6 @@ typedef struct mmixi_conv {
     mmix_real *du, *partial;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
-
 /* Which row of a sequence is token t of the formula. */
 static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
 /* Place s, or its gradient, as token t sees it: NULL where there is none, or of another number. */
@@ -5353,10 +5342,8 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
                      { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
                        c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
                      !back ? mmix_data(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
-                     : (mmix_real *)(uintptr_t)c->dy[0],
-                     mmixi_reals(m, back * parts, step),
-                     (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
-                                                          sizeof *j.taps) };
+                     : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
+    j.taps = (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8), sizeof *j.taps);
     if (m->error_kind) return -1;
     mmixi_zero(m, back * parts * step, j.partial);
     mmixi_ranges(m, rows, grain, mmixi_conv_rows, &j);
@@ -5389,8 +5376,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
     call.in[4] = o->seq_idx;
-    call.size[0] = o->silu != 0;
-    call.size[1] = o->reverse != 0;
+    call.size[0] = o->silu != 0; call.size[1] = o->reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
     if (o->final_state) *o->final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.V) : NULL;
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
@@ -5422,12 +5408,10 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 
 /* ---- resizing: along an axis y_i = Σ over taps of weight x_at, the same weights backward ---- */
 
-/* An input of an output, never beyond the ends, and its weight. */
+/* An input of an output, never beyond the ends, and its weight; those of output `out` of an axis of n inputs,
+   `ratio` to an output (see >>images), and how many, at most 4 or n. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
-/* Those of output `out` along an axis of n inputs, `ratio` of them to an output (see >>images); how many, at
-   most 4 or n. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
-
 /* size: filter, axis; number: input steps per output step. Behind an output's taps stands one at n. */
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
@@ -5470,8 +5454,7 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
                                               scale, 1e-6, 1e6))) return NULL;
         memcpy(shape, x->shape, sizeof shape);
         shape[axis] = n;
-        call.size[0] = (size_t)filter;
-        call.size[1] = axis;
+        call.size[0] = (size_t)filter; call.size[1] = axis;
         call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
         x = mmixi_run_new(m, who, MMIX_OP_RESIZE, &call, 4, shape);
     }
@@ -5524,8 +5507,7 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2,
-   2), a row for each of the L or B L positions. */
+/* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions. */
 static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
@@ -5538,8 +5520,7 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
         for (size_t t = begin; t < end; t++) {
             double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
-            turn[0] = (mmix_real)mmixi_cos(angle);
-            turn[1] = (mmix_real)mmixi_sin(angle);
+            turn[0] = (mmix_real)mmixi_cos(angle); turn[1] = (mmix_real)mmixi_sin(angle);
         }
     }
 }
@@ -5560,8 +5541,7 @@ static void mmixi_rope_rows(const mmix_call *c, size_t begin, size_t end, size_t
         if (!c->add[0]) memset(z, 0, R * sizeof *z);
         for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
             mmix_real cosine = turn[0], sine = dy ? -turn[1] : turn[1], u = x[i], v = x[i + other];
-            z[i] += u * cosine - v * sine;
-            z[i + other] += u * sine + v * cosine;
+            z[i] += u * cosine - v * sine; z[i + other] += u * sine + v * cosine;
         }
     }
 }
@@ -5577,7 +5557,6 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
     if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-
 /* Whether heads of N can be turned so. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
@@ -5596,11 +5575,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
     mmixi_dims d;
-    int sections, batched;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    sections = o.sections[0] || o.sections[1] || o.sections[2];
-    batched = mmix_ndim(pos) > 1 + sections;
+    int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections;
     if (!mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], x, pos)
         || !mmixi_rope_check(m, "mmix_rope", &o, d.N)) return NULL;
     if (!(o.theta > 0)) o.theta = 10000;
@@ -11110,7 +11087,6 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
    Along the rows first, then along the columns, 8 bits between. PyTorch's filters have f = 1 and take the
    last input for those beyond it: a = -3/4, or k(x) = 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
-
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
     int smooth = filter == MMIX_BICUBIC_ANTIALIAS;
@@ -11133,7 +11109,6 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
 /* `count` outputs of an axis. Of output i: tap[i step], the first input it needs, counted from the first that
    any needs; tap[i step + 1], how many; then their weights. n: inputs needed. */
 typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;
-
 /* Outputs start … start+count-1 of m from n; w (n) is scratch. */
 static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start, size_t count)
 {
@@ -11160,8 +11135,7 @@ static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_
 static uint8_t mmixi_byte(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
 static uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
-/* One axis: out (t->count, lines) from t->n pixels of each line, lines `next` bytes apart. The result is
-   transposed, so that twice the same gives a picture. */
+/* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes apart. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
 {
@@ -11177,8 +11151,7 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
                 uint64_t w = (uint64_t)(int64_t)tap[2 + j];
                 r += w * p[0]; g += w * p[1]; b += w * p[2];
             }
-            to[other] = mmixi_level(r >> 32);
-            to[other + 1] = mmixi_level(g >> 32);
+            to[other] = mmixi_level(r >> 32); to[other + 1] = mmixi_level(g >> 32);
             to[other + 2] = mmixi_level(b >> 32);
             to[0] = mmixi_level(r); to[1] = mmixi_level(g); to[2] = mmixi_level(b);
         }
@@ -11216,13 +11189,11 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, 
 {
     uint64_t *line = (uint64_t *)scratch;
     mmixi_tap *w = (mmixi_tap *)scratch;
-    mmixi_taps x, y;
-    uint8_t *middle;
     if (!in.rgb || !mmix_picture_resize_scratch(r) || !mmixi_box_ok(r.from, in.width, in.height)) return -1;
-    x = mmixi_taps_make((int32_t *)(void *)(line + 3 * (r.from.width + r.from.height)), w, r.from.width,
-                        r.width, r.to.left, r.to.width);
-    y = mmixi_taps_make(x.tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
-    middle = (uint8_t *)(y.tap + y.count * y.step);          /* (columns, rows) */
+    int32_t *tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
+    mmixi_taps x = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    mmixi_taps y = mmixi_taps_make(tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
+    uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);                 /* (columns, rows) */
     in.rgb += ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
     mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
     mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
@@ -11230,17 +11201,15 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, 
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
-
 static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
-/* Brightness, contrast, saturation: z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's mean
-   luma, the pixel's luma. */
+/* Brightness, contrast, saturation: z + factor (v - z), cut to 0 … 255; z = 0, the mean luma, the pixel's. */
 static uint8_t mmixi_blended(int v, int z, float factor)
 {
     float product = factor * (float)(v - z);
     return mmixi_byte((int)((float)z + product));
 }
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255, which for all colours
+   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: for all colours that
    is what Pillow's float32 comes to. */
 static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
 {
@@ -11253,12 +11222,10 @@ static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
     for (; rgb < end; rgb += 3) {
         int top = rgb[0] >= rgb[1] ? 2 * (rgb[0] < rgb[2]) : 1 + (rgb[1] < rgb[2]), high = rgb[top],
             a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
-        const uint8_t *g;
-        float h;
         if (!range) continue;                      /* grey has no hue */
-        h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
+        float h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
         h = (float)(h * (1.0 / 6) + (h < 0));
-        g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
+        const uint8_t *g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
         for (int c = 0, S = 255 * range / high; c < 3; c++)
             rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
@@ -11268,7 +11235,6 @@ static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
    A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
    middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
    the cost does not depend on sigma; lines go in pairs, two levels in a word. */
-
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
@@ -11282,8 +11248,7 @@ static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t
     for (int c = 0; c < 3; c++, p++) {
         uint64_t sum = 0;                          /* of the pixels x-R-1 … x+R-1 */
         for (size_t k = 0; k < ends; k += 3) {
-            p[k] = p[ends];
-            p[after + k] = p[after - 3];
+            p[k] = p[ends]; p[after + k] = p[after - 3];
         }
         for (size_t k = 0; k < box; k += 3) sum += p[k];
         for (size_t x = 0; x < 3 * n; x += 3) {
@@ -11306,8 +11271,7 @@ static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, u
             for (size_t k = 3; k-- > 0;) mmixi_blur_box(line + k * (3 * R + 3), n, R, w, e);
             for (size_t x = 0; x < 3 * n; p += step - 3, q += step - 3)
                 for (int c = 0; c < 3; c++, x++) {
-                    *p++ = (uint8_t)line[x];
-                    *q++ = (uint8_t)(line[x] >> 32);
+                    *p++ = (uint8_t)line[x]; *q++ = (uint8_t)(line[x] >> 32);
                 }
         }
     }
@@ -11332,9 +11296,7 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
     case MMIX_CHANGE_FLIP:
         for (; rgb < end; rgb += 3 * width)
             for (uint8_t *p = rgb, *q = p + 3 * width - 3, pixel[3]; p < q; p += 3, q -= 3) {
-                memcpy(pixel, p, 3);
-                memcpy(p, q, 3);
-                memcpy(q, pixel, 3);
+                memcpy(pixel, p, 3); memcpy(p, q, 3); memcpy(q, pixel, 3);
             }
         break;
     case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
@@ -11350,7 +11312,6 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
 }
 
 /* ---- real planes ------------------------------------------------------------------ */
-
 static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0; }
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
@@ -11369,17 +11330,16 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
     size_t bytes = mmix_picture_resize_scratch(r);
-    mmix_picture out = { NULL, r.to.width, r.to.height };
-    mmix_tensor *image = bytes ? mmix_new4(m, 1, 3, out.height, out.width) : NULL;
+    mmix_tensor *image = bytes ? mmix_new4(m, 1, 3, r.to.height, r.to.width) : NULL;
     mmix_mark mark = mmix_mark_here(m);
     uint8_t *pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
+    mmix_picture out = { pixels, r.to.width, r.to.height };
     if (mmix_error(m)) return NULL;
     if (!pixels || mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8)))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and "
                                     "sizes of 1 to 2^24, also of what is resized before it is cut, found "
                                     "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
                                     in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
-    out.rgb = pixels;
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
@@ -11392,7 +11352,6 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
 }
 
 /* ---- DINO's crops ----------------------------------------------------------------- */
-
 MMIXDEF mmix_augment mmix_augment_dino(void)
 {
     static const mmix_augment paper = {
@@ -11428,18 +11387,13 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
     for (; !found && at < MMIXI_DRAW_FLIP; at += 4) {
         double area = width * height * mmixi_draw(c, at, scale[0], scale[1]),
             ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
-        w = rint(sqrt(area * ratio));
-        h = rint(sqrt(area / ratio));
+        w = rint(sqrt(area * ratio)); h = rint(sqrt(area / ratio));
         found = w >= 1 && w <= width && h >= 1 && h <= height;
     }
-    if (!found) {
-        w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
-        h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
-    }
-    box.height = (size_t)fmax(h, 1);
-    box.width = (size_t)fmax(w, 1);
-    box.top = c->picture.height - box.height;
-    box.left = c->picture.width - box.width;
+    if (!found) w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
+    if (!found) h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
+    box.height = (size_t)fmax(h, 1); box.width = (size_t)fmax(w, 1);
+    box.top = c->picture.height - box.height; box.left = c->picture.width - box.width;
     box.top = found ? mmixi_draw_upto(c, at - 2, box.top) : box.top / 2;
     box.left = found ? mmixi_draw_upto(c, at - 1, box.left) : box.left / 2;
     return box;
@@ -11453,8 +11407,7 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
     for (int i = 3; i > 0; i--) {
         size_t j = mmixi_draw_upto(c, MMIXI_DRAW_ORDER + i, (size_t)i);
         int change = order[j];
-        order[j] = order[i];
-        order[i] = change;
+        order[j] = order[i]; order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
         int change = order[i], hue = change == MMIX_CHANGE_HUE;
@@ -11464,9 +11417,9 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
 }
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0), bytes;
     mmix_box all = { 0, 0, height, width };
-    bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
+    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0),
+        bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
     return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
 }
 /* The jitter comes before the flip here: it feels no order of columns. */
@@ -11505,7 +11458,6 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
-
 typedef struct mmixi_augment_job {
     mmix_crop crop;                                /* but its picture and numbers */
     const mmix_picture *pictures;
@@ -11521,8 +11473,7 @@ static void mmixi_augment_task(void *arg, size_t i, size_t lane)
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
-    crop.image = b;
-    crop.crop = i / j->B;
+    crop.image = b; crop.crop = i / j->B;
     mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
                       j->scratch + lane * j->bytes);
 }
@@ -11548,11 +11499,10 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
         job.bytes = mmixi_max(job.bytes, mmixi_round_up(bytes, 64));         /* whole cache lines */
     }
     for (size_t k = 0; k < 2 && (!k || config->local_count); k++) {
-        mmix_tensor crop;
         d.N = k ? config->local_count * B : 2 * B;
         d.S = k ? config->local_size : config->global_size;
         if (!mmixi_expect(m, who, &d, k ? "+local N3SS" : "+global N3SS", job.out[k])) return -1;
-        crop = *job.out[k];
+        mmix_tensor crop = *job.out[k];
         crop.shape[0] = 1;
         if (!mmixi_contiguous(&crop))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
