@@ -5150,7 +5150,8 @@ MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
     mmix_call call = mmixi_call(v, NULL, NULL);
-    if (!mmixi_expect(m, "mmix_weight_norm", NULL, "v KD, g K1", v, g)) return NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_weight_norm", &d, "v KD, g K1", v, g)) return NULL;
     call.in[1] = mmixi_compact(m, g);
     return mmixi_run_like(m, "mmix_weight_norm", MMIX_OP_WEIGHT_NORM, &call);
 }
