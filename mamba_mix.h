@@ -347,7 +347,7 @@ enum {
     MMIX_OP_LOG, MMIX_OP_SQRT, MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM,
     MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX,
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
-    MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
+    MMIX_OP_CONV1D, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
     MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
     MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS, MMIX_OP_KD_HIDDEN,
     MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
@@ -761,8 +761,8 @@ typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
 /* `from` of a picture is brought to width x height, and `to` of that is kept. */
 typedef struct mmix_resizing { mmix_box from, to; size_t width, height; } mmix_resizing;
-/* All of a box; and the evaluation transform of a picture: its shorter side becomes `side`, and the crop x
-   crop pixels in the middle are kept, crop <= side. */
+/* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
+   has become `side` >= crop. */
 MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height);
 MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop);
 /* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
@@ -783,8 +783,8 @@ enum {
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height);
 MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
                                 void *scratch);
-/* out (3, height, width) = (v/255 - mean)/deviation, channel by channel; NULL, NULL: ImageNet's (0.485,
-   0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. A deviation is not 0. */
+/* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
+   0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
@@ -800,22 +800,19 @@ typedef struct mmix_augment {
     size_t local_count;                      /* local crops of each picture; may be 0 */
     double global_scale[2], local_scale[2];  /* share of the picture's area */
     double aspect[2];                        /* width / height, log-uniform */
-    double flip;                             /* probabilities from here … */
-    double jitter, grey;
-    double blur[3], solarise[3];             /* … to here; global 0, global 1, locals */
+    double flip, jitter, grey;               /* probabilities, … */
+    double blur[3], solarise[3];             /* … of global 0, global 1, locals */
     double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
     double hue;                              /* -s … s of a turn; the four come in random order */
     double sigma[2];                         /* of the blur, pixels */
     double mean[3], deviation[3];
 } mmix_augment;
-/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 1/2, jitter (0.4, 0.4, 0.2, 0.1) with
-   probability 0.8, grey 0.2, blur 1 / 0.1 / 0.5 with sigma 0.1-2, solarise 0 / 0.2 / 0, ImageNet's mean and
-   deviation. */
+/* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1),
+   grey 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarise 0 / 0.2 / 0, ImageNet's mean and deviation. */
 MMIXDEF mmix_augment mmix_augment_dino(void);
 
-/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Every random number of
-   it depends on the context's seed and on (step, image, crop) only: neither threads nor the order of calls
-   matter. */
+/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
+   depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
 typedef struct mmix_crop {
     const mmix_ctx *m;
     const mmix_augment *config;
@@ -831,9 +828,8 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
    (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
-/* All crops of a batch of B pictures, pictures[index[b]] (index NULL: pictures[b]), on all threads: global
-   (2B, 3, s, s) and local (local_count·B, 3, s', s'), both crop after crop; local is NULL if there are no
-   local crops. 0, or -1. */
+/* All crops of B pictures, pictures[index[b]] (index NULL: pictures[b]), on all threads: global (2B, 3, s, s)
+   and local (local_count·B, 3, s', s') or NULL, both crop after crop. 0, or -1. */
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local);
@@ -4554,7 +4550,8 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
         int add = c->add[i], dense = sa == 1 && sy == 1, both = dense && sb == 1;
         for (size_t r = begin; r < end && (!back || c->dx[i]); r++) {
             const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
-                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(out) + r * n;
+                *b = ta == tb ? a : mmix_data(tb) + mmixi_row_offset(tb, r),
+                *quotient = mmix_data(out) + r * n;
             mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
             if (both && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (both && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
@@ -4562,7 +4559,7 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
                 k->scale(n, beta, b, y);
                 k->axpy(n, alpha, a, y);
             }
-            else if (dense && back && op != MMIX_OP_MUL && op != MMIX_OP_DIV)
+            else if (dense && (back ? op != MMIX_OP_MUL && op != MMIX_OP_DIV : op == MMIX_OP_COPY))
                 (add ? k->axpy : k->scale)(n, alpha, a, y);
             else if (dense && op == MMIX_OP_SCALE) {
                 for (size_t j = 0; j < n; j++) y[j] = beta;
@@ -4962,41 +4959,39 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm.
-   options: while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and
-   db. */
+/* in: x, w, b, z; size: groups, rows of a task, tasks of a backward. saved: of each row 1/r (groups), then μ.
+   options, while it runs: sums of dw and db of each such task; silu(z), u = x silu(z) and du of each lane. */
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups,
-        center = c->op == MMIX_OP_LAYER_NORM;
+    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
+    int center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
-        *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
+    mmix_real *sums = (mmix_real *)(uintptr_t)c->options, *gate = sums + (c->size[2] * 2 + lane * 3) * D,
+        *u = gate + D, *du = u + D, *dw = c->dy[0] ? sums + begin / c->size[1] * 2 * D : NULL;
     mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
         mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
-            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + center) : NULL;
+            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + 1) : NULL;
         if (tz) {
             k->silu(D, gates, gate);
             k->mul(D, p.x, gate, u);
         }
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
-            mmix_real mean = !center ? 0 : p.dy ? kept[1] : k->sum(d, x + i) / width, rstd;
+            mmix_real mean = p.dy ? kept[groups] : center ? k->sum(d, x + i) / width : 0;
             if (p.dy) {
                 k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
                 k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
-                                      along / width, to + i, to == p.dx && c->add[0], dw + i,
-                                      dw + D + i);
+                                      along / width, to + i, to == p.dx && c->add[0], dw + i, dw + D + i);
                 continue;
             }
-            rstd = (mmix_real)(1 / sqrt(k->variance(d, x + i, mean) / (double)width + c->number[0]));
+            double variance = k->variance(d, x + i, mean) / (double)width;
+            mmix_real rstd = (mmix_real)(1 / sqrt(variance + c->number[0]));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
-            if (kept) kept[g] = rstd;
-            if (kept && center) kept[1] = mean;
+            if (kept) kept[g] = rstd, kept[groups] = mean;
         }
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
@@ -5007,23 +5002,18 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
 }
 static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), lanes = mmixi_lanes(m),
-        back = c->dy[0] != NULL, grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
+    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), back = c->dy[0] != NULL,
+        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
         parts = back * mmixi_ceil_div(rows, grain);
-    mmix_real *scratch, *partial;
-    mmix_mark mark;
-    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + (c->op == MMIX_OP_LAYER_NORM))))
-        return -1;
-    mark = mmix_mark_here(m);
-    scratch = mmixi_reals(m, 3 * lanes + 2 * parts, D);
+    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_real *scratch = mmixi_reals(m, 2 * parts + 3 * mmixi_lanes(m), D);
+    c->options = scratch; c->size[1] = grain; c->size[2] = parts;
     if (!scratch) return -1;
-    partial = scratch + 3 * lanes * D;
-    c->options = scratch;
-    c->size[1] = grain;
-    mmixi_zero(m, parts * 2 * D, partial);
+    mmixi_zero(m, parts * 2 * D, scratch);
     mmixi_over(c, rows, grain, mmixi_norm_rows);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
+    mmixi_partial_sum(m, parts, D, 2 * D, scratch, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m, parts, D, 2 * D, scratch + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -5039,8 +5029,7 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
                                     (double)d.D, (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
-    call.size[0] = groups;
-    call.number[0] = eps;
+    call.size[0] = groups; call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
 }
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -5060,24 +5049,23 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 
 /* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
         dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
-
 static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmix_data(c->in[1]);
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        double norm = sqrt(k->variance(p.n, p.x, 0)), eps = c->number[0],
-            length = norm > eps ? norm : eps, scale = (g ? g[p.r] : 1) / length, along, back;
+        double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
+        mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
         if (!p.dy) {
-            k->scale(p.n, (mmix_real)scale, p.x, p.y);
+            k->scale(p.n, scale, p.x, p.y);
             continue;
         }
-        along = k->dot(p.n, p.x, p.dy) / length;
-        back = norm > eps ? scale * along / length : 0;              /* below eps the length is a constant */
-        for (size_t i = 0; p.dx && i < p.n; i++)
-            p.dx[i] = (c->add[0] ? p.dx[i] : 0) + (mmix_real)(scale * p.dy[i] - back * p.x[i]);
-        if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
+        mmix_real along = (mmix_real)(k->dot(p.n, p.x, p.dy) / length);
+        if (p.dx) (c->add[0] ? k->axpy : k->scale)(p.n, scale, p.dy, p.dx);
+        if (p.dx && norm > c->number[0])          /* else the length is a constant */
+            k->axpy(p.n, -scale * along / (mmix_real)length, p.x, p.dx);
+        if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + p.r, c->add[1]);
     }
 }
 /* Ops that take the rows of their first input one by one. */
@@ -5198,14 +5186,13 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t L, D, W, grain;
+    size_t L, D, W, grain, places;               /* places: they are visited instead of tokens */
     mmix_real *w;                                /* transposed: (W, D) */
     mmix_real *x[2], *past[2];                   /* values and gradients; past (B, W-1, D); or NULL */
-    /* du (B, L, D) is dy without silu; dw and db of each run of `grain` tokens, (W + 1, D) */
+    /* du (B, L, D): forward y, without silu dy; dw and db of each run of `grain` tokens, (W + 1, D) */
     mmix_real *du, *partial;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
-
 /* Which row of a sequence is token t of the formula. */
 static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
 /* Place s, or its gradient, as token t sees it: NULL where there is none, or of another number. */
@@ -5219,45 +5206,37 @@ static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, siz
     return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
         : x + b * tx->stride[0] + row * tx->stride[1];
 }
-/* The rows that token i reads, tap by tap; backward the du of the tokens that read place i. */
-static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, int back, size_t b, size_t i, size_t lane)
+/* The rows that token i reads, tap by tap; of places the du of the tokens that read place i. */
+static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t lane)
 {
     const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
     for (size_t k = 0; k < j->W; k++) {
-        size_t t = back ? i - k : i;             /* below 0 it is beyond L */
+        size_t t = j->places ? i - k : i;        /* below 0 it is beyond L */
         x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
-        if (back && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
+        if (j->places && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
     }
     return x;
 }
-/* y; backward du, and a run's part of dw and db */
-static void mmixi_conv_tokens(void *arg, size_t begin, size_t end, size_t lane)
+/* Of tokens y; backward du, and a run's part of dw and db. Of places dx: s is tap k of token s - k. */
+static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
-    size_t silu = j->c->size[0], D = j->D, W = j->W;
-    mmix_real *dw = dy ? j->partial + begin / j->grain * (W + 1) * D : NULL,
-        *y = dy ? j->du : mmix_data(j->c->out[0]);
+    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, n = j->L + j->places * before;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L, at = (r - t + mmixi_conv_row(j, t)) * D;
-        const mmix_real **x = mmixi_conv_taps(j, 0, b, t, lane);
-        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y + at);
-        if (silu) dy ? k->silu_backward(D, y + at, dy + at, y + at, 0) : k->silu(D, y + at, y + at);
-        if (dy) k->conv_weight(D, W, y + at, x, dw, D, dw + W * D);
-    }
-}
-/* The gradients of places: s is tap k of token s - k. */
-static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_conv *j = (const mmixi_conv *)arg;
-    size_t before = j->W - 1, places = j->L + before;
-    for (size_t r = begin; r < end; r++) {
-        size_t b = r / places, s = r % places;
-        mmix_real *dx = mmixi_conv_at(j, 1, b, s - before, s);
-        if (dx)
-            j->c->m->k->conv(j->D, j->W, mmixi_conv_taps(j, 1, b, s, lane), j->w, j->D,
-                             s >= before && j->c->add[0] ? dx : NULL, dx);
+        size_t b = r / n, i = r % n;
+        const mmix_real **x = mmixi_conv_taps(j, b, i, lane);
+        if (j->places) {
+            mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
+            if (dx) k->conv(D, W, x, j->w, D, i >= before && j->c->add[0] ? dx : NULL, dx);
+            continue;
+        }
+        mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D,
+            *dw = j->partial + begin / j->grain * (W + 1) * D;
+        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y);
+        if (silu) dy ? k->silu_backward(D, y, dy + (y - j->du), y, 0) : k->silu(D, y, y);
+        if (dy) k->conv_weight(D, W, y, x, dw, D, dw + W * D);
     }
 }
 /* The last W-1 places, as the last token sees them; backward their gradients are added. */
@@ -5294,18 +5273,18 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
     const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
         D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
-    mmixi_conv j = { c, shape[1], D, W, grain, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
+    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
                      { mmix_data(c->in[0]), c->dx[0] },
                      { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
                        c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
-                     back && c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0],
-                     mmixi_reals(m, back * parts, step),
-                     (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
-                                                          sizeof *j.taps) };
+                     !back ? mmix_data(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
+                     : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
+    j.taps = (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8), sizeof *j.taps);
     if (m->error_kind) return -1;
     mmixi_zero(m, back * parts * step, j.partial);
-    mmixi_ranges(m, rows, grain, mmixi_conv_tokens, &j);
-    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
+    mmixi_ranges(m, rows, grain, mmixi_conv_rows, &j);
+    j.places = 1;
+    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_rows, &j);
     mmixi_conv_final(&j, B);
     if (back) {
         mmixi_partial_sum(m, parts - 1, step, step, j.partial + step, j.partial, 1);
@@ -5333,8 +5312,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
     call.in[4] = o->seq_idx;
-    call.size[0] = o->silu != 0;
-    call.size[1] = o->reverse != 0;
+    call.size[0] = o->silu != 0; call.size[1] = o->reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
     if (o->final_state) *o->final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.V) : NULL;
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
@@ -5344,118 +5322,79 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* columns (B, n, C p p), the pixels of each patch as (C, p, p), are those of x (B, C, Y, X); size[0]: p */
-static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *x = c->in[0];
-    const mmix_real *dy = c->dy[0];
-    mmix_real *columns = mmix_data(c->out[0]), *pixels = dy ? c->dx[0] : mmix_data(x);
-    size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1], at = 0;
-    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(x), pixels);
-    for (size_t i = 0; i < mmixi_rows(c->out[0]); i++) {
-        mmix_real *patch = pixels + i / patches * x->stride[0] + i % patches / across * p * x->stride[2]
-            + i % patches % across * p;
-        for (size_t line = 0; line < x->shape[1] * p; line++, at += p) {
-            mmix_real *row = patch + line / p * x->stride[1] + line % p * x->stride[2];
-            if (dy) mmixi_put(m->k, p, dy + at, row, 1);
-            else mmixi_put(m->k, p, row, columns + at, 0);
-        }
-    }
-    return 0;
-}
-/* A linear layer of the columns. */
+/* A linear layer of the columns (B, L, C P P): a copy of the pixels as (B, Y/P, X/P, C, P, P). */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
-    const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    mmix_mark mark;
+    static const int order[] = { 0, 2, 4, 1, 3, 5 };
+    mmix_mark mark = mmix_mark_here(m);
     mmixi_dims d;
-    size_t shape[2];
-    mmix_tensor *y;
-    if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
+    if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
+        return NULL;
     if (d.Y < d.P || d.X < d.P)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
-                                    "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
-    shape[0] = d.D;
-    shape[1] = d.C * d.P * d.P;
-    d.L = d.Y / d.P * (d.X / d.P);
-    y = mmix_new3(m, d.B, d.L, d.D);
-    mark = mmix_mark_here(m);
-    call.size[0] = d.P;
-    call.out[0] = mmix_new3(m, d.B, d.L, shape[1]);
-    call = mmixi_call(mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
-                      bias);
-    call.out[0] = y;
-    if (!mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0)) return NULL;
-    if (!y->wants) mmix_rewind(m, mark);
-    return y;
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f "
+                                    "pixels are smaller than a patch of %.0f", (double)d.Y, (double)d.X,
+                                    (double)d.P));
+    const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
+        columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
+    x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
+    x = mmix_reshape(m, mmix_permute(m, mmix_reshape(m, x, 6, patches), order), 3, columns);
+    x = mmix_linear(m, x, mmix_reshape(m, weight, 2, rows), bias);
+    return !x || x->wants || !mmix_rewind_keep(m, mark, &x, 1) ? x : NULL;
 }
 
-/* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
+/* ---- resizing: along an axis y_i = Σ over taps of weight x_at, the same weights backward ---- */
 
-/* An input of an output, never beyond the ends, and its weight. */
+/* An input of an output, never beyond the ends, and its weight; those of output `out` of an axis of n inputs,
+   `ratio` to an output (see >>images), and how many, at most 4 or n. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
-/* Those of output `out` along an axis of n inputs, `ratio` of them to an output (see >>images); how many, at
-   most 4 or n. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
-
-/* size[0]: the filter; number: input steps per output step, downwards and across */
+/* size: filter, axis; number: input steps per output step. Behind an output's taps stands one at n. */
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const size_t *from = c->in[0]->shape, *to = c->out[0]->shape;
-    size_t H = from[2], W = from[3], pixels = to[2] * to[3], rows = 0,
-        most = mmixi_min(mmixi_max(4, W), 2 * (size_t)ceil(2 * fmax(c->number[1], 1)) + 1);
-    int filter = (int)c->size[0];
+    const mmix_tensor *in = c->in[0];
     const mmix_real *dy = c->dy[0];
-    mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, mmixi_max(4, H), 1, sizeof *down),
-        *all = (mmixi_tap *)mmixi_step_array(m, to[3], most, sizeof *all);       /* of each column */
-    size_t *number = (size_t *)mmixi_step_array(m, to[3], 1, sizeof *number);
-    if (m->error_kind) return -1;
-    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    for (size_t i = 0; i < to[3]; i++) number[i] = mmixi_resize_taps(filter, W, c->number[1], i, all + i * most);
-    for (size_t i = 0; i < pixels; i++) {
-        size_t cols = number[i % to[3]];
-        const mmixi_tap *across = all + i % to[3] * most;
-        if (i % to[3] == 0) rows = mmixi_resize_taps(filter, H, c->number[0], i / to[3], down);
-        for (size_t plane = 0, at = i; plane < from[0] * from[1]; plane++, at += pixels) {
-            mmix_real *x = (dy ? c->dx[0] : mmix_data(c->in[0])) + plane * H * W;
-            double sum = 0;
-            for (size_t p = 0; p < rows; p++)
-                for (size_t q = 0; q < cols; q++) {
-                    mmix_real *in = x + down[p].at * W + across[q].at;
-                    double w = down[p].weight * across[q].weight;
-                    if (dy) *in += (mmix_real)(w * dy[at]);
-                    else sum += w * *in;
-                }
-            if (!dy) mmix_data(c->out[0])[at] = (mmix_real)sum;
-        }
-    }
+    double ratio = c->number[0];
+    size_t axis = c->size[1], n = in->shape[axis], inner = in->stride[axis], count = c->out[0]->shape[axis],
+        most = mmixi_min(mmixi_max(4, n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1, at = 0;
+    mmixi_tap *tap = (mmixi_tap *)mmixi_step_array(m, count, most, sizeof *tap);
+    mmix_real *x = dy ? c->dx[0] : mmix_data(in), *y = mmix_data(c->out[0]);
+    if (!tap) return -1;
+    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(in), x);
+    for (size_t i = 0; i < count; i++)
+        tap[i * most + mmixi_resize_taps((int)c->size[0], n, ratio, i, tap + i * most)].at = n;
+    for (size_t left = mmix_count(in); left; left -= n * inner, x += n * inner)
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < inner; k++, at++) {
+                double sum = 0;
+                for (const mmixi_tap *t = tap + i * most; t->at < n; t++)
+                    if (dy) x[t->at * inner + k] += (mmix_real)(t->weight * dy[at]);
+                    else sum += t->weight * x[t->at * inner + k];
+                if (!dy) y[at] = (mmix_real)sum;
+            }
     mmix_rewind(m, mark);
     return 0;
-}
-static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
-{
-    return scale > 0 ? scale >= 1e-6 && scale <= 1e6 : scale >= 0;
 }
 MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w)
 {
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
-    if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX
-        || out_w > INT32_MAX || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with "
-                                    "scales %g and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ "
-                                    "to 10⁶ or 0",
-                                    filter, (double)out_h, (double)out_w, scale_h, scale_w));
-    call.in[0] = mmixi_compact(m, x);
-    call.size[0] = (size_t)filter;
-    call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
-    call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
-    call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
-    return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
+    static const char who[] = "mmix_resize";
+    if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
+    for (size_t axis = 3; x && axis > 1; axis--) {
+        mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
+        size_t shape[MMIX_MAX_DIMS], n = axis > 2 ? out_w : out_h;
+        double scale = axis > 2 ? scale_w : scale_h;
+        if (mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
+            || mmixi_within(m, who, axis > 2 ? "out_w" : "out_h", (double)n, 1, INT32_MAX)
+            || (!(scale == 0) && mmixi_within(m, who, axis > 2 ? "scale_w, if not 0," : "scale_h, if not 0,",
+                                              scale, 1e-6, 1e6))) return NULL;
+        memcpy(shape, x->shape, sizeof shape);
+        shape[axis] = n;
+        call.size[0] = (size_t)filter; call.size[1] = axis;
+        call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
+        x = mmixi_run_new(m, who, MMIX_OP_RESIZE, &call, 4, shape);
+    }
+    return x;
 }
 
 /* ==== >>heads ========================================================================
@@ -5504,8 +5443,7 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2,
-   2), a row for each of the L or B L positions. */
+/* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions. */
 static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
@@ -5518,47 +5456,43 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
         for (size_t t = begin; t < end; t++) {
             double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
-            turn[0] = (mmix_real)mmixi_cos(angle);
-            turn[1] = (mmix_real)mmixi_sin(angle);
+            turn[0] = (mmix_real)mmixi_cos(angle); turn[1] = (mmix_real)mmixi_sin(angle);
         }
     }
 }
-static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *in = c->in[0], *out = c->out[0];
-    int back = c->dy[0] != NULL, add = c->add[0];
-    size_t L = in->shape[1], H = in->shape[2], N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1,
-        other = o->interleaved ? 1 : R / 2;
-    mmix_heads from = back ? mmixi_heads_of(out, c->dy[0], H) : mmixi_heads_of(in, mmix_data(in), H),
-        to = back ? mmixi_heads_of(in, c->dx[0], H) : mmixi_heads_of(out, mmix_data(out), H);
+    const mmix_tensor *in = c->in[0];
+    const mmix_real *values = mmix_data(in), *dy = c->dy[0];
+    mmix_real *y = mmix_data(c->out[0]);
+    size_t N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < H; h++) {
-            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
-            mmix_real *z = mmixi_at(&to, t / L, t % L, h);
-            if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, add);
-            if (!add) memset(z, 0, R * sizeof *z);
-            for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
-                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i], v = x[i + other];
-                z[i] += u * cosine - v * sine;
-                z[i + other] += u * sine + v * cosine;
-            }
+    for (size_t r = begin; r < end; r++) {
+        size_t at = mmixi_row_offset(in, r);
+        const mmix_real *x = dy ? dy + r * N : values + at,
+            *turn = c->saved[0] + r / in->shape[2] % c->size[0] * R;
+        mmix_real *z = dy ? c->dx[0] + at : y + r * N;
+        if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, c->add[0]);
+        if (!c->add[0]) memset(z, 0, R * sizeof *z);
+        for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
+            mmix_real cosine = turn[0], sine = dy ? -turn[1] : turn[1], u = x[i], v = x[i + other];
+            z[i] += u * cosine - v * sine; z[i + other] += u * sine + v * cosine;
         }
+    }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
+    size_t R = ((const mmix_rope_options *)c->options)->dim;
     mmix_mark mark = mmix_mark_here(m);
     if (!c->dy[0]) {
         if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
         mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     }
-    mmixi_over(c, shape[0] * shape[1], mmixi_row_grain(shape[2] * shape[3]), mmixi_rope_tokens);
+    mmixi_over_rows(c, c->in[0], mmixi_rope_rows);
     if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-
 /* Whether heads of N can be turned so. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
@@ -5577,11 +5511,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
     mmixi_dims d;
-    int sections, batched;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    sections = o.sections[0] || o.sections[1] || o.sections[2];
-    batched = mmix_ndim(pos) > 1 + sections;
+    int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections;
     if (!mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], x, pos)
         || !mmixi_rope_check(m, "mmix_rope", &o, d.N)) return NULL;
     if (!(o.theta > 0)) o.theta = 10000;
@@ -10784,16 +10716,13 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
    The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
-   jittered and blurred; a resize that is merely good differs from Pillow's by several levels and moves
-   features. So each step is done in Pillow's own number format: 22-bit fixed point for resizing, 24-bit for
-   blurring, float32 where it says float here, and each is rounded to 8 bits before the next. Pictures are
-   (height, width, 3).
-
+   jittered and blurred; a resize that is merely good differs by several levels and moves features. So each
+   step is done in Pillow's own number format: 22-bit fixed point for resizing, 24-bit for blurring, float32
+   where it says float here, and each is rounded to 8 bits before the next. Pictures are (height, width, 3).
    No compiler may fuse a multiply and an add here: on some machines other pixels would come out.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_SIDE_MAX = 1 << 24 };
-
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -10820,7 +10749,6 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
    Along the rows first, then along the columns, 8 bits between. PyTorch's filters have f = 1 and take the
    last input for those beyond it: a = -3/4, or k(x) = 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
-
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
     int smooth = filter == MMIX_BICUBIC_ANTIALIAS;
@@ -10843,7 +10771,6 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
 /* `count` outputs of an axis. Of output i: tap[i step], the first input it needs, counted from the first that
    any needs; tap[i step + 1], how many; then their weights. n: inputs needed. */
 typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;
-
 /* Outputs start … start+count-1 of m from n; w (n) is scratch. */
 static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start, size_t count)
 {
@@ -10853,8 +10780,7 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
         size_t taps = mmixi_resize_taps(MMIX_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
-        tap[0] = (int32_t)(w->at - t.first);
-        tap[1] = (int32_t)taps;
+        tap[0] = (int32_t)(w->at - t.first); tap[1] = (int32_t)taps;
         for (size_t j = 0; j < taps; j++)
             tap[2 + j] = (int32_t)(w[j].weight * 4194304 + (w[j].weight < 0 ? -0.5 : 0.5));
     }
@@ -10871,8 +10797,7 @@ static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_
 static uint8_t mmixi_byte(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
 static uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
-/* One axis: out (t->count, lines) from t->n pixels of each line, lines `next` bytes apart. The result is
-   transposed, so that twice the same gives a picture. */
+/* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes apart. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
 {
@@ -10886,16 +10811,11 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
             uint64_t r = 0x2020000020200000u, g = r, b = r;
             for (int32_t j = 0; j < tap[1]; j++, p += 3) {
                 uint64_t w = (uint64_t)(int64_t)tap[2 + j];
-                r += w * p[0];
-                g += w * p[1];
-                b += w * p[2];
+                r += w * p[0]; g += w * p[1]; b += w * p[2];
             }
-            to[other] = mmixi_level(r >> 32);
-            to[other + 1] = mmixi_level(g >> 32);
+            to[other] = mmixi_level(r >> 32); to[other + 1] = mmixi_level(g >> 32);
             to[other + 2] = mmixi_level(b >> 32);
-            to[0] = mmixi_level(r);
-            to[1] = mmixi_level(g);
-            to[2] = mmixi_level(b);
+            to[0] = mmixi_level(r); to[1] = mmixi_level(g); to[2] = mmixi_level(b);
         }
     }
 }
@@ -10931,13 +10851,11 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, 
 {
     uint64_t *line = (uint64_t *)scratch;
     mmixi_tap *w = (mmixi_tap *)scratch;
-    mmixi_taps x, y;
-    uint8_t *middle;
     if (!in.rgb || !mmix_picture_resize_scratch(r) || !mmixi_box_ok(r.from, in.width, in.height)) return -1;
-    x = mmixi_taps_make((int32_t *)(void *)(line + 3 * (r.from.width + r.from.height)), w, r.from.width,
-                        r.width, r.to.left, r.to.width);
-    y = mmixi_taps_make(x.tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
-    middle = (uint8_t *)(y.tap + y.count * y.step);          /* (columns, rows) */
+    int32_t *tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
+    mmixi_taps x = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    mmixi_taps y = mmixi_taps_make(tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
+    uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);                 /* (columns, rows) */
     in.rgb += ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
     mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
     mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
@@ -10945,32 +10863,17 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, 
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
-
 static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
-
-/* Brightness, contrast, saturation: z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's mean
-   luma, the pixel's luma. */
+/* Brightness, contrast, saturation: z + factor (v - z), cut to 0 … 255; z = 0, the mean luma, the pixel's. */
 static uint8_t mmixi_blended(int v, int z, float factor)
 {
     float product = factor * (float)(v - z);
     return mmixi_byte((int)((float)z + product));
 }
-/* What maps each level to one: brightness, contrast, solarise. */
-static void mmixi_change_levels(uint8_t *rgb, size_t pixels, int change, double amount)
-{
-    uint8_t level[256], *end = rgb + 3 * pixels;
-    uint64_t sum = 0;
-    for (const uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
-        sum += (unsigned)mmixi_luma(p);
-    for (int v = 0, z = (int)((double)sum / (double)pixels + 0.5); v < 256; v++)
-        level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
-            : (uint8_t)(v >= amount ? 255 - v : v);
-    for (; rgb < end; rgb++) *rgb = level[*rgb];
-}
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
-   float32 comes to, for all colours. */
-static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
+   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: for all colours that
+   is what Pillow's float32 comes to. */
+static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
     for (int H = 0; H < 256; H++)
@@ -10978,47 +10881,45 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
             k = (6 * H + 255 * (5 - 2 * c)) % 1530;
             share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
         }
-    for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
-        int top = rgb[0] >= rgb[1] && rgb[0] >= rgb[2] ? 0 : rgb[1] >= rgb[2] ? 1 : 2, high = rgb[top],
+    for (; rgb < end; rgb += 3) {
+        int top = rgb[0] >= rgb[1] ? 2 * (rgb[0] < rgb[2]) : 1 + (rgb[1] < rgb[2]), high = rgb[top],
             a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
-        const uint8_t *g;
-        float h;
         if (!range) continue;                      /* grey has no hue */
-        h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
+        float h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
         h = (float)(h * (1.0 / 6) + (h < 0));
-        g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
+        const uint8_t *g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
         for (int c = 0, S = 255 * range / high; c < 3; c++)
             rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
+
 /* ---- blur -------------------------------------------------------------------------
    A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
    middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
    the cost does not depend on sigma; lines go in pairs, two levels in a word. */
-
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
-    return mmixi_sides_ok(width, height) ? 48 * (mmixi_max(width, height) + 2 * MMIXI_BLUR_MAX + 2) : 0;
+    return mmixi_sides_ok(width, height) ? 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4) : 0;
 }
-/* One box over n pixels of paired lines, with room for R + 1 more at both ends: there stands the last. */
-static void mmixi_blur_box(uint64_t *out, uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
+/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their ends, for
+   R + 1, stand the first and the last. */
+static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t e)
 {
-    size_t ends = 3 * R + 3, box = 6 * R + 3;
-    uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
-    for (size_t k = 0; k < ends; k++) {
-        in[k] = in[ends + k % 3];
-        in[ends + 3 * n + k] = in[3 * (n + R) + k % 3];
-    }
-    for (size_t k = 0; k < box; k++) sum[k % 3] += in[k];
-    out += ends;
-    for (size_t x = 0; x < n; x++, in += 3, out += 3)
-        for (size_t c = 0; c < 3; c++) {
-            sum[c] += in[box + c] - in[c];
-            out[c] = (w * sum[c] + e * (in[c] + in[box + 3 + c]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+    size_t ends = 3 * R + 3, box = 6 * R + 3, after = 3 * n + ends;
+    for (int c = 0; c < 3; c++, p++) {
+        uint64_t sum = 0;                          /* of the pixels x-R-1 … x+R-1 */
+        for (size_t k = 0; k < ends; k += 3) {
+            p[k] = p[ends]; p[after + k] = p[after - 3];
         }
+        for (size_t k = 0; k < box; k += 3) sum += p[k];
+        for (size_t x = 0; x < 3 * n; x += 3) {
+            sum += p[x + box] - p[x];
+            p[x] = (w * sum + e * (p[x] + p[x + box + 3]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+        }
+    }
 }
-static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *a)
+static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *line)
 {
     float variance = sigma * sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
         r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
@@ -11026,17 +10927,13 @@ static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, u
     uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)), e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
     for (int columns = 0; columns < 2; columns++, n = height, lines = width, step = 3 * width) {
         size_t next = 3 * width + 3 - step;
-        uint64_t *b = a + 3 * (n + 2 * R + 2);
         for (size_t i = 0; i < lines; i += 2) {
             uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
-            mmixi_pair(a + 3 * (R + 1), p, q, step, n);
-            mmixi_blur_box(b, a, n, R, w, e);
-            mmixi_blur_box(a, b, n, R, w, e);
-            mmixi_blur_box(b, a, n, R, w, e);
-            for (size_t x = R + 1; x < n + R + 1; x++, p += step, q += step)
-                for (size_t c = 0; c < 3; c++) {
-                    p[c] = (uint8_t)b[3 * x + c];
-                    q[c] = (uint8_t)(b[3 * x + c] >> 32);
+            mmixi_pair(line + 9 * R + 9, p, q, step, n);
+            for (size_t k = 3; k-- > 0;) mmixi_blur_box(line + k * (3 * R + 3), n, R, w, e);
+            for (size_t x = 0; x < 3 * n; p += step - 3, q += step - 3)
+                for (int c = 0; c < 3; c++, x++) {
+                    *p++ = (uint8_t)line[x]; *q++ = (uint8_t)(line[x] >> 32);
                 }
         }
     }
@@ -11045,35 +10942,38 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
                                 void *scratch)
 {
     static const double most[] = { 1000, 1000, 1000, 0.5, 0, 0, 256, MMIXI_BLUR_MAX };
-    size_t pixels = width * height;
+    uint8_t *end = rgb + 3 * width * height, level[256];
+    uint64_t sum = 0;
     if (!mmixi_sides_ok(width, height) || change < 0 || change > MMIX_CHANGE_BLUR
         || !(amount >= (change == MMIX_CHANGE_HUE ? -0.5 : 0) && amount <= most[change])) return -1;
     switch (change) {
-    case MMIX_CHANGE_SATURATION:
-        for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3)
-            for (int c = 0, z = mmixi_luma(p); c < 3; c++) p[c] = mmixi_blended(p[c], z, (float)amount);
+    case MMIX_CHANGE_SATURATION: case MMIX_CHANGE_GREY:
+        for (; rgb < end; rgb += 3) {
+            int z = mmixi_luma(rgb);
+            MMIXI_UNROLL
+            for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, (float)amount);
+        }
         break;
-    case MMIX_CHANGE_GREY:
-        for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3) memset(p, mmixi_luma(p), 3);
-        break;
-    case MMIX_CHANGE_HUE: mmixi_hue(rgb, pixels, (unsigned)(int)(255 * amount)); break;
+    case MMIX_CHANGE_HUE: mmixi_hue(rgb, end, (unsigned)(int)(255 * amount)); break;
     case MMIX_CHANGE_FLIP:
-        for (; height--; rgb += 3 * width)
-            for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3) {
-                uint8_t pixel[3];
-                memcpy(pixel, p, 3);
-                memcpy(p, q, 3);
-                memcpy(q, pixel, 3);
+        for (; rgb < end; rgb += 3 * width)
+            for (uint8_t *p = rgb, *q = p + 3 * width - 3, pixel[3]; p < q; p += 3, q -= 3) {
+                memcpy(pixel, p, 3); memcpy(p, q, 3); memcpy(q, pixel, 3);
             }
         break;
     case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
-    default: mmixi_change_levels(rgb, pixels, change, amount);
+    default:                                       /* level by level: brightness, contrast, solarise */
+        for (uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
+            sum += (unsigned)mmixi_luma(p);
+        for (int v = 0, z = (int)((double)sum * 3 / (double)(end - rgb) + 0.5); v < 256; v++)
+            level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
+                : (uint8_t)(v >= amount ? 255 - v : v);
+        for (; rgb < end; rgb++) *rgb = level[*rgb];
     }
     return 0;
 }
 
 /* ---- real planes ------------------------------------------------------------------ */
-
 static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0; }
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
@@ -11092,34 +10992,28 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
     size_t bytes = mmix_picture_resize_scratch(r);
-    mmix_picture out = { NULL, r.to.width, r.to.height };
-    mmix_tensor *image;
-    mmix_mark mark;
-    uint8_t *pixels;
+    mmix_tensor *image = bytes ? mmix_new4(m, 1, 3, r.to.height, r.to.width) : NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    uint8_t *pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
+    mmix_picture out = { pixels, r.to.width, r.to.height };
     if (mmix_error(m)) return NULL;
-    if (!in.rgb || !bytes || !mmixi_box_ok(r.from, in.width, in.height))
+    if (!pixels || mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8)))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and "
                                     "sizes of 1 to 2^24, also of what is resized before it is cut, found "
                                     "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
                                     in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
-    image = mmix_new4(m, 1, 3, out.height, out.width);
-    mark = mmix_mark_here(m);
-    out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
-    if (!image || !pixels) return NULL;
-    mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8));
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
-    size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
+    size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     mmix_picture in = { rgb, width, height };
     return mmix_image_resized(m, in, mmix_resizing_evaluate(width, height, side, size));
 }
 
 /* ---- DINO's crops ----------------------------------------------------------------- */
-
 MMIXDEF mmix_augment mmix_augment_dino(void)
 {
     static const mmix_augment paper = {
@@ -11130,22 +11024,20 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     };
     return paper;
 }
-/* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. */
+/* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. Boxes:
+   4 try + (area, aspect, top, left); factors: + change; orders: + place. */
 enum {
-    MMIXI_DRAW_BOX = 0,                            /* + 4 try + (area, aspect, top, left) */
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
-    MMIXI_DRAW_SOLARISE,
-    MMIXI_DRAW_FACTOR = 48,                        /* + change */
-    MMIXI_DRAW_ORDER = 52                          /* + place */
+    MMIXI_DRAW_SOLARISE,    MMIXI_DRAW_FACTOR = 48, MMIXI_DRAW_ORDER = 52
 };
 static double mmixi_draw(const mmix_crop *c, int which, double low, double high)
 {
     uint64_t element = (uint64_t)c->image << 24 | (uint64_t)c->crop << 8 | (uint64_t)which;
     return low + (high - low) * mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
 }
-static size_t mmixi_draw_below(const mmix_crop *c, int which, size_t n)
+static size_t mmixi_draw_upto(const mmix_crop *c, int which, size_t n)
 {
-    return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n), n - 1);
+    return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n + 1), n);
 }
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
 {
@@ -11153,24 +11045,19 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
         *aspect = c->config->aspect;
     double width = (double)c->picture.width, height = (double)c->picture.height, w = 0, h = 0;
     mmix_box box;
-    int at = MMIXI_DRAW_BOX;
-    for (; at < MMIXI_DRAW_FLIP; at += 4) {
+    int at = 0, found = 0;
+    for (; !found && at < MMIXI_DRAW_FLIP; at += 4) {
         double area = width * height * mmixi_draw(c, at, scale[0], scale[1]),
             ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
-        w = rint(sqrt(area * ratio));
-        h = rint(sqrt(area / ratio));
-        if (w >= 1 && w <= width && h >= 1 && h <= height) break;
+        w = rint(sqrt(area * ratio)); h = rint(sqrt(area / ratio));
+        found = w >= 1 && w <= width && h >= 1 && h <= height;
     }
-    if (at == MMIXI_DRAW_FLIP) {
-        w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
-        h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
-    }
-    box.height = (size_t)fmax(h, 1);
-    box.width = (size_t)fmax(w, 1);
-    box.top = c->picture.height - box.height;
-    box.left = c->picture.width - box.width;
-    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(c, at + 2, box.top + 1) : box.top / 2;
-    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(c, at + 3, box.left + 1) : box.left / 2;
+    if (!found) w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
+    if (!found) h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
+    box.height = (size_t)fmax(h, 1); box.width = (size_t)fmax(w, 1);
+    box.top = c->picture.height - box.height; box.left = c->picture.width - box.width;
+    box.top = found ? mmixi_draw_upto(c, at - 2, box.top) : box.top / 2;
+    box.left = found ? mmixi_draw_upto(c, at - 1, box.left) : box.left / 2;
     return box;
 }
 /* Brightness, contrast, saturation and hue in any order (Fisher and Yates, from the last on). */
@@ -11180,10 +11067,9 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
     double strength[4] = { a->brightness, a->contrast, a->saturation, a->hue };
     int order[4] = { 0, 1, 2, 3 };
     for (int i = 3; i > 0; i--) {
-        size_t j = mmixi_draw_below(c, MMIXI_DRAW_ORDER + i, (size_t)i + 1);
+        size_t j = mmixi_draw_upto(c, MMIXI_DRAW_ORDER + i, (size_t)i);
         int change = order[j];
-        order[j] = order[i];
-        order[i] = change;
+        order[j] = order[i]; order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
         int change = order[i], hue = change == MMIX_CHANGE_HUE;
@@ -11193,54 +11079,47 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
 }
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0), bytes;
     mmix_box all = { 0, 0, height, width };
-    bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
+    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0),
+        bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
     return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
 }
+/* The jitter comes before the flip here: it feels no order of columns. */
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
+    static const int draw[] = { MMIXI_DRAW_FLIP, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SOLARISE },
+        change[] = { MMIX_CHANGE_FLIP, MMIX_CHANGE_GREY, MMIX_CHANGE_BLUR, MMIX_CHANGE_SOLARISE };
     const mmix_augment *a = c->config;
     size_t s = c->crop < 2 ? a->global_size : a->local_size, kind = mmixi_min(c->crop, 2);
-    mmix_picture done = { (uint8_t *)scratch, s, s };
+    double chance[] = { a->flip, a->grey, a->blur[kind], a->solarise[kind] },
+        amount[] = { 0, 0, mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), 128 };
     uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);
+    mmix_picture done = { rgb, s, s };
     if (!mmixi_sides_ok(c->picture.width, c->picture.height)
         || mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more))
         return -1;
-    if (mmixi_draw(c, MMIXI_DRAW_FLIP, 0, 1) < a->flip)
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
     if (mmixi_draw(c, MMIXI_DRAW_JITTER, 0, 1) < a->jitter) mmixi_jitter(c, rgb, s);
-    if (mmixi_draw(c, MMIXI_DRAW_GREY, 0, 1) < a->grey)
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_GREY, 0, NULL);
-    if (mmixi_draw(c, MMIXI_DRAW_BLUR, 0, 1) < a->blur[kind])
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_BLUR,
-                            mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), more);
-    if (mmixi_draw(c, MMIXI_DRAW_SOLARISE, 0, 1) < a->solarise[kind])
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
+    for (int i = 0; i < 4; i++)
+        if (mmixi_draw(c, draw[i], 0, 1) < chance[i])
+            mmix_picture_change(rgb, s, s, change[i], amount[i], more);
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
 /* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    static const struct { char name[56]; size_t n; double low, high; } limits[] = {        /* in their order */
-        { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
-        { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
-        { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
-        { "mean or deviation", 6, -FLT_MAX, FLT_MAX }
-    };
-    const double *x = (const double *)(const void *)((const char *)a + offsetof(mmix_augment, global_scale));
-    if (mmixi_within(m, who, "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX)
-        || mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533)
-        || (a->local_count && mmixi_within(m, who, "local_size", (double)a->local_size, 1, MMIXI_SIDE_MAX)))
-        return -1;
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; x += limits[k++].n)
-        for (size_t i = 0; i < limits[k].n && (k != 1 || a->local_count); i++)
-            if (mmixi_within(m, who, limits[k].name, x[i], i && limits[k].n == 2 ? *x : limits[k].low,
-                             limits[k].high)) return -1;
+    const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
+        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, "
+        "double flip 0 1, double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, "
+        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 0.5, "
+        "double2 sigma 0 1000, double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
+    const void *at = a;
+    for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
+        for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
+            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i),
+                             i && s.count == 2 ? mmixi_setting_get(&s, 0) : s.low, s.high)) return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
-
 typedef struct mmixi_augment_job {
     mmix_crop crop;                                /* but its picture and numbers */
     const mmix_picture *pictures;
@@ -11256,8 +11135,7 @@ static void mmixi_augment_task(void *arg, size_t i, size_t lane)
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
-    crop.image = b;
-    crop.crop = i / j->B;
+    crop.image = b; crop.crop = i / j->B;
     mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
                       j->scratch + lane * j->bytes);
 }
@@ -11282,13 +11160,10 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
                              (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
         job.bytes = mmixi_max(job.bytes, mmixi_round_up(bytes, 64));         /* whole cache lines */
     }
-    d.A = 2 * B;
-    d.S = config->global_size;
-    d.B = config->local_count * B;
-    d.T = config->local_size;
-    if (!mmixi_expect(m, who, &d, d.B ? "+global A3SS, local B3TT" : "+global A3SS", global, local))
-        return -1;
-    for (int k = 0; k < 1 + (d.B > 0); k++) {
+    for (size_t k = 0; k < 2 && (!k || config->local_count); k++) {
+        d.N = k ? config->local_count * B : 2 * B;
+        d.S = k ? config->local_size : config->global_size;
+        if (!mmixi_expect(m, who, &d, k ? "+local N3SS" : "+global N3SS", job.out[k])) return -1;
         mmix_tensor crop = *job.out[k];
         crop.shape[0] = 1;
         if (!mmixi_contiguous(&crop))
@@ -11297,11 +11172,10 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     }
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
     if (!job.scratch) return -1;
-    mmixi_parallel(m, 2 * B + d.B, mmixi_augment_task, &job);
+    mmixi_parallel(m, (2 + config->local_count) * B, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
-
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT DEFAULT
 #elif defined(__GNUC__)
@@ -13029,7 +12903,7 @@ MMIXI_COLD_END
     ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                   \
+    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv)                                               \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
     ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
     ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \

@@ -106,7 +106,7 @@ static void bad_arguments(void)
     BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 3, 8, 8), NULL), "mmix_patch_embed", "smaller than a patch of 8");
     BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 2, 2, 2), NULL), "mmix_patch_embed", "weight");
     BAD(mmix_resize(m, x3, MMIX_BICUBIC, 2, 2, 0, 0), "mmix_resize", "(2, 5, 6)");
-    BAD(mmix_resize(m, x4, 3, 2, 2, 0, 0), "mmix_resize", "filter 3");
+    BAD(mmix_resize(m, x4, 3, 2, 2, 0, 0), "mmix_resize", "filter is 3");
     BAD(mmix_cross_entropy(m, a, i, -1), "mmix_cross_entropy", "(2, 3)");
     BAD(mmix_cross_entropy(m, a, mmix_new2(m, 2, 4), -1), "mmix_cross_entropy", "target");
     BAD(mmix_cross_entropy(m, a, mmix_new2(m, 3, 3), -1), "mmix_cross_entropy", "(3, 3)");
@@ -342,8 +342,8 @@ static void corners(void)
         mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3), *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1), *one = mmix_fill(mmix_new2(m, 1, 1), 1);
         const double scales[] = {1e-17, -1, NAN, INFINITY};
         for (int i = 0; i < 4; i++) {
-            BAD(mmix_resize(m, x, MMIX_BILINEAR, 2, 2, scales[i], 1), "mmix_resize", "scales");
-            BAD(mmix_resize(m, x, MMIX_BICUBIC, 2, 2, 1, scales[i]), "mmix_resize", "scales");
+            BAD(mmix_resize(m, x, MMIX_BILINEAR, 2, 2, scales[i], 1), "mmix_resize", "scale_h, if not 0");
+            BAD(mmix_resize(m, x, MMIX_BICUBIC, 2, 2, 1, scales[i]), "mmix_resize", "scale_w, if not 0");
         }
         BAD(mmix_state_create(m, SIZE_MAX / 8), "mmix_state_create", "slots");
         mmix_data(ends)[0] = (real)INFINITY, mmix_data(ends)[1] = (real)-INFINITY, mmix_data(ends)[2] = (real)NAN;

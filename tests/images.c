@@ -623,8 +623,8 @@ static void test_batch_refuses(mmix_ctx *m)
     BENT(a.local_scale[1] = 1.5, "scale");
     BENT(a.aspect[0] = NAN, "aspect");
     BENT(a.aspect[1] = 0.1, "aspect");
-    BENT(a.flip = 1.1, "probability");
-    BENT(a.blur[2] = -1, "probability");
+    BENT(a.flip = 1.1, "flip");
+    BENT(a.blur[2] = -1, "blur");
     BENT(a.contrast = -0.1, "contrast");
     BENT(a.hue = 0.6, "hue");
     BENT(a.sigma[1] = 0, "sigma");
