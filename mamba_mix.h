@@ -1147,12 +1147,9 @@ typedef struct mmix_projections {
    none. 0, or -1. */
 MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
                                   size_t heads, size_t kv_heads, size_t width, int bias);
-/* Causal softmax attention: x (B, L, D) → (B, L, D), plus residual unless that is NULL. rope NULL: none. */
-MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                           mmix_tensor *residual, const mmix_rope_options *rope,
-                                           const mmix_layout *layout);
 
-enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN };                     /* .branches */
+/* .branches; ATTENTION: causal softmax attention instead, of a layer that needs no more than `flex` and rope */
+enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
 enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
 /* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
 typedef struct mmix_mmate_options {
@@ -1183,7 +1180,7 @@ typedef struct mmix_mmate_layer {
     struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
     mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
         *branch_gate_bias;
-    mmix_rope_options rope;                  /* of Local-Swin; theta 0: none */
+    mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
 /* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -8802,7 +8799,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 }
 
 /* ==== >>m-mate =======================================================================
-   decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
+   decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
 
    C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order, those
    of a span in place of the span:
@@ -8816,10 +8813,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
-   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
-   the plain form those mixers are the matrices of their definitions (mmix_mix_matrix: >>mixing), so that y is the
-   matrix M with y = M v; the tests hold it against the fast form. A span's tokens stay together in scan order, so
-   the reverse scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
+   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. The
+   definition (mmixi_mix_on) puts the matrices of those mixers' definitions there, so that y is the matrix M with
+   y = M v; the tests hold it against the fast form. A span's tokens stay together in scan order, so the reverse
+   scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -8828,28 +8825,20 @@ static size_t mmixi_span_tokens(const mmix_span *s)
 {
     return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
 }
-/* Frame, row and column of a span's token number `at`, and 1; of a separator those of the last token before it
-   that is none, and 0. */
-static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
-{
-    size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
-        in = mmixi_min(at % frame, plane - 1);
-    cell[0] = at / frame; cell[1] = in / s->grid[2]; cell[2] = in % s->grid[2];
-    return at % frame < plane;
-}
 /* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
     double end = 0;
     if (n && !mmixi_given(m, who, "*spans", spans)) return 0;
     for (size_t i = 0; i < n; i++) {
-        double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
-            separators = (double)spans[i].separators, start = (double)spans[i].start, low = end;
-        end = start + T * (Y * X + separators);
-        if (T * Y * X < 1 || start < low || end > (double)L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
-                             "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
-                             "tokens there are", who, (double)i, T, Y, X, separators, start, low, (double)L), 0;
+        const mmix_span *s = &spans[i];
+        double low = end, start = (double)s->start,
+            cells = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];
+        end = start + cells + (double)s->grid[0] * (double)s->separators;
+        if (cells < 1 || start < low || end > (double)L)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f grid tokens and lies from %.0f to %.0f, "
+                             "expected some, all between %.0f and the %.0f tokens there are", who, (double)i, cells,
+                             start, end, low, (double)L), 0;
     }
     return 1;
 }
@@ -8874,37 +8863,41 @@ typedef struct mmixi_layout {
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
                               const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
-    size_t shape[3] = { 3, 0, 0 }, rows[2], n[MMIXI_KINDS] = { 0, 0, 0, 0 };
-    int three;
     mmixi_dims d;
     memset(a, 0, sizeof *a);
     if (layout) a->of = *layout;
-    three = next || mmix_ndim(a->of.positions) == 2;
+    const mmix_tensor *given = a->of.positions;
+    int three = next || mmix_ndim(given) == 2;
     if (!mmixi_expect(m, who, &d, spec, x, residual)
-        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
+        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", given)
         || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
         || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
-    a->B = rows[0] = d.B;
-    a->L = rows[1] = shape[1] = shape[2] = d.L;
-    a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    const size_t shape[4] = { 3, d.L, d.B, d.L };
+    size_t n[MMIXI_KINDS] = { 0, 0, 0, 0 }, own = a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    a->B = d.B; a->L = d.L;
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
-        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
     }
-    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, rows);
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape + 2);
     if (!a->runs) return -1;
-    *shape = a->seen;
-    if (!next) next = shape;
+    if (!next) next = &own;
     for (size_t t = 0, i = 0; t < d.L; t++) {
         const mmix_span *s = i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
-        size_t cell[3] = { 0, 0, 0 };
-        int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
+        size_t at[3] = { *next, *next, *next };
+        int is[MMIXI_KINDS] = { 1, 0, !s, 1 };
         for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * i) + (s != NULL);
+        if (s) {
+            size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators, r = t - s->start,
+                cell = mmixi_min(r % frame, plane - 1);
+            is[MMIXI_KIND_OTHER] = !(is[MMIXI_KIND_GRID] = cell == r % frame);
+            if (three) at[0] += r / frame, at[1] += cell / s->grid[2], at[2] += cell % s->grid[2];
+        }
         for (int k = 0; k < MMIXI_KINDS; k++) {
             if (!is[k]) continue;
             for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
-                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = a->of.positions
-                    ? mmixi_index(a->of.positions, axis * d.L + t) : (int32_t)(*next + (three ? cell[axis] : 0));
+                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = given ? mmixi_index(given, axis * d.L + t)
+                    : (int32_t)at[axis];
             mmix_data_i32(a->list[k])[n[k]++] = (int32_t)t;
         }
         *next += !s || !three;
@@ -8924,8 +8917,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
 /* The tokens in the order in which a layer visits them, or the inverse of that. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
 {
-    mmix_tensor *order = a->list[MMIXI_KIND_ALL];
-    if (a->of.n_spans) order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(order));
+    mmix_tensor *order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(*a->list));
     for (size_t i = 0; order && i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
         int32_t *at = mmix_data_i32(order) + s->start;
@@ -8936,25 +8928,27 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
     return order;
 }
 
-/* ---- projections, causal attention ---- */
+/* ---- mixers of lists of tokens: the definition, the fast form ---- */
 
 enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
-MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
-                                  size_t heads, size_t kv_heads, size_t width, int bias)
+static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
+/* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself (MMIXI_WHOLE), or with a
+   state one that goes on from what the call's slot, or so many after it, carries. Plain it is the definition,
+   (B, n, H, L): M with its columns where the tokens stand. */
+enum { MMIXI_WHOLE = -1 };
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
+                                 int slot)
 {
-    static const char lines[4][64] = {
-        "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
-        "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
-    mmixi_dims d;
-    memset(layer, 0, sizeof *layer);
-    if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
-    layer->heads = heads; layer->kv_heads = kv_heads;
-    d.D = D; d.Q = heads * width; d.K = kv_heads * width;
-    for (int i = 0; i < 4; i++)
-        mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
-    return p->m->error_kind ? -1 : 0;
+    mmix_tensor *M, *y;
+    size_t n = mmix_count(list);
+    if (!a->plain)
+        return slot < 0 || !a->of.state ? mmix_mix(m, x)
+            : mmix_mix_step(m, x, a->of.state, a->of.slot + (size_t)slot);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
+    y = mmix_fill(mmix_new4(m, a->B, n, mmix_shape(M, 2), a->L), 0);
+    for (size_t i = 0; y && i < mmix_count(M); i++)
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] = mmix_data(M)[i];
+    return y;
 }
 /* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
@@ -8972,67 +8966,72 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; in the plain form they as they are. */
-static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
-                                 const mmixi_layout *a)
-{
-    if (!a->plain)
-        return mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
-    return base ? mmix_add(m, base, heads) : heads;
-}
-/* What a mixer brings to the tokens of a list: (B, n, H, P), in the plain form (B, n, H, L), M with its columns
-   where the tokens stand. `slot`: a sequence by itself, or one that goes on from what the call's slot, or the
-   one after it, carries. */
-enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
-                                 int slot)
-{
-    static const int keys_first[4] = { 0, 3, 2, 1 }, keys_last[4] = { 0, 2, 3, 1 };
-    size_t n = mmix_count(list), H;
-    mmix_tensor *M;
-    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
-    if (!a->plain) return mmix_mix(m, x);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), keys_first);
-    H = mmix_shape(M, 3);
-    M = mmixi_as(m, M, 3, a->B, n, n * H, 0);
-    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), M, list);
-    return mmix_permute(m, mmixi_as(m, M, 4, a->B, a->L, n, H), keys_last);
-}
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
                                const mmix_rope_options *rope, const mmixi_layout *a, int kind)
 {
     mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
-    if (rope && rope->theta > 0) {
+    if (rope->theta > 0) {
         mixer.q = mmix_rope(m, mixer.q, a->position[kind], rope);
         mixer.k = mmix_rope(m, mixer.k, a->position[kind], rope);
     }
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
-/* What o_proj reads: (B, L, H·N). */
-static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                       const mmix_rope_options *rope, const mmixi_layout *a)
+/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; plain they as they are. */
+static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
+                                 const mmixi_layout *a)
 {
-    mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
-    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, *a->list, a, MMIXI_SLOT));
-}
-static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    return mmixi_output(m, layer, mmixi_causal_heads(m, layer, x, rope, a), residual, a);
-}
-MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                           mmix_tensor *residual, const mmix_rope_options *rope,
-                                           const mmix_layout *layout)
-{
-    mmixi_layout a;
-    return mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        ? NULL : mmixi_causal(m, layer, x, residual, rope, &a);
+    return a->plain ? heads
+        : mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
 }
 
 /* ---- Flex-MA: two scans, fused ---- */
 
+/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
+   fused, it is what o_proj reads: (B, L, H·P). Or that of causal attention. */
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer scan;
+    if (f->options.branches == MMIX_BRANCH_ATTENTION) {
+        scan = mmixi_attend(m, &f->flex, x, &f->rope, a, MMIXI_KIND_ALL);
+        return mmixi_join_heads(m, mmixi_mix_on(m, &scan, *a->list, a, 0));
+    }
+    int directions = f->options.directions;
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
+    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
+    scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
+    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
+    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
+    for (int d = 0; d < 1 + (a->n > 0); d++) {
+        int own = f->dir[d].A_log ? d : 0;
+        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
+        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        if (d) {
+            order = mmix_slice(m, order, 0, a->first, a->n);
+            scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
+            if (directions == MMIX_FUSE_SUM) scan.D = NULL;
+            if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+        }
+        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
+        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : 0);
+    }
+    y = fuse.in[0];
+    if (a->n) {
+        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
+        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
+        y = mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+    }
+    y = mmixi_tokens_listed(m, mmixi_join_heads(m, y), mmixi_visits(m, a, f->index, 1));
+    if (a->plain) return y;
+    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    if (!f->z_weight) return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
+    z = mmix_linear(m, x, f->z_weight, f->z_bias);
+    return f->norm ? mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1) : mmix_mul(m, y, mmix_silu(m, z));
+}
 /* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
    P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
    in: f, b, z, runs. size: first. number: c. */
@@ -9056,7 +9055,7 @@ static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_
             else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
         if (r < n && c->dx[2])
             c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
-                * (k->dot(P, dy, x[0] + i * P) - k->dot(P, dy, x[1] + j * P));
+                * (k->dot(P, dy, x[0] + at[0]) - k->dot(P, dy, x[1] + at[1]));
     }
 }
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
@@ -9064,56 +9063,9 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
     (void)m;
     return mmixi_over_rows(c, c->in[0], mmixi_fuse_heads);
 }
-/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
-   fused, it is what o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
-                                     const mmixi_layout *a)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    int directions = f->options.directions;
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
-    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
-    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
-    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
-    for (int d = 0; d < 1 + (a->n > 0); d++) {
-        int own = f->dir[d].A_log ? d : 0;
-        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
-        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
-        if (d) {
-            order = mmix_slice(m, order, 0, a->first, a->n);
-            scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
-            if (directions == MMIX_FUSE_SUM) scan.D = NULL;
-            if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-        }
-        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
-        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
-        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
-    }
-    y = fuse.in[0];
-    if (a->n) {
-        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
-        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
-        fuse.out[0] = mmixi_like(m, "mmix_mmate", y);
-        y = mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &fuse, NULL, 0);
-    }
-    y = mmixi_tokens_listed(m, mmixi_join_heads(m, y), mmixi_visits(m, a, f->index, 1));
-    if (a->plain) return y;
-    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    z = f->z_weight ? mmix_linear(m, x, f->z_weight, f->z_bias) : NULL;
-    if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
-    if (z) return mmix_mul(m, y, mmix_silu(m, z));
-    return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
-}
 
 /* ---- Local-Swin ---- */
 
-/* Tokens first … first + n - 1 of each sequence, as B sequences. */
-static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n, size_t B)
-{
-    return mmixi_as(m, mmixi_tokens_from(m, x, first, n), 4, B, mmix_shape(x, 0) * n / B, mmix_shape(x, 2),
-                    mmix_shape(x, 3));
-}
 /* Of the grid tokens, (B, their number, H, P): each span a sequence with windows, shifted in some layers;
    neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
@@ -9121,24 +9073,25 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
 {
     static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };       /* windows of videos, of images */
     const mmix_mmate_options *o = &w->options;
-    const mmix_span *s = a->of.spans;
+    const mmix_span *s = a->of.spans, *end = s + a->of.n_spans;
     size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
     mmix_tensor *part[MMIX_MAX_INPUTS], *y;
-    for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
+    for (size_t at = 0, equal, n; s < end; s += equal, at += n) {
         mmix_mixer mixer = *all;
         mmix_tensor **own[3] = { &mixer.q, &mixer.k, &mixer.v };
-        size_t window[3];
-        n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
-        for (equal = 1; !a->plain && i + equal < a->of.n_spans; equal++)
-            if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
+        size_t window[3], cells = s->grid[0] * s->grid[1] * s->grid[2];
+        for (equal = 1; !a->plain && s + equal < end; equal++)
+            if (memcmp(s->grid, s[equal].grid, sizeof s->grid)) break;
+        n = equal * cells;
         for (int k = 0; k < 3; k++) {
-            *own[k] = mmixi_sequences(m, *own[k], at, equal * n, a->B * equal);
-            window[k] = o->window[k] ? o->window[k] : usual[s[i].grid[0] == 1][k];
+            y = mmixi_tokens_from(m, *own[k], at, n);
+            *own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
+            window[k] = o->window[k] ? o->window[k] : usual[s->grid[0] == 1][k];
         }
         if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
-        mmix_mixer_windows(&mixer, 3, s[i].grid, window, w->index % period >= period / 2);
-        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, n), a, MMIXI_WHOLE);
-        part[parts++] = mmixi_sequences(m, y, 0, n, a->B);
+        mmix_mixer_windows(&mixer, 3, s->grid, window, w->index % period >= period / 2);
+        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, MMIXI_WHOLE);
+        part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
         if (parts < MMIX_MAX_INPUTS) continue;
         part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
         parts = 1;
@@ -9149,24 +9102,23 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
    and those tokens' places. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
 {
-    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places;
+    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
+        *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
     size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
     const size_t shape[4] = { 1, n, 1, 1 };
-    mmix_tensor *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
-    mmix_real *place;
     places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
         : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
     mixer->mask = MMIX_MASK_BAND; mixer->left = window - 1; mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
-    place = mmix_data(places);
+    mmix_real *place = mmix_data(places);
     before = places->shape[1] - n;
     for (size_t i = 0; i < n; i++) {
         place[before + i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
         while (place[before + i] - place[low] >= (mmix_real)window) low++;
         mmix_data_i32(mixer->lefts)[i] = (int32_t)(before + i - low);
     }
-    return mmixi_mix_on(m, mixer, list, a, MMIXI_NEXT_SLOT);
+    return mmixi_mix_on(m, mixer, list, a, 1);
 }
 
 /* ---- both branches ---- */
@@ -9177,17 +9129,17 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
 {
     mmix_mark mark = mmix_mark_here(m);
     const mmix_mmate_options *o = &w->options;
-    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight;
+    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight,
+        swins = both || o->branches == MMIX_BRANCH_SWIN;
     mmix_tensor *y = residual;
     if (o->branches != MMIX_BRANCH_SWIN)
         y = mmixi_output(m, &w->flex, mmixi_flex_heads(m, w, x, a), gate ? NULL : residual, a);
     if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
-    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT && o->branches != MMIX_BRANCH_FLEX; kind++) {
+    if (!y) y = mmix_fill(mmix_new3(m, a->B, a->L, a->plain ? w->swin.heads * a->L : mmix_shape(x, 2)), 0);
+    for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_TEXT; kind++) {
         mmix_tensor *list = a->list[kind], *swin, *z;
-        mmix_mixer mixer;
         if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
-        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
+        mmix_mixer mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
         swin = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
             : mmixi_swin_text(m, o->text_window, &mixer, a);
         swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
@@ -9208,8 +9160,8 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     int record = m->recording;
     mmixi_layout a;
     if (mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        || (a.of.state && (!mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot)
-                           || !mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot + 1)))) return NULL;
+        || (a.of.state && !mmixi_slot_check(m, "mmix_mmate", a.of.state, mmixi_max(a.of.slot, a.of.slot + 1))))
+        return NULL;
     if (a.of.state) mmix_record(m, 0);
     x = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
@@ -9218,24 +9170,41 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
-    static const int heads_first[4] = { 0, 2, 1, 3 };
-    int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
-    size_t H = (swin ? &layer->swin : &layer->flex)->heads;
-    mmix_tensor *M = NULL;
+    int record = m->recording;
+    mmix_tensor *M;
     mmixi_layout a;
-    if ((layout && (layout->state || layout->initial_state)) || (!swin && layer->conv_weight))
+    if ((layout && (layout->state || layout->initial_state))
+        || (layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
-    if (!mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) {
-        a.plain = 1;
-        M = mmixi_mmate(m, layer, x, mmix_fill(mmix_new3(m, a.B, a.L, H * a.L), 0), &a);
-        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), heads_first);
-    }
+    if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) return NULL;
+    mmix_record(m, 0);
+    a.plain = 1;
+    M = mmixi_mmate(m, layer, x, NULL, &a);
+    M = mmixi_as(m, M, 4, a.B, a.L, mmix_shape(M, 2) / a.L, a.L);
+    M = mmix_permute(m, M, mmixi_swap_middle);
     mmix_record(m, record);
     return M;
 }
 
 /* ---- parameters ---- */
 
+MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
+                                  size_t heads, size_t kv_heads, size_t width, int bias)
+{
+    static const char lines[4][64] = {
+        "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
+        "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
+    mmixi_dims d;
+    memset(layer, 0, sizeof *layer);
+    if (!heads || !kv_heads || heads % kv_heads || !width)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
+                         "keys and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
+    layer->heads = heads; layer->kv_heads = kv_heads;
+    d.D = D; d.Q = heads * width; d.K = kv_heads * width;
+    for (int i = 0; i < 4; i++)
+        mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
+    return p->m->error_kind ? -1 : 0;
+}
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
@@ -9245,11 +9214,12 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     char own[160];
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
-    if (o->branches < MMIX_BRANCH_BOTH || o->branches > MMIX_BRANCH_SWIN || o->directions < MMIX_FUSE_GATE
-        || o->directions > MMIX_FUSE_SUM || o->shift_period % 2 || o->text_window > INT32_MAX)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: branches %d, directions %d, shift period "
-                         "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
-                         o->branches, o->directions, (double)o->shift_period, (double)o->text_window);
+    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 2, int branch_gate, int directions 0 2, "
+                             "int shared_directions, int skip, size conv_width, int output_gate, int norm, "
+                             "size3 window, size shift_period, int causal_window, size text_window 0")) return -1;
+    if (o->shift_period % 2)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: shift_period is %.0f, expected an even one",
+                         (double)o->shift_period);
     layer->index = index;
     d.D = D; d.H = heads; d.E = heads * width; d.C = d.E + 2 * kv_heads * width; d.W = o->conv_width;
     if (o->branches != MMIX_BRANCH_SWIN) {
@@ -9320,6 +9290,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
         else
             mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
         l->mmate.rope = c->rope;
+        if (!mmate) l->mmate.options.branches = MMIX_BRANCH_ATTENTION;
         strcpy(end, "mlp.");
         mmix_swiglu_init(&l->ffn, p, at, c->dim, c->ffn);
     }
@@ -9428,11 +9399,9 @@ static void mmixi_decoder_tap(const mmix_ctx *m, mmix_tensor **taps, size_t i, m
 static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
-    const mmix_decoder_config *c = &s->d->config;
-    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
+    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, s->d->config.eps), *residual = s->o.mixed ? NULL : *x;
     mmixi_decoder_tap(m, s->o.normed, s->i, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &s->l->mmate, u, residual, &s->a)
-        : mmixi_causal(m, &s->l->mmate.flex, u, residual, &c->rope, &s->a);
+    return mmixi_mmate(m, &s->l->mmate, u, residual, &s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
@@ -9503,11 +9472,7 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
     mmix_record(m, 0);
     u = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
     if (u) u = mmix_rms_norm(m, u, s.l->norm1, d->config.eps);
-    if (u && d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &s.l->mmate, u, &s.a.of);
-    else if (u) {
-        mmix_mixer mixer = mmixi_attend(m, &s.l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
-        M = mmix_mix_matrix(m, &mixer);
-    }
+    if (u) M = mmix_mmate_matrix(m, &s.l->mmate, u, &s.a.of);
     mmix_record(m, record);
     return M;
 }
@@ -9746,7 +9711,7 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
         const mmix_projections *of[2] = { &student->layer[s.i].mmate.flex, &s.l->mmate.flex };
         mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps),
             *y[2] = { mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a),
-                      mmixi_causal_heads(m, of[1], u, &t->rope, &s.a) };
+                      mmixi_flex_heads(m, &s.l->mmate, u, &s.a) };
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
             mmix_tensor *columns[2];
