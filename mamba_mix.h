@@ -8932,10 +8932,9 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
 
 enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
-/* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself (MMIXI_WHOLE), or with a
-   state one that goes on from what the call's slot, or so many after it, carries. Plain it is the definition,
+/* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself, or, with a state and
+   `slot` not negative, one that goes on from what so many slots after the call's carry. Plain it is the definition,
    (B, n, H, L): M with its columns where the tokens stand. */
-enum { MMIXI_WHOLE = -1 };
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
                                  int slot)
 {
@@ -8959,21 +8958,22 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     for (int i = 0; i < 3; i++)
         part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
     if (conv) u = mmixi_conv_step(m, mmix_concat(m, 2, part, 3), conv, NULL, causal, a->of.state, a->of.slot);
-    for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
-        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
+    for (size_t i = 0, from = 0; i < 3; i++) {
+        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = mmix_shape(part[i], 2);
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
         if (conv) from += wide;
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
-static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
-                               const mmix_rope_options *rope, const mmixi_layout *a, int kind)
+static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmixi_layout *a,
+                               int kind)
 {
-    mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
-    if (rope->theta > 0) {
-        mixer.q = mmix_rope(m, mixer.q, a->position[kind], rope);
-        mixer.k = mmix_rope(m, mixer.k, a->position[kind], rope);
+    mmix_mixer mixer = mmixi_projected(m, kind == MMIXI_KIND_ALL ? &w->flex : &w->swin,
+                                       mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
+    if (w->rope.theta > 0) {
+        mixer.q = mmix_rope(m, mixer.q, a->position[kind], &w->rope);
+        mixer.k = mmix_rope(m, mixer.k, a->position[kind], &w->rope);
     }
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
@@ -8996,7 +8996,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_mark mark = mmix_mark_here(m);
     mmix_mixer scan;
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
-        scan = mmixi_attend(m, &f->flex, x, &f->rope, a, MMIXI_KIND_ALL);
+        scan = mmixi_attend(m, f, x, a, MMIXI_KIND_ALL);
         return mmixi_join_heads(m, mmixi_mix_on(m, &scan, *a->list, a, 0));
     }
     int directions = f->options.directions;
@@ -9005,19 +9005,18 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
     scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
     scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
-    for (int d = 0; d < 1 + (a->n > 0); d++) {
-        int own = f->dir[d].A_log ? d : 0;
-        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
-        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
-        if (d) {
-            order = mmix_slice(m, order, 0, a->first, a->n);
-            scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
-            if (directions == MMIX_FUSE_SUM) scan.D = NULL;
-            if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-        }
+    for (int d = MMIX_FORWARD; ; d++) {
+        int own = f->dir[d].A_log ? d : MMIX_FORWARD;
         scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
         scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
-        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : 0);
+        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, -d);
+        if (!a->n || d == MMIX_REVERSE) break;
+        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
+        for (int i = 0; i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        order = mmix_slice(m, order, 0, a->first, a->n);
+        scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
+        if (directions == MMIX_FUSE_SUM) scan.D = NULL;
+        if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
     }
     y = fuse.in[0];
     if (a->n) {
@@ -9090,7 +9089,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
         }
         if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
         mmix_mixer_windows(&mixer, 3, s->grid, window, w->index % period >= period / 2);
-        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, MMIXI_WHOLE);
+        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, -1);
         part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
         if (parts < MMIX_MAX_INPUTS) continue;
         part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
@@ -9130,8 +9129,9 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     mmix_mark mark = mmix_mark_here(m);
     const mmix_mmate_options *o = &w->options;
     int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight,
-        swins = both || o->branches == MMIX_BRANCH_SWIN;
+        swins = both || o->branches == MMIX_BRANCH_SWIN, record = m->recording;
     mmix_tensor *y = residual;
+    if (a->plain || a->of.state) mmix_record(m, 0);
     if (o->branches != MMIX_BRANCH_SWIN)
         y = mmixi_output(m, &w->flex, mmixi_flex_heads(m, w, x, a), gate ? NULL : residual, a);
     if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
@@ -9139,7 +9139,7 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_TEXT; kind++) {
         mmix_tensor *list = a->list[kind], *swin, *z;
         if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
-        mmix_mixer mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
+        mmix_mixer mixer = mmixi_attend(m, w, x, a, kind);
         swin = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
             : mmixi_swin_text(m, o->text_window, &mixer, a);
         swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
@@ -9152,38 +9152,28 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     }
     if (gate && residual) y = mmix_add(m, residual, y);
     if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
+    mmix_record(m, record);
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    int record = m->recording;
     mmixi_layout a;
-    if (mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        || (a.of.state && !mmixi_slot_check(m, "mmix_mmate", a.of.state, mmixi_max(a.of.slot, a.of.slot + 1))))
-        return NULL;
-    if (a.of.state) mmix_record(m, 0);
-    x = mmixi_mmate(m, layer, x, residual, &a);
-    mmix_record(m, record);
-    return x;
+    return mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        || (a.of.state && !mmixi_slot_check(m, "mmix_mmate", a.of.state, mmixi_max(a.of.slot, a.of.slot + 1)))
+        ? NULL : mmixi_mmate(m, layer, x, residual, &a);
 }
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
-    int record = m->recording;
-    mmix_tensor *M;
     mmixi_layout a;
     if ((layout && (layout->state || layout->initial_state))
         || (layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
     if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) return NULL;
-    mmix_record(m, 0);
     a.plain = 1;
-    M = mmixi_mmate(m, layer, x, NULL, &a);
-    M = mmixi_as(m, M, 4, a.B, a.L, mmix_shape(M, 2) / a.L, a.L);
-    M = mmix_permute(m, M, mmixi_swap_middle);
-    mmix_record(m, record);
-    return M;
+    x = mmixi_mmate(m, layer, x, NULL, &a);
+    return mmix_permute(m, mmixi_as(m, x, 4, a.B, a.L, mmix_shape(x, 2) / a.L, a.L), mmixi_swap_middle);
 }
 
 /* ---- parameters ---- */
@@ -9191,9 +9181,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
                                   size_t heads, size_t kv_heads, size_t width, int bias)
 {
-    static const char lines[4][64] = {
-        "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
-        "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
+    mmix_tensor **w = layer->weight, **b = layer->bias;
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
@@ -9201,9 +9189,10 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
                          "keys and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
     layer->heads = heads; layer->kv_heads = kv_heads;
     d.D = D; d.Q = heads * width; d.K = kv_heads * width;
-    for (int i = 0; i < 4; i++)
-        mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
-    return p->m->error_kind ? -1 : 0;
+    return mmixi_declare(p, prefix, &d, "q_proj.weight QD normal, q_proj.bias Q zeros, k_proj.weight KD normal, "
+                         "k_proj.bias K zeros, v_proj.weight KD normal, v_proj.bias K zeros, "
+                         "o_proj.weight DQ normal, o_proj.bias D zeros", w, bias ? b : NULL, w + 1,
+                         bias ? b + 1 : NULL, w + 2, bias ? b + 2 : NULL, w + 3, bias > 1 ? b + 3 : NULL);
 }
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
@@ -10076,16 +10065,30 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
     }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
     return c;
 }
+/* All numbers of a stage, and of the rest of a run's config, in the order of files. */
+static const char mmixi_stage_settings[] =
+    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
+    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
+    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
+static const char mmixi_distill_settings[] =
+    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
+    "int hidden_outputs, int teacher_inputs";
 
 /* ---- what trains ---- */
 
-/* Whether the parameter of that name belongs to what trains. */
-static int mmixi_stage_trains(int train, const char *name)
+/* Whether any parameter of a list belongs to what trains; with `freeze` all that do not are frozen. */
+static int mmixi_stage_trains(int train, const mmix_params *p, int freeze)
 {
-    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
-        : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
-        : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
-    return (train & needs) == needs;
+    int any = 0;
+    for (size_t k = 0; p && k < p->count; k++) {
+        const char *name = p->at[k].name;
+        int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
+            : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
+            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
+        if (freeze) p->at[k].frozen = needs & ~train;
+        any |= !(needs & ~train);
+    }
+    return any;
 }
 /* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
    are frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
@@ -10102,55 +10105,39 @@ static int mmixi_distill_begin(mmix_distill *run)
     }
     for (int i = 0; i < 2; i++) {
         mmix_params *p = i ? d->adapters : d->params;
-        int any = 0;
         mmix_adamw_free(&run->adamw[i]);
         mmix_params_train(p, 0);
-        for (size_t k = 0; p && k < p->count; k++)
-            any |= !(p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name));
-        if (any && mmix_adamw_init(&run->adamw[i], p)) return -1;
+        if (mmixi_stage_trains(train, p, 1) && mmix_adamw_init(&run->adamw[i], p)) return -1;
     }
     return 0;
 }
-
-/* All numbers of a stage, and of the rest of a run's config, in the order of files. */
-static const char mmixi_stage_settings[] =
-    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
-    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
-    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
-static const char mmixi_distill_settings[] =
-    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
-    "int hidden_outputs, int teacher_inputs";
-
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
     static const char who[] = "mmix_distill_create";
     mmix_ctx *m = student ? student->m : NULL;
+    mmixi_dims d;
     if (!m || !teacher || m->error_kind) return NULL;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
     if (teacher == student || student->in_run)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                   student->in_run ? "in no other run" : "another decoder than its teacher");
-    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
-        || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, "
-                  "depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                  (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
-                  (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
-    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
+    if (teacher->m != m || t->depth != s->depth || t->media != s->media)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and media, found "
+                  "%.0f and %.0f for %.0f and %.0f", who, (double)s->depth, (double)s->media, (double)t->depth,
+                  (double)t->media);
+    if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
+                      student->embedding)
+        || mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
-        int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
-        if (lora && !student->adapters)
-            any = config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER);
-        else
-            for (size_t k = 0; k < student->params->count; k++)
-                any |= mmixi_stage_trains(x->train, student->params->at[k].name);
-        if (!any)
+        if (x->steps && !(x->train & MMIX_TRAIN_LORA ? student->adapters || (config.lora_rank && config.lora_targets
+                                                                & (MMIX_LORA_FFN | MMIX_LORA_MIXER))
+                          : mmixi_stage_trains(x->train, student->params, 0)))
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
                       "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
                       (double)config.lora_rank, config.lora_targets);
@@ -10176,14 +10163,8 @@ MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? ru
 
 /* ---- answers ---- */
 
-/* Where a row's answers begin and end, and how many there are. */
-typedef struct mmixi_answer_run { size_t from, to, n; } mmixi_answer_run;
-/* Of each answer to a sequence the row among B·L and the token wanted, (1, n) int32; B runs. */
-typedef struct mmixi_answers {
-    mmix_sequence input;
-    mmix_tensor *rows, *wanted;
-    mmixi_answer_run *run;
-} mmixi_answers;
+/* Of each answer to a sequence the row among B·L, rising, and the token wanted, (1, n) int32. */
+typedef struct mmixi_answers { mmix_sequence input; mmix_tensor *rows, *wanted; } mmixi_answers;
 /* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
                               const mmix_sequence *q, const mmix_tensor *target, mmixi_answers *a)
@@ -10194,17 +10175,13 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
     a->input = *q;
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    a->run = (mmixi_answer_run *)mmixi_header(m, target->shape[0] * sizeof *a->run);
     for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
-        mmixi_answer_run *run = &a->run[i / L];
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
-        if (!run->n++) run->from = i % L;
-        run->to = i % L + 1;
         mmix_data_i32(a->rows)[n] = (int32_t)i;
         mmix_data_i32(a->wanted)[n++] = token;
     }
@@ -10213,44 +10190,41 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
     a->rows->shape[1] = a->wanted->shape[1] = n;
     return 0;
 }
-/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
+/* The teacher's own answers, greedily, in place of the true ones; of neighbours whose answers begin at the same
    place together. 0, or -1. */
 static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
                                 mmixi_answers *made)
 {
     mmix_ctx *m = teacher->m;
     const mmix_sequence *q = &a->input;
-    const mmix_span *last = q->n_spans ? &q->spans[q->n_spans - 1] : NULL;
-    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
-        B = q->tokens->shape[0], L = q->tokens->shape[1];
+    size_t L = q->tokens->shape[1], answers = mmix_count(a->rows);
     *made = *a;
     made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, q->tokens->shape);
     made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
-    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted);
-    for (size_t i = 0; wanted && i < B * L; i++) tokens[i] = mmixi_index(q->tokens, i);
-    for (size_t b = 0, rows, count; !m->error_kind && b < B; b += rows) {
+    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted), *next;
+    const uint32_t *at = (const uint32_t *)mmix_data_i32(a->rows);
+    for (size_t i = 0; wanted && i < mmix_count(q->tokens); i++) tokens[i] = mmixi_index(q->tokens, i);
+    for (size_t i = 0, end = 0, rows, count; wanted && i < answers;) {
         mmix_mark mark = mmix_mark_here(m);
-        const mmixi_answer_run *run = &a->run[b];
+        size_t b = at[i] / L, from = at[i] % L;
         mmix_sequence asked = *q;
-        for (rows = count = 0; b + rows < B && run[rows].from == run->from; rows++) {
-            size_t n = run[rows].n;
-            if (n && (run->from + 1 < behind || run[rows].to != run->from + n))
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
-                                 "where the teacher is to decode, an answer is one run behind all spans, from %.0f "
-                                 "on", who, (double)(b + rows), (double)n, (double)run->from,
-                                 (double)run[rows].to - 1, (double)mmixi_max(behind, 1) - 1);
+        for (rows = count = 0; end < answers && at[end] == (b + rows) * L + from; rows++) {
+            size_t n = 0;
+            while (end < answers && at[end] / L == b + rows) end++, n++;
+            if (at[end - 1] % L != from + n - 1)
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; where the "
+                                 "teacher is to decode, an answer is one run behind all spans", who,
+                                 (double)(b + rows), (double)n, (double)from, (double)(at[end - 1] % L));
             count = mmixi_max(count, n);
         }
-        if (!count) continue;
-        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, run->from + 1);
+        if (!mmixi_spans_check(m, who, q->spans, q->n_spans, from + 1)) return -1;       /* all before it */
+        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, from + 1);
         if (q->media) asked.media = mmix_slice(m, q->media, 0, b, rows);
-        int32_t *next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
-        if (!next || !mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
-        for (size_t i = 0; i < rows * count; i++) {
-            size_t r = i / count, at = (b + r) * L + run->from + i % count;
-            if (i % count >= run[r].n) continue;
-            *wanted++ = next[i];
-            if ((at + 1) % L) tokens[at + 1] = next[i];
+        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
+        if (!mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
+        for (; i < end; i++) {
+            wanted[i] = next[(at[i] / L - b) * count + at[i] % L - from];
+            if ((at[i] + 1) % L) tokens[at[i] + 1] = wanted[i];
         }
         mmix_rewind(m, mark);
     }
@@ -10264,8 +10238,7 @@ static int mmixi_distill_check(const mmix_distill *run, const char *who, const m
     if (!mmixi_given(run->m, who, "*batch", b)
         || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
                          b->target, b->mask)
-        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
-        || !mmixi_spans_check(run->m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
+        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])) return -1;
     if (!b->decoded) return decode ? mmixi_distill_decode(run->teacher, who, &a[0], &a[1]) : 0;
     return mmixi_expect(run->m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
                         b->decoded_target)
@@ -10278,11 +10251,14 @@ static int mmixi_distill_check(const mmix_distill *run, const char *who, const m
 static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 {
     const mmix_tensor *x = a->input.tokens, *y = q->tokens;
+    mmix_sequence other = a->input;
     size_t L = x->shape[1];
-    if (a->input.media != q->media || y->shape[1] != L || a->input.spans != q->spans
-        || a->input.n_spans != q->n_spans) return 0;
-    for (size_t i = 0; i < mmix_count(x); i++)
-        if (i % L < a->run[i / L].to && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    other.tokens = q->tokens;
+    if (memcmp(&other, q, sizeof other) || y->shape[1] != L) return 0;
+    for (size_t i = 0, k = 0, end; k < mmix_count(a->rows); k += i++ == end) {
+        end = (size_t)mmix_data_i32(a->rows)[k];         /* the next answer, perhaps of a later row */
+        if (end / L == i / L && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    }
     return 1;
 }
 /* Logits (1, n, K) at the answers, x (B, L, D). */
@@ -10291,8 +10267,8 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
-                                   double *seen)
+/* sum + weight · loss, of which the sum may be NULL; the loss itself is added to *seen. */
+static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss, double *seen)
 {
     *seen += mmix_item(loss);
     if (!(weight > 0)) return sum;
@@ -10308,17 +10284,15 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
     const mmix_decoder *d = run->student;
     const mmix_distill_config *c = &run->config;
     size_t depth = d->config.depth;
-    int hidden = !learn || s->hidden > 0, outputs = hidden && c->hidden_outputs, record = m->recording;
-    mmix_decoder_options teach = { NULL, NULL, NULL, NULL }, taught = teach;
+    int hidden = !learn || s->hidden > 0, outputs = c->hidden_outputs, record = m->recording;
     /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
-    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), *x, *teacher, *student,
-        *sum = NULL;
+    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
+        **its = inputs + 1 + (outputs ? 0 : depth), *x, *teacher, *student, *sum = NULL;
     if (!of) return NULL;
-    mmix_tensor **inputs = of + depth, **its = outputs ? inputs + 1 : inputs + depth + 1;
-    if (hidden) *(outputs ? &taught.outputs : &taught.mixed) = of;
-    if (hidden && !outputs) teach.mixed = its;
-    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;
-    if (c->teacher_inputs) taught.inputs = inputs;
+    const mmix_decoder_options teach = { hidden && !outputs ? its : NULL,
+                                         (hidden && outputs) || c->teacher_inputs ? inputs + 1 : NULL, NULL, NULL },
+        taught = { hidden && !outputs ? of : NULL, hidden && outputs ? of : NULL, NULL,
+                   c->teacher_inputs ? inputs : NULL };
     mmix_record(m, 0);
     x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, a);
@@ -10357,8 +10331,8 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     mmix_distill_stats unused;
     mmixi_answers a[2];
     if (!m || m->error_kind) return -1;
-    const mmix_stage *stage = &run->config.stage[mmixi_min(run->stage, run->config.stages - 1)];
     int over = run->stage == run->config.stages;
+    const mmix_stage *stage = run->config.stage + run->stage - over;
     mmix_mark mark = mmix_mark_here(m);
     if (!stats) stats = &unused;
     memset(stats, 0, sizeof *stats);
@@ -10368,7 +10342,6 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
         || (learn && !run->number && run->config.calibrate
             && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
     mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
-    if (!loss) return -1;
     if (learn && !mmixi_wants(loss))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", who, (double)run->stage);
@@ -10384,10 +10357,9 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                             stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
-                                             NULL);
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
     run->tokens = 0;                             /* after an error what had been added up is of no use */
-    for (int i = 0; m->error_kind && i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
+    for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
     if (m->error_kind) return -1;
     stats->updated = 1;
     if (++run->step < stage->steps) return 1;
