@@ -9091,11 +9091,11 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
         mmix_mixer_windows(&mixer, 3, s->grid, window, w->index % period >= period / 2);
         y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, -1);
         part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
-        if (parts < MMIX_MAX_INPUTS) continue;
+        if (parts == 1 || (parts < MMIX_MAX_INPUTS && s + equal < end)) continue;
         part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
         parts = 1;
     }
-    return parts > 1 ? mmix_concat(m, 1, part, parts) : part[0];
+    return part[0];
 }
 /* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
    and those tokens' places. */
@@ -9103,19 +9103,17 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixe
 {
     mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
         *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
-    size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
-    const size_t shape[4] = { 1, n, 1, 1 };
+    const size_t n = mmix_count(list), shape[4] = { 1, n, 1, 1 };
     places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
         : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
     mixer->mask = MMIX_MASK_BAND; mixer->left = window - 1; mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
-    mmix_real *place = mmix_data(places);
-    before = places->shape[1] - n;
-    for (size_t i = 0; i < n; i++) {
-        place[before + i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
-        while (place[before + i] - place[low] >= (mmix_real)window) low++;
-        mmix_data_i32(mixer->lefts)[i] = (int32_t)(before + i - low);
+    mmix_real *sees = mmix_data(places), *place = sees + places->shape[1] - n;           /* from *sees on */
+    for (size_t i = 0; i < n; i++, place++) {
+        *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
+        while (*place - *sees >= (mmix_real)window) sees++;
+        mmix_data_i32(mixer->lefts)[i] = (int32_t)(place - sees);
     }
     return mmixi_mix_on(m, mixer, list, a, 1);
 }
@@ -9145,8 +9143,8 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
         swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
         if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
             z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            swin = mmix_mul(m, z, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+            swin = mmix_mul(m, mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0)),
+                            mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
         }
         y = mmix_add_rows(m, y, swin, list);
     }
@@ -9226,10 +9224,8 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     snprintf(own, sizeof own, "%sswin.", prefix);
     if (o->branches != MMIX_BRANCH_FLEX)
         mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias);
-    if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
-        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
-                      &layer->branch_gate_weight);
-    return p->m->error_kind ? -1 : 0;
+    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
+                         o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight : NULL);
 }
 
 /* ==== >>decoder ======================================================================
@@ -10345,10 +10341,9 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     if (learn && !mmixi_wants(loss))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", who, (double)run->stage);
-    if (learn && !(stats->loss - stats->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
-                  who, (double)run->number);
-    if (m->error_kind || (learn && mmix_backward(m, loss))) return -1;
+    if (m->error_kind
+        || (learn && (mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX, DBL_MAX)
+                      || mmix_backward(m, loss)))) return -1;
     mmix_rewind(m, mark);
     if (!learn) return 0;
     run->number++; run->tokens += stats->tokens;
