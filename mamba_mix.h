@@ -1143,12 +1143,7 @@ typedef struct mmix_projections {
     mmix_lora lora[4];
     size_t heads, kv_heads;                  /* H, G */
 } mmix_projections;
-/* q_proj.weight, …, o_proj.weight for N = P = width, with biases for q, k, v (bias 1), for all four (2), or
-   none. 0, or -1. */
-MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
-                                  size_t heads, size_t kv_heads, size_t width, int bias);
-
-/* .branches; ATTENTION: causal softmax attention instead, of a layer that needs no more than `flex` and rope */
+/* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
 enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
 enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
 /* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
@@ -1182,7 +1177,8 @@ typedef struct mmix_mmate_layer {
         *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p; options NULL: the defaults. 0, or -1. */
+/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p (of attention q_proj.weight, …) for N = P = width, with
+   biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
@@ -1525,7 +1521,8 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
        mmix_decoder *student = mmix_linmu_from(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
-       while (mmix_distill_step(run, &batch, &stats) > 0) show(&stats);
+       for (mmix_reset(m); next(m, run->number, &batch) && mmix_distill_step(run, &batch, &stats) > 0; mmix_reset(m))
+           show(&stats);
    ==================================================================================== */
 
 /* Mean of (student - teacher)² over the positions whose mask is not 0 and all features; over the mean of
@@ -1595,7 +1592,18 @@ typedef struct mmix_distill_stats {
     int updated;                             /* 1: the optimiser made a step */
 } mmix_distill_stats;
 
-typedef struct mmix_distill mmix_distill;
+/* A run; fields are for reading. */
+typedef struct mmix_distill {
+    mmix_ctx *m;
+    const mmix_decoder *teacher;
+    mmix_decoder *student;
+    mmix_distill_config config;
+    size_t stage, step;                      /* optimiser steps made in the stage */
+    size_t number;                           /* of the next call, from 0 on: a resumed run goes on with it */
+    size_t tokens;                           /* answer tokens whose gradients wait */
+    mmix_adamw_state adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
+    char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
+} mmix_distill;
 /* A run before its first step. Teacher and student stay the caller's and outlive it; a student is in one run
    at a time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing
    to train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
@@ -1611,14 +1619,6 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
    `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
-typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
-typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
-/* All stages: next fills the batch of call `number` (in step memory) and returns 0, or -1 to stop; show sees
-   the stats and returns 0, or -1 to stop, and may be NULL. 0: finished, 1: stopped, -1: mmix_error. Calls
-   mmix_reset. */
-MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user);
-/* The number of the next call, from 0 on: a resumed run goes on with it. */
-MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
 /* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In
    step memory; NULL on error. */
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
@@ -1627,9 +1627,6 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
-/* The note of a loaded run, "" if there is none; NULL for a new one. */
-MMIXDEF const char *mmix_distill_note(const mmix_distill *run);
-
 #ifdef __cplusplus
 }
 #endif
@@ -8958,8 +8955,8 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     for (int i = 0; i < 3; i++)
         part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
     if (conv) u = mmixi_conv_step(m, mmix_concat(m, 2, part, 3), conv, NULL, causal, a->of.state, a->of.slot);
-    for (size_t i = 0, from = 0; i < 3; i++) {
-        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = mmix_shape(part[i], 2);
+    for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
+        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
         if (conv) from += wide;
     }
@@ -9176,22 +9173,6 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 
 /* ---- parameters ---- */
 
-MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
-                                  size_t heads, size_t kv_heads, size_t width, int bias)
-{
-    mmix_tensor **w = layer->weight, **b = layer->bias;
-    mmixi_dims d;
-    memset(layer, 0, sizeof *layer);
-    if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
-    layer->heads = heads; layer->kv_heads = kv_heads;
-    d.D = D; d.Q = heads * width; d.K = kv_heads * width;
-    return mmixi_declare(p, prefix, &d, "q_proj.weight QD normal, q_proj.bias Q zeros, k_proj.weight KD normal, "
-                         "k_proj.bias K zeros, v_proj.weight KD normal, v_proj.bias K zeros, "
-                         "o_proj.weight DQ normal, o_proj.bias D zeros", w, bias ? b : NULL, w + 1,
-                         bias ? b + 1 : NULL, w + 2, bias ? b + 2 : NULL, w + 3, bias > 1 ? b + 3 : NULL);
-}
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
@@ -9201,17 +9182,26 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     char own[160];
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
-    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 2, int branch_gate, int directions 0 2, "
+    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 3, int branch_gate, int directions 0 2, "
                              "int shared_directions, int skip, size conv_width, int output_gate, int norm, "
                              "size3 window, size shift_period, int causal_window, size text_window 0")) return -1;
-    if (o->shift_period % 2)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: shift_period is %.0f, expected an even one",
-                         (double)o->shift_period);
+    if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for keys and "
+                         "values, which must divide them; shift_period %.0f, which must be even", (double)heads,
+                         (double)width, (double)kv_heads, (double)o->shift_period);
     layer->index = index;
-    d.D = D; d.H = heads; d.E = heads * width; d.C = d.E + 2 * kv_heads * width; d.W = o->conv_width;
-    if (o->branches != MMIX_BRANCH_SWIN) {
-        snprintf(own, sizeof own, "%sflex.", prefix);
-        mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias);
+    d.D = D; d.H = heads; d.E = heads * width; d.K = kv_heads * width; d.C = d.E + 2 * d.K; d.W = o->conv_width;
+    for (int i = 0, attention = o->branches == MMIX_BRANCH_ATTENTION; i < 2; i++) {
+        mmix_projections *of = i ? &layer->swin : &layer->flex;
+        mmix_tensor **w = of->weight, **b = of->bias;
+        if (i ? attention || o->branches == MMIX_BRANCH_FLEX : o->branches == MMIX_BRANCH_SWIN) continue;
+        snprintf(own, sizeof own, attention ? "%s" : i ? "%sswin." : "%sflex.", prefix);
+        of->heads = heads; of->kv_heads = kv_heads;
+        mmixi_declare(p, own, &d, "q_proj.weight ED normal, q_proj.bias E zeros, k_proj.weight KD normal, "
+                      "k_proj.bias K zeros, v_proj.weight KD normal, v_proj.bias K zeros, "
+                      "o_proj.weight DE normal, o_proj.bias D zeros", w, bias ? b : NULL, w + 1,
+                      bias ? b + 1 : NULL, w + 2, bias ? b + 2 : NULL, w + 3, bias > 1 ? b + 3 : NULL);
+        if (i || attention) continue;
         mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, +dt_bias H dt_spread, +A_log H zeros, "
                       "dt_proj_b.weight HD zeros, +dt_b_bias H dt_spread, +A_log_b H zeros, "
                       "gate.weight HD zeros, +gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
@@ -9221,9 +9211,6 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                       o->conv_width > 1 ? &layer->conv_weight : NULL, o->output_gate ? &layer->z_weight : NULL,
                       1.2784645427610738, o->norm ? &layer->norm : NULL);    /* silu(1.278…) = 1 */
     }
-    snprintf(own, sizeof own, "%sswin.", prefix);
-    if (o->branches != MMIX_BRANCH_FLEX)
-        mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias);
     return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
                          o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight : NULL);
 }
@@ -9258,8 +9245,12 @@ static void mmixi_decoder_declare(mmix_decoder *d)
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
     int mmate = c->mixer == MMIX_DECODER_MMATE;
+    mmix_mmate_options o;
     mmixi_dims size;
     char at[64];
+    memset(&o, 0, sizeof o);
+    o.branches = MMIX_BRANCH_ATTENTION;
+    if (mmate) o = c->mmate;
     size.D = c->dim; size.K = c->vocabulary;
     mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
     if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, c->dim, c->dim);
@@ -9269,13 +9260,8 @@ static void mmixi_decoder_declare(mmix_decoder *d)
         mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
                       &l->norm1);
         strcpy(end, mmate ? "mmate." : "self_attn.");
-        if (mmate)
-            mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
-                            &c->mmate);
-        else
-            mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
+        mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &o);
         l->mmate.rope = c->rope;
-        if (!mmate) l->mmate.options.branches = MMIX_BRANCH_ATTENTION;
         strcpy(end, "mlp.");
         mmix_swiglu_init(&l->ffn, p, at, c->dim, c->ffn);
     }
@@ -9287,7 +9273,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
 static const char mmixi_decoder_settings[] =
     "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
     "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
-    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches, int mmate.branch_gate, "
+    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, int mmate.branch_gate, "
     "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
     "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
     "int mmate.causal_window, size mmate.text_window";
@@ -10039,18 +10025,6 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
    with moments of 0.
    ==================================================================================== */
 
-struct mmix_distill {
-    mmix_ctx *m;
-    const mmix_decoder *teacher;
-    mmix_decoder *student;
-    mmix_distill_config config;
-    size_t stage, step;                          /* optimiser steps made in the stage */
-    size_t number;                               /* calls made */
-    size_t tokens;                               /* answer tokens whose gradients wait */
-    mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
-    char *note;                                  /* in the memory of the student's parameters */
-};
-
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
     /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
@@ -10154,9 +10128,6 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
-MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
-MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? run->note : NULL; }
-
 /* ---- answers ---- */
 
 /* Of each answer to a sequence the row among B·L, rising, and the token wanted, (1, n) int32. */
@@ -10368,19 +10339,6 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
     return mmixi_distill_call(run, "mmix_distill_step", batch, 1, stats);
-}
-MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
-{
-    if (!run || !mmixi_given(run->m, "mmix_distill_run", "*next", next)) return -1;
-    for (mmix_reset(run->m); run->stage < run->config.stages; mmix_reset(run->m)) {
-        mmix_distill_batch batch;
-        mmix_distill_stats stats;
-        memset(&batch, 0, sizeof batch);
-        if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
-        if (mmix_distill_step(run, &batch, &stats) < 0) return -1;
-        if (show && show(user, &stats)) return 1;
-    }
-    return run->m->error_kind ? -1 : 0;
 }
 MMIXI_COLD_END
 

@@ -211,11 +211,8 @@ static void layer_create(run *r)
     o.shared_directions = 1;                     /* as beside it */
     r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, MMIX_START_CONSTANT, 1, 0);
     r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, MMIX_START_CONSTANT, 1, 0);
-    if (r->c->op == MMATE) mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
-    else {
-        mmix_projections_init(&r->mmate.flex, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 0);
-        r->mmate.options.branches = MMIX_BRANCH_ATTENTION;
-    }
+    if (r->c->op != MMATE) o.branches = MMIX_BRANCH_ATTENTION;
+    mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
     mmix_swiglu_init(&r->ffn, r->layer, "", WIDTH, FFN);
     mmix_params_allocate(r->layer);
     mmix_params_pack(r->layer, 1);

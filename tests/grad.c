@@ -1138,8 +1138,11 @@ static void decoders(void)
     for (int k = 0; k < 2; k++) {
         x.kind = CAUSAL;
         x.list[0] = mmix_params_create(m);
-        mmix_projections_init(&x.mmate.flex, x.list[0], "attn.", 6, 2, 1, 4, 2 - k);
-        x.mmate.options.branches = MMIX_BRANCH_ATTENTION;
+        mmix_mmate_options o;
+        memset(&o, 0, sizeof o);
+        o.branches = MMIX_BRANCH_ATTENTION;
+        mmix_mmate_init(&x.mmate, x.list[0], "attn.", 6, 2, 1, 4, 0, 2 - k, &o);
+        x.mmate.rope.theta = 100;
         mmix_params_allocate(x.list[0]);
         check_model("causal attention layer", &x, k, 3);
         mmix_params_destroy(x.list[0]);
