@@ -1521,15 +1521,14 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
        mmix_decoder *student = mmix_linmu_from(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
-       for (mmix_reset(m); next(m, run->number, &batch) && mmix_distill_step(run, &batch, &stats) > 0; mmix_reset(m))
-           show(&stats);
+       for (; next(m, run->number, &batch) && mmix_distill_step(run, &batch, &stats) > 0; mmix_reset(m)) show(&stats);
    ==================================================================================== */
 
-/* Mean of (student - teacher)² over the positions whose mask is not 0 and all features; over the mean of
-   teacher² there, if relative; with four axes the mean over the first (layers). (B, L, D) or (layers, B, L,
-   D); mask (B, L) int32 or NULL: all. Gradient for the student only. */
-MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_tensor *mask, int relative);
+/* Mean of (student - teacher)² over all features and the positions whose mask, (B, L) int32, is not 0 (NULL: all),
+   of (B, L, D); over the mean of teacher² there, if relative; of (layers, B, L, D) the layers' mean. Gradient for
+   the student only. */
+MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
+                                    int relative);
 /* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
    softmax(student/T); logits (B, L, K). Hinton et al. 2015. Gradient for the student only. */
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
@@ -1540,43 +1539,35 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
 /* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
    mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
-MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
-                                 const mmix_sequence *sequence);
+MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher, const mmix_sequence *sequence);
 
 /* What trains: the branches (a gate between them belongs to both), adapters, everything else. */
 enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
 typedef struct mmix_stage {
     int train;
     /* λ of L_hid (kd_hidden, relative, of the mixers' outputs), L_tok (kd_token at answer tokens), L_seq
-       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones) */
-    double hidden, token, sequence, supervised;
-    double temperature;                      /* T of L_tok */
+       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones); T of L_tok */
+    double hidden, token, sequence, supervised, temperature;
     size_t steps, warmup;                    /* optimiser steps; the rate rises over the first of them */
-    double lr, min_lr;                       /* then falls by half a cosine */
-    double weight_decay, clip;
+    double lr, min_lr, weight_decay, clip;   /* then falls by half a cosine */
 } mmix_stage;
 #define MMIX_MAX_STAGES 8
 typedef struct mmix_distill_config {
     mmix_stage stage[MMIX_MAX_STAGES];
-    size_t stages;
-    size_t step_tokens;                      /* answer tokens that make an optimiser step; 0: a call's */
-    size_t lora_rank;
-    double lora_alpha;
-    int lora_targets;
+    size_t stages, step_tokens;              /* answer tokens that make an optimiser step; 0: a call's */
+    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_decoder_lora's */
     int calibrate;                           /* 1: mmix_linmu_calibrate on the first batch */
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
 } mmix_distill_config;
-/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16,
-   on SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3 and 5e-4: these numbers, and λ = T = 1, are
-   in no source. */
+/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on
+   SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these numbers and λ = T = 1 are in no source. */
 MMIXDEF mmix_distill_config mmix_linmu_stages(void);
 
-/* Sequences with answers. target (B, L) int32: the token wanted after position i, or -1 where no answer is
-   learned. */
+/* Sequences with answers. */
 typedef struct mmix_distill_batch {
     mmix_sequence input;
-    mmix_tensor *target;
+    mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one; -1: none learned */
     mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
     /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
        greedily, as many tokens as each row's answer has, which must be one run behind all spans then */
@@ -1591,7 +1582,6 @@ typedef struct mmix_distill_stats {
     size_t tokens;                           /* answer tokens */
     int updated;                             /* 1: the optimiser made a step */
 } mmix_distill_stats;
-
 /* A run; fields are for reading. */
 typedef struct mmix_distill {
     mmix_ctx *m;
@@ -1604,29 +1594,27 @@ typedef struct mmix_distill {
     mmix_adamw_state adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
     char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
 } mmix_distill;
-/* A run before its first step. Teacher and student stay the caller's and outlive it; a student is in one run
-   at a time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing
-   to train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
+/* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a time.
+   Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to train
+   (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
 /* Adapters stay with the student: see mmix_decoder_merge. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
-/* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
-   stages are over (nothing was done), -1: mmix_error. The batch lies in step memory and is the caller's to
-   reset; stats may be NULL. */
+/* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the stages
+   are over (nothing was done), -1: mmix_error. The batch is the caller's to reset; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
 /* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
    `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
-                                mmix_distill_stats *stats);
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
 /* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In
    step memory; NULL on error. */
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
    bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
-MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
-                                        mmix_decoder **student);
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student);
+
 #ifdef __cplusplus
 }
 #endif
