@@ -1118,8 +1118,7 @@ typedef struct mmix_sequence {
     mmix_tensor *tokens;                     /* (B, L) int32; not read where features stand */
     const mmix_span *spans;
     size_t n_spans;
-    /* (B, n, F): features of the spans' grid tokens, span after span, in raster order; NULL: `tokens` has
-       their numbers */
+    /* (B, n, F): features of the spans' grid tokens in order; NULL: `tokens` has their numbers */
     mmix_tensor *media;
 } mmix_sequence;
 
@@ -1131,10 +1130,8 @@ typedef struct mmix_layout {
     mmix_tensor *positions;
     /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
     mmix_tensor *initial_state, **final_state;
-    /* NULL: a whole sequence. Else the next piece of one, which ends no span halfway: as mmix_mix_step, in
-       `slot` and `slot + 1` */
-    mmix_state *state;
-    size_t slot;
+    mmix_state *state;                       /* NULL: a whole sequence. Else the next piece of one, which ends */
+    size_t slot;                             /* no span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
 } mmix_layout;
 
 /* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
@@ -1177,18 +1174,17 @@ typedef struct mmix_mmate_layer {
         *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p (of attention q_proj.weight, …) for N = P = width, with
+/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width, with
    biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may be set
-   in a copy of the layer: of Local-Swin alone, tokens that take no part get 0, without o_proj's bias. */
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may be
+   set in a copy of the layer: of Local-Swin alone, tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition: what
-   mmix_mmate must equal. Of both branches their sum, each weighted by the gate if there is one. For looking: not
-   recorded. */
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
+   what mmix_mmate must equal. Of both branches their sum, weighted by the gate if there is one. Not recorded. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
@@ -1521,14 +1517,14 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
        mmix_decoder *student = mmix_linmu_from(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
-       for (; next(m, run->number, &batch) && mmix_distill_step(run, &batch, &stats) > 0; mmix_reset(m)) show(&stats);
+       for (; next(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0; mmix_reset(m)) show(&stats);
    ==================================================================================== */
 
-/* Mean of (student - teacher)² over all features and the positions whose mask, (B, L) int32, is not 0 (NULL: all),
-   of (B, L, D); over the mean of teacher² there, if relative; of (layers, B, L, D) the layers' mean. Gradient for
-   the student only. */
-MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
-                                    int relative);
+/* Mean of (student - teacher)², (B, L, D), over features and the positions whose mask, (B, L) int32, is not 0
+   (NULL: all); over the mean of teacher² there, if relative; of (layers, B, L, D) the mean over the layers.
+   Gradient for the student only. */
+MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *mask, int relative);
 /* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
    softmax(student/T); logits (B, L, K). Hinton et al. 2015. Gradient for the student only. */
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
@@ -1539,7 +1535,8 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
 /* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
    mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
-MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher, const mmix_sequence *sequence);
+MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
+                                 const mmix_sequence *sequence);
 
 /* What trains: the branches (a gate between them belongs to both), adapters, everything else. */
 enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
@@ -1561,13 +1558,13 @@ typedef struct mmix_distill_config {
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
 } mmix_distill_config;
 /* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on
-   SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these numbers and λ = T = 1 are in no source. */
+   SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
 MMIXDEF mmix_distill_config mmix_linmu_stages(void);
 
 /* Sequences with answers. */
 typedef struct mmix_distill_batch {
     mmix_sequence input;
-    mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one; -1: none learned */
+    mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one, or -1 */
     mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
     /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
        greedily, as many tokens as each row's answer has, which must be one run behind all spans then */
@@ -1594,26 +1591,28 @@ typedef struct mmix_distill {
     mmix_adamw_state adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
     char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
 } mmix_distill;
-/* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a time.
-   Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to train
+/* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a
+   time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to train
    (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
 /* Adapters stay with the student: see mmix_decoder_merge. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
-/* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the stages
-   are over (nothing was done), -1: mmix_error. The batch is the caller's to reset; stats may be NULL. */
+/* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
+   stages are over (nothing was done), -1: mmix_error. The batch is the caller's to reset; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
 /* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
    `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
+                                mmix_distill_stats *stats);
 /* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In
    step memory; NULL on error. */
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
    bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
-MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student);
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
+                                        mmix_decoder **student);
 
 #ifdef __cplusplus
 }
@@ -8786,22 +8785,22 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 /* ==== >>m-mate =======================================================================
    decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
 
-   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order, those
-   of a span in place of the span:
+   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order,
+   those of a span in place of the span:
 
        f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ        over all tokens
        b_r                      the same from the last token of a span to its first, δ and A its own
        y_r = f_r in text, in spans g f_r + (1 - g) b_r with g = σ(z_r), ½ (f_r + b_r), or f_r + b_r
 
-   A head of Local-Swin is softmax attention of grid tokens in windows of their span's grid, and of text tokens
-   to those less than `text_window` tokens back:
+   A head of Local-Swin is softmax attention of grid tokens in windows of their span's grid, and of text
+   tokens to those less than `text_window` tokens back:
 
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
-   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. The
-   definition (mmixi_mix_on) puts the matrices of those mixers' definitions there, so that y is the matrix M with
-   y = M v; the tests hold it against the fast form. A span's tokens stay together in scan order, so the reverse
-   scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
+   Both are mixers of other rooms on lists of tokens (mmixi_mix_on), put back where the tokens stand. By the
+   definition these mixers are their own definitions' matrices, and y is the matrix M with y = M v; the tests
+   hold it against the fast form. A span's tokens stay together in scan order: so the reverse scans are one
+   SSD over the tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -8821,9 +8820,9 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
             cells = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];
         end = start + cells + (double)s->grid[0] * (double)s->separators;
         if (cells < 1 || start < low || end > (double)L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f grid tokens and lies from %.0f to %.0f, "
-                             "expected some, all between %.0f and the %.0f tokens there are", who, (double)i, cells,
-                             start, end, low, (double)L), 0;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f grid tokens and lies from %.0f to "
+                             "%.0f, expected some, between %.0f and the %.0f tokens there are", who, (double)i,
+                             cells, start, end, low, (double)L), 0;
     }
     return 1;
 }
@@ -8837,16 +8836,17 @@ typedef struct mmixi_layout {
     size_t first, n;                             /* n tokens from `first` on: first span to end of the last */
     mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
     mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
-    mmix_tensor *runs;                           /* (B, L): 2i + 1 in span i, 2i before it */
+    mmix_tensor *runs;                           /* (B, L): of each span an odd number, of text an even one */
     int plain;                                   /* the definition is asked for: M */
 } mmixi_layout;
 
-/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where that is
-   NULL, from what the slot has seen: with three axes (always with `next`) as in Qwen2-VL, where a span's tokens
-   stand at (t, y, x) from its start on, a separator where its frame's last token does, and text goes on behind the
-   longest axis. 0, or -1. */
+/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where
+   that is NULL, from what the slot has seen: with three axes (always with `next`) as in Qwen2-VL, where a span's
+   tokens stand at (t, y, x) from its start on, a separator where its frame's last token does, and text goes on
+   behind the longest axis. 0, or -1. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual,
+                              size_t *next)
 {
     mmixi_dims d;
     memset(a, 0, sizeof *a);
@@ -8857,9 +8857,10 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", given)
         || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
         || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    const mmix_span *s = a->of.spans;
     const size_t shape[4] = { 3, d.L, d.B, d.L };
-    size_t n[MMIXI_KINDS] = { 0, 0, 0, 0 }, own = a->seen = mmix_state_tokens(a->of.state, a->of.slot);
-    a->B = d.B; a->L = d.L;
+    size_t n[MMIXI_KINDS] = { 0, 0, 0, 0 }, left = a->of.n_spans, own;
+    a->B = d.B; a->L = d.L; a->seen = own = mmix_state_tokens(a->of.state, a->of.slot);
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
         a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
@@ -8867,17 +8868,17 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
     a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape + 2);
     if (!a->runs) return -1;
     if (!next) next = &own;
-    for (size_t t = 0, i = 0; t < d.L; t++) {
-        const mmix_span *s = i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
+    for (size_t t = 0; t < d.L; t++) {
+        int in = left && t >= s->start, grid = 0;
         size_t at[3] = { *next, *next, *next };
-        int is[MMIXI_KINDS] = { 1, 0, !s, 1 };
-        for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * i) + (s != NULL);
-        if (s) {
+        if (in) {
             size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators, r = t - s->start,
                 cell = mmixi_min(r % frame, plane - 1);
-            is[MMIXI_KIND_OTHER] = !(is[MMIXI_KIND_GRID] = cell == r % frame);
+            grid = cell == r % frame;
             if (three) at[0] += r / frame, at[1] += cell / s->grid[2], at[2] += cell % s->grid[2];
         }
+        const int is[MMIXI_KINDS] = { 1, grid, !in, !grid };
+        for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * left) + in;
         for (int k = 0; k < MMIXI_KINDS; k++) {
             if (!is[k]) continue;
             for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
@@ -8885,12 +8886,12 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
                     : (int32_t)at[axis];
             mmix_data_i32(a->list[k])[n[k]++] = (int32_t)t;
         }
-        *next += !s || !three;
-        if (!s) continue;
+        *next += !in || !three;
+        if (!in) continue;
         a->first = a->of.spans->start; a->n = t + 1 - a->first;
         if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
         if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
-        i++;
+        s++; left--;
     }
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k]->shape[three] = a->list[k]->shape[0] = n[k];
@@ -8918,7 +8919,7 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
 enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
 /* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself, or, with a state and
-   `slot` not negative, one that goes on from what so many slots after the call's carry. Plain it is the definition,
+   `slot` not negative, of one that goes on from what so many slots after the call's carry. By the definition
    (B, n, H, L): M with its columns where the tokens stand. */
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
                                  int slot)
@@ -8934,7 +8935,7 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
         mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] = mmix_data(M)[i];
     return y;
 }
-/* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
+/* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), convolved if conv is given. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
                                   const mmixi_layout *a)
 {
@@ -8963,9 +8964,9 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
-/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; plain they as they are. */
-static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
-                                 const mmixi_layout *a)
+/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; by the definition they as they are. */
+static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads,
+                                 mmix_tensor *base, const mmixi_layout *a)
 {
     return a->plain ? heads
         : mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
@@ -8973,8 +8974,8 @@ static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_te
 
 /* ---- Flex-MA: two scans, fused ---- */
 
-/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
-   fused, it is what o_proj reads: (B, L, H·P). Or that of causal attention. */
+/* What o_proj reads, (B, L, H·P), of causal attention, or: the scans of x in the layer's order, forward over all
+   tokens, reverse from the first span to the last one's end, fused. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
@@ -9016,9 +9017,8 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     z = mmix_linear(m, x, f->z_weight, f->z_bias);
     return f->norm ? mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1) : mmix_mul(m, y, mmix_silu(m, z));
 }
-/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
-   P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
-   in: f, b, z, runs. size: first. number: c. */
+/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f; dz = g (1 - g) Σ_p dy (f - b).
+   in: f (B, L, H, P); of the tokens from `first` on b (B, n, H, P), z (B, n, H); runs. size: first. number: c. */
 static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
@@ -9055,7 +9055,7 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
-    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };       /* windows of videos, of images */
+    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };   /* windows of videos, of images */
     const mmix_mmate_options *o = &w->options;
     const mmix_span *s = a->of.spans, *end = s + a->of.n_spans;
     size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
@@ -9082,8 +9082,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
     }
     return part[0];
 }
-/* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
-   and those tokens' places. */
+/* Of the text tokens, (B, their number, H, P). In slot + 1 are keys, values and places of earlier pieces. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
 {
     mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
@@ -9105,7 +9104,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixe
 
 /* ---- both branches ---- */
 
-/* flex + swin, with a gate between them u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
+/* flex + swin, with a gate u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
                                 const mmixi_layout *a)
 {
@@ -9153,7 +9152,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     if ((layout && (layout->state || layout->initial_state))
         || (layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
-    if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) return NULL;
+    if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD", x, NULL, NULL)) return NULL;
     a.plain = 1;
     x = mmixi_mmate(m, layer, x, NULL, &a);
     return mmix_permute(m, mmixi_as(m, x, 4, a.B, a.L, mmix_shape(x, 2) / a.L, a.L), mmixi_swap_middle);
@@ -9170,15 +9169,17 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     char own[160];
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
-    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 3, int branch_gate, int directions 0 2, "
-                             "int shared_directions, int skip, size conv_width, int output_gate, int norm, "
-                             "size3 window, size shift_period, int causal_window, size text_window 0")) return -1;
+    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 3, int branch_gate, "
+                             "int directions 0 2, int shared_directions, int skip, size conv_width, "
+                             "int output_gate, int norm, size3 window, size shift_period, int causal_window, "
+                             "size text_window 0")) return -1;
     if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for keys and "
-                         "values, which must divide them; shift_period %.0f, which must be even", (double)heads,
-                         (double)width, (double)kv_heads, (double)o->shift_period);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for keys "
+                         "and values, which must divide them; shift_period %.0f, which must be even",
+                         (double)heads, (double)width, (double)kv_heads, (double)o->shift_period);
     layer->index = index;
-    d.D = D; d.H = heads; d.E = heads * width; d.K = kv_heads * width; d.C = d.E + 2 * d.K; d.W = o->conv_width;
+    d.D = D; d.H = heads; d.W = o->conv_width;
+    d.E = heads * width; d.K = kv_heads * width; d.C = d.E + 2 * d.K;
     for (int i = 0, attention = o->branches == MMIX_BRANCH_ATTENTION; i < 2; i++) {
         mmix_projections *of = i ? &layer->swin : &layer->flex;
         mmix_tensor **w = of->weight, **b = of->bias;
@@ -9195,12 +9196,13 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                       "gate.weight HD zeros, +gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
                       "z_proj.weight ED zeros, +z_proj.bias E ones*, norm.weight E ones",
                       &layer->dir[0].dt_proj, o->shared_directions ? NULL : &layer->dir[1].dt_proj,
-                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL, o->skip ? &layer->D : NULL,
-                      o->conv_width > 1 ? &layer->conv_weight : NULL, o->output_gate ? &layer->z_weight : NULL,
-                      1.2784645427610738, o->norm ? &layer->norm : NULL);    /* silu(1.278…) = 1 */
+                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL,
+                      o->skip ? &layer->D : NULL, o->conv_width > 1 ? &layer->conv_weight : NULL,
+                      o->output_gate ? &layer->z_weight : NULL, 1.2784645427610738,    /* its silu is 1 */
+                      o->norm ? &layer->norm : NULL);
     }
-    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
-                         o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight : NULL);
+    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros", o->branch_gate
+                         && o->branches == MMIX_BRANCH_BOTH ? &layer->branch_gate_weight : NULL);
 }
 
 /* ==== >>decoder ======================================================================
@@ -9261,8 +9263,8 @@ static void mmixi_decoder_declare(mmix_decoder *d)
 static const char mmixi_decoder_settings[] =
     "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
     "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
-    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, int mmate.branch_gate, "
-    "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
+    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, "
+    "int mmate.branch_gate, int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
     "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
     "int mmate.causal_window, size mmate.text_window";
 /* Fills in what is 0, and checks. 0, or -1. */
