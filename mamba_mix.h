@@ -1130,8 +1130,8 @@ typedef struct mmix_layout {
     mmix_tensor *positions;
     /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
     mmix_tensor *initial_state, **final_state;
-    mmix_state *state;                       /* NULL: a whole sequence. Else the next piece of one, which ends */
-    size_t slot;                             /* no span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
+    mmix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
+    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
 } mmix_layout;
 
 /* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
@@ -1147,7 +1147,6 @@ enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                         
 typedef struct mmix_mmate_options {
     int branches;
     int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
-
     /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
        over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
        own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
@@ -1157,7 +1156,6 @@ typedef struct mmix_mmate_options {
     size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
     int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
     int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-
     /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
     size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
     size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
@@ -1174,17 +1172,17 @@ typedef struct mmix_mmate_layer {
         *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width, with
-   biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
+/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width,
+   with biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may be
-   set in a copy of the layer: of Local-Swin alone, tokens that take no part get 0, without o_proj's bias. */
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
+   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout);
 /* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
-   what mmix_mmate must equal. Of both branches their sum, weighted by the gate if there is one. Not recorded. */
+   what mmix_mmate must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
@@ -1517,7 +1515,7 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
        mmix_decoder *student = mmix_linmu_from(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
-       for (; next(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0; mmix_reset(m)) show(&stats);
+       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
    ==================================================================================== */
 
 /* Mean of (student - teacher)², (B, L, D), over features and the positions whose mask, (B, L) int32, is not 0
@@ -1557,8 +1555,8 @@ typedef struct mmix_distill_config {
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
 } mmix_distill_config;
-/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on
-   SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
+/* Three: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on SwiGLU),
+   L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
 MMIXDEF mmix_distill_config mmix_linmu_stages(void);
 
 /* Sequences with answers. */
@@ -1592,14 +1590,14 @@ typedef struct mmix_distill {
     char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
 } mmix_distill;
 /* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a
-   time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to train
-   (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
+   time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to
+   train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
 /* Adapters stay with the student: see mmix_decoder_merge. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
 /* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
-   stages are over (nothing was done), -1: mmix_error. The batch is the caller's to reset; stats may be NULL. */
+   stages are over (nothing was done), -1: mmix_error. The caller resets the batch; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
 /* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
    `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
@@ -8797,18 +8795,13 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
-   Both are mixers of other rooms on lists of tokens (mmixi_mix_on), put back where the tokens stand. By the
-   definition these mixers are their own definitions' matrices, and y is the matrix M with y = M v; the tests
-   hold it against the fast form. A span's tokens stay together in scan order: so the reverse scans are one
-   SSD over the tokens from the first span to the last one's end, as packed sequences.
+   Both are mixers of other rooms on lists of tokens, put back where these stand (mmixi_mix_on): in the plain
+   form, the definition, as matrices, M with y = M v. A span's tokens stay together in scan order: so reverse
+   scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
 
-static size_t mmixi_span_tokens(const mmix_span *s)
-{
-    return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
-}
 /* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
@@ -8820,8 +8813,8 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
             cells = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];
         end = start + cells + (double)s->grid[0] * (double)s->separators;
         if (cells < 1 || start < low || end > (double)L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f grid tokens and lies from %.0f to "
-                             "%.0f, expected some, between %.0f and the %.0f tokens there are", who, (double)i,
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %d has %.0f grid tokens and lies from %.0f to "
+                             "%.0f, expected some, between %.0f and the %.0f tokens there are", who, (int)i,
                              cells, start, end, low, (double)L), 0;
     }
     return 1;
@@ -8837,13 +8830,12 @@ typedef struct mmixi_layout {
     mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
     mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
     mmix_tensor *runs;                           /* (B, L): of each span an odd number, of text an even one */
-    int plain;                                   /* the definition is asked for: M */
+    int plain;                                   /* M is asked for */
 } mmixi_layout;
 
-/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where
-   that is NULL, from what the slot has seen: with three axes (always with `next`) as in Qwen2-VL, where a span's
-   tokens stand at (t, y, x) from its start on, a separator where its frame's last token does, and text goes on
-   behind the longest axis. 0, or -1. */
+/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next or, without
+   that, from what the slot has seen. With `next` they have three axes as in Qwen2-VL: a span's tokens are at
+   (t, y, x) behind its start, a separator where its frame's last token is, text behind the longest axis. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
                               const char *spec, const mmix_tensor *x, const mmix_tensor *residual,
                               size_t *next)
@@ -8869,12 +8861,12 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
     if (!a->runs) return -1;
     if (!next) next = &own;
     for (size_t t = 0; t < d.L; t++) {
-        int in = left && t >= s->start, grid = 0;
+        int in = left && t >= s->start, grid = 0, ends = 0;
         size_t at[3] = { *next, *next, *next };
         if (in) {
             size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators, r = t - s->start,
                 cell = mmixi_min(r % frame, plane - 1);
-            grid = cell == r % frame;
+            grid = cell == r % frame; ends = r + 1 == s->grid[0] * frame;
             if (three) at[0] += r / frame, at[1] += cell / s->grid[2], at[2] += cell % s->grid[2];
         }
         const int is[MMIXI_KINDS] = { 1, grid, !in, !grid };
@@ -8889,7 +8881,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         *next += !in || !three;
         if (!in) continue;
         a->first = a->of.spans->start; a->n = t + 1 - a->first;
-        if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
+        if (!ends) continue;
         if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
         s++; left--;
     }
@@ -8909,7 +8901,8 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
         int32_t *at = mmix_data_i32(order) + s->start;
         mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, inverse ? NULL : at,
                         inverse ? at : NULL);
-        for (size_t r = 0; r < mmixi_span_tokens(s); r++) at[r] += (int32_t)s->start;
+        for (size_t r = s->grid[0] * (s->grid[1] * s->grid[2] + s->separators); r-- > 0;)
+            at[r] += (int32_t)s->start;
     }
     return order;
 }
@@ -8919,8 +8912,8 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
 enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
 /* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself, or, with a state and
-   `slot` not negative, of one that goes on from what so many slots after the call's carry. By the definition
-   (B, n, H, L): M with its columns where the tokens stand. */
+   `slot` not negative, of one that goes on from what so many slots after the call's carry. In the plain form,
+   the definition, (B, n, H, L): M with its columns where the tokens stand. */
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
                                  int slot)
 {
@@ -8935,7 +8928,7 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
         mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] = mmix_data(M)[i];
     return y;
 }
-/* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), convolved if conv is given. */
+/* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
                                   const mmixi_layout *a)
 {
@@ -8964,7 +8957,7 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
-/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; by the definition they as they are. */
+/* What o_proj makes of heads, plus base unless that is NULL; in the plain form they as they are. */
 static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads,
                                  mmix_tensor *base, const mmixi_layout *a)
 {
@@ -8974,8 +8967,8 @@ static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_te
 
 /* ---- Flex-MA: two scans, fused ---- */
 
-/* What o_proj reads, (B, L, H·P), of causal attention, or: the scans of x in the layer's order, forward over all
-   tokens, reverse from the first span to the last one's end, fused. */
+/* What o_proj reads, (B, L, H·P), of causal attention, or: the scans of x in the layer's order, forward over
+   all tokens, reverse from the first span to the last one's end, fused. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
@@ -9017,8 +9010,8 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     z = mmix_linear(m, x, f->z_weight, f->z_bias);
     return f->norm ? mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1) : mmix_mul(m, y, mmix_silu(m, z));
 }
-/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f; dz = g (1 - g) Σ_p dy (f - b).
-   in: f (B, L, H, P); of the tokens from `first` on b (B, n, H, P), z (B, n, H); runs. size: first. number: c. */
+/* In spans y = g f + (1 - g) b, g = σ(z), or c (f + b) without z, elsewhere f; dz = g (1 - g) Σ_p dy (f - b).
+   in: f (B, L, H, P), of tokens from `first` on b (B, n, H, P), z (B, n, H); runs. size: first. number: c. */
 static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
@@ -9102,8 +9095,6 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixe
     return mmixi_mix_on(m, mixer, list, a, 1);
 }
 
-/* ---- both branches ---- */
-
 /* flex + swin, with a gate u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
                                 const mmixi_layout *a)
@@ -9157,9 +9148,6 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     x = mmixi_mmate(m, layer, x, NULL, &a);
     return mmix_permute(m, mmixi_as(m, x, 4, a.B, a.L, mmix_shape(x, 2) / a.L, a.L), mmixi_swap_middle);
 }
-
-/* ---- parameters ---- */
-
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
@@ -9174,8 +9162,8 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                              "int output_gate, int norm, size3 window, size shift_period, int causal_window, "
                              "size text_window 0")) return -1;
     if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for keys "
-                         "and values, which must divide them; shift_period %.0f, which must be even",
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for "
+                         "keys and values, which must divide them; shift_period %.0f, which must be even",
                          (double)heads, (double)width, (double)kv_heads, (double)o->shift_period);
     layer->index = index;
     d.D = D; d.H = heads; d.W = o->conv_width;
@@ -9201,8 +9189,9 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                       o->output_gate ? &layer->z_weight : NULL, 1.2784645427610738,    /* its silu is 1 */
                       o->norm ? &layer->norm : NULL);
     }
-    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros", o->branch_gate
-                         && o->branches == MMIX_BRANCH_BOTH ? &layer->branch_gate_weight : NULL);
+    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
+                         o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight
+                         : NULL);
 }
 
 /* ==== >>decoder ======================================================================
@@ -9264,9 +9253,9 @@ static const char mmixi_decoder_settings[] =
     "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
     "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
     "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, "
-    "int mmate.branch_gate, int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
-    "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
-    "int mmate.causal_window, size mmate.text_window";
+    "int mmate.branch_gate, int mmate.directions, int mmate.shared_directions, int mmate.skip, "
+    "size mmate.conv_width 0, int mmate.output_gate, int mmate.norm, size3 mmate.window, "
+    "size mmate.shift_period, int mmate.causal_window, size mmate.text_window";
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
@@ -10008,11 +9997,10 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
 /* ==== >>distillation =================================================================
    a student with M-MATE learns in stages what its teacher with attention says
 
-   One call: the teacher without recording, its mixers' outputs kept if L_hid asks for them; the student on
-   the same tokens; logits at answer positions alone; gradients weighted by the number of answer tokens, so
-   that batches of any size add up to one of them all (L_hid nearly: it is relative to its own batch's mean
-   square), and an optimiser step when there are enough. Each stage freezes what it does not train and begins
-   with moments of 0.
+   One call: the teacher without recording; the student on the same tokens; logits at answer positions alone;
+   gradients weighted by the number of answer tokens, so that batches of any size add up to one of them all
+   (L_hid nearly: it is relative to its own batch's mean square), and an optimiser step when there are enough.
+   Each stage freezes what it does not train and begins with moments of 0.
    ==================================================================================== */
 
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
@@ -10034,8 +10022,6 @@ static const char mmixi_distill_settings[] =
     "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
     "int hidden_outputs, int teacher_inputs";
 
-/* ---- what trains ---- */
-
 /* Whether any parameter of a list belongs to what trains; with `freeze` all that do not are frozen. */
 static int mmixi_stage_trains(int train, const mmix_params *p, int freeze)
 {
@@ -10044,9 +10030,10 @@ static int mmixi_stage_trains(int train, const mmix_params *p, int freeze)
         const char *name = p->at[k].name;
         int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
             : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
-            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
-        if (freeze) p->at[k].frozen = needs & ~train;
-        any |= !(needs & ~train);
+            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST,
+            trains = (train & needs) == needs;
+        if (freeze) p->at[k].frozen = !trains;
+        any |= trains;
     }
     return any;
 }
@@ -10083,21 +10070,22 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                   student->in_run ? "in no other run" : "another decoder than its teacher");
     if (teacher->m != m || t->depth != s->depth || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and media, found "
-                  "%.0f and %.0f for %.0f and %.0f", who, (double)s->depth, (double)s->media, (double)t->depth,
-                  (double)t->media);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and media, "
+                  "found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth, (double)s->media,
+                  (double)t->depth, (double)t->media);
     if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
                       student->embedding)
         || mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
+        int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, student->params, 0)
+            : student->adapters || (config.lora_rank
+                                    && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
-        if (x->steps && !(x->train & MMIX_TRAIN_LORA ? student->adapters || (config.lora_rank && config.lora_targets
-                                                                & (MMIX_LORA_FFN | MMIX_LORA_MIXER))
-                          : mmixi_stage_trains(x->train, student->params, 0)))
+        if (x->steps && !any)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
                       "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
                       (double)config.lora_rank, config.lora_targets);
@@ -10118,6 +10106,7 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
+
 /* ---- answers ---- */
 
 /* Of each answer to a sequence the row among B·L, rising, and the token wanted, (1, n) int32. */
@@ -10147,8 +10136,8 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
     a->rows->shape[1] = a->wanted->shape[1] = n;
     return 0;
 }
-/* The teacher's own answers, greedily, in place of the true ones; of neighbours whose answers begin at the same
-   place together. 0, or -1. */
+/* The teacher's own answers, greedily, in place of the true ones; rows whose answers begin at the same place
+   together, if they are neighbours. 0, or -1. */
 static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
                                 mmixi_answers *made)
 {
@@ -10169,8 +10158,8 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
             size_t n = 0;
             while (end < answers && at[end] / L == b + rows) end++, n++;
             if (at[end - 1] % L != from + n - 1)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; where the "
-                                 "teacher is to decode, an answer is one run behind all spans", who,
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
+                                 "where the teacher is to decode, an answer is one run behind all spans", who,
                                  (double)(b + rows), (double)n, (double)from, (double)(at[end - 1] % L));
             count = mmixi_max(count, n);
         }
@@ -10187,21 +10176,6 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
     }
     return m->error_kind ? -1 : 0;
 }
-/* Checks a batch and finds its answers; with `decode`, or if they are given, the teacher's: a[1]. 0, or -1. */
-static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                               int decode, mmixi_answers a[2])
-{
-    mmixi_dims d;
-    if (!mmixi_given(run->m, who, "*batch", b)
-        || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
-                         b->target, b->mask)
-        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])) return -1;
-    if (!b->decoded) return decode ? mmixi_distill_decode(run->teacher, who, &a[0], &a[1]) : 0;
-    return mmixi_expect(run->m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                        b->decoded_target)
-        ? mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]) : -1;
-}
-
 /* ---- losses ---- */
 
 /* Whether q is the same as far as the answers depend on their sequence. */
@@ -10225,7 +10199,8 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
 /* sum + weight · loss, of which the sum may be NULL; the loss itself is added to *seen. */
-static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss, double *seen)
+static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
+                                   double *seen)
 {
     *seen += mmix_item(loss);
     if (!(weight > 0)) return sum;
@@ -10239,17 +10214,16 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
 {
     mmix_ctx *m = run->m;
     const mmix_decoder *d = run->student;
-    const mmix_distill_config *c = &run->config;
     size_t depth = d->config.depth;
-    int hidden = !learn || s->hidden > 0, outputs = c->hidden_outputs, record = m->recording;
+    int hidden = !learn || s->hidden > 0, outputs = hidden && run->config.hidden_outputs,
+        mixed = hidden && !outputs, own = !run->config.teacher_inputs, record = m->recording;
     /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
     mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
-        **its = inputs + 1 + (outputs ? 0 : depth), *x, *teacher, *student, *sum = NULL;
+        **its = inputs + 1 + (mixed ? depth : 0), *x, *teacher, *student, *sum = NULL;
     if (!of) return NULL;
-    const mmix_decoder_options teach = { hidden && !outputs ? its : NULL,
-                                         (hidden && outputs) || c->teacher_inputs ? inputs + 1 : NULL, NULL, NULL },
-        taught = { hidden && !outputs ? of : NULL, hidden && outputs ? of : NULL, NULL,
-                   c->teacher_inputs ? inputs : NULL };
+    const mmix_decoder_options
+        teach = { mixed ? its : NULL, outputs || !own ? inputs + 1 : NULL, NULL, NULL },
+        taught = { mixed ? of : NULL, outputs ? of : NULL, NULL, own ? NULL : inputs };
     mmix_record(m, 0);
     x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, a);
@@ -10266,19 +10240,16 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
         sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
                              &stats->supervised);
     if (s->sequence > 0) {
-        if (c->teacher_inputs || !mmixi_same_until(&a[1], &a->input))
+        if (!own || !mmixi_same_until(&a[1], &a->input))
             x = mmix_decoder_forward(m, d, &a[1].input, NULL);
         sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]),
                                                                      a[1].wanted, -1), &stats->sequence);
     }
-    stats->tokens = mmix_count(a->rows);
-    stats->loss = mmix_item(sum);
+    stats->tokens = mmix_count(a->rows); stats->loss = mmix_item(sum);
     sum = mmix_scale(m, sum, (double)stats->tokens, 0);
     mmix_record(m, record);
     return sum;
 }
-
-/* ---- steps ---- */
 
 /* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
 static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
@@ -10286,7 +10257,8 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
 {
     mmix_ctx *m = run ? run->m : NULL;
     mmix_distill_stats unused;
-    mmixi_answers a[2];
+    mmixi_answers a[2];                          /* the true ones, the teacher's */
+    mmixi_dims d;
     if (!m || m->error_kind) return -1;
     int over = run->stage == run->config.stages;
     const mmix_stage *stage = run->config.stage + run->stage - over;
@@ -10295,7 +10267,14 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     memset(stats, 0, sizeof *stats);
     stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
     if (learn && over) return 0;
-    if (mmixi_distill_check(run, who, b, stage->sequence > 0, a)
+    if (!mmixi_given(m, who, "*batch", b)
+        || !mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
+                         b->mask)
+        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
+        || (!b->decoded ? stage->sequence > 0 && mmixi_distill_decode(run->teacher, who, &a[0], &a[1])
+            : !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                            b->decoded_target)
+            || mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]))
         || (learn && !run->number && run->config.calibrate
             && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
     mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
@@ -10313,7 +10292,8 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                             stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
+                                             NULL);
     run->tokens = 0;                             /* after an error what had been added up is of no use */
     for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
     if (m->error_kind) return -1;
