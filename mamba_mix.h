@@ -1112,16 +1112,13 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
    so many separator tokens. Text is what lies in no span; spans lie in order and apart. */
 typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
-
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
     mmix_tensor *tokens;                     /* (B, L) int32; not read where features stand */
     const mmix_span *spans;
     size_t n_spans;
-    /* (B, n, F): features of the spans' grid tokens in order; NULL: `tokens` has their numbers */
-    mmix_tensor *media;
+    mmix_tensor *media;                      /* (B, n, F): features of grid tokens; NULL: `tokens` has them */
 } mmix_sequence;
-
 /* How a mixer of decoder layers finds its tokens. */
 typedef struct mmix_layout {
     const mmix_span *spans;
@@ -1519,12 +1516,12 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
    ==================================================================================== */
 
 /* Mean of (student - teacher)², (B, L, D), over features and the positions whose mask, (B, L) int32, is not 0
-   (NULL: all); over the mean of teacher² there, if relative; of (layers, B, L, D) the mean over the layers.
-   Gradient for the student only. */
+   (NULL: all); over the mean of teacher² there, if relative; of (layers, B, L, D) the layers' mean. Gradients
+   are the student's alone, here and below. */
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative);
 /* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
-   softmax(student/T); logits (B, L, K). Hinton et al. 2015. Gradient for the student only. */
+   softmax(student/T); logits (B, L, K). Hinton et al. 2015. */
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature);
 
@@ -8833,19 +8830,18 @@ typedef struct mmixi_layout {
     int plain;                                   /* M is asked for */
 } mmixi_layout;
 
-/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next or, without
+/* For x (B, L, …) and a base as `spec` says. Positions are the caller's, or go on from *next or, without
    that, from what the slot has seen. With `next` they have three axes as in Qwen2-VL: a span's tokens are at
    (t, y, x) behind its start, a separator where its frame's last token is, text behind the longest axis. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual,
-                              size_t *next)
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *base, size_t *next)
 {
     mmixi_dims d;
     memset(a, 0, sizeof *a);
     if (layout) a->of = *layout;
     const mmix_tensor *given = a->of.positions;
     int three = next || mmix_ndim(given) == 2;
-    if (!mmixi_expect(m, who, &d, spec, x, residual)
+    if (!mmixi_expect(m, who, &d, spec, x, base)
         || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", given)
         || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
         || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
@@ -8957,13 +8953,6 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
-/* What o_proj makes of heads, plus base unless that is NULL; in the plain form they as they are. */
-static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads,
-                                 mmix_tensor *base, const mmixi_layout *a)
-{
-    return a->plain ? heads
-        : mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
-}
 
 /* ---- Flex-MA: two scans, fused ---- */
 
@@ -8998,7 +8987,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
         if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
     }
     y = fuse.in[0];
-    if (a->n) {
+    if (a->n) {                                  /* there are spans */
         if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
         fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
         y = mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
@@ -9043,8 +9032,7 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 
 /* ---- Local-Swin ---- */
 
-/* Of the grid tokens, (B, their number, H, P): each span a sequence with windows, shifted in some layers;
-   neighbours with equal grids go at once. */
+/* Of the grid tokens, (B, n, H, P): each span a sequence with windows; neighbours of equal grids at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
@@ -9075,7 +9063,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
     }
     return part[0];
 }
-/* Of the text tokens, (B, their number, H, P). In slot + 1 are keys, values and places of earlier pieces. */
+/* Of the text tokens, (B, n, H, P). In slot + 1 are keys, values and places of earlier pieces. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
 {
     mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
@@ -9105,17 +9093,21 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
         swins = both || o->branches == MMIX_BRANCH_SWIN, record = m->recording;
     mmix_tensor *y = residual;
     if (a->plain || a->of.state) mmix_record(m, 0);
-    if (o->branches != MMIX_BRANCH_SWIN)
-        y = mmixi_output(m, &w->flex, mmixi_flex_heads(m, w, x, a), gate ? NULL : residual, a);
+    if (o->branches != MMIX_BRANCH_SWIN) y = mmixi_flex_heads(m, w, x, a);
+    if (o->branches != MMIX_BRANCH_SWIN && !a->plain)
+        y = mmix_lora_linear(m, y, w->flex.weight[MMIXI_O], w->flex.bias[MMIXI_O], &w->flex.lora[MMIXI_O],
+                             gate ? NULL : residual, NULL);
     if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmix_new3(m, a->B, a->L, a->plain ? w->swin.heads * a->L : mmix_shape(x, 2)), 0);
     for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_TEXT; kind++) {
         mmix_tensor *list = a->list[kind], *swin, *z;
         if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
         mmix_mixer mixer = mmixi_attend(m, w, x, a, kind);
-        swin = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
-            : mmixi_swin_text(m, o->text_window, &mixer, a);
-        swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
+        swin = mmixi_join_heads(m, kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
+                                : mmixi_swin_text(m, o->text_window, &mixer, a));
+        if (!a->plain)
+            swin = mmix_lora_linear(m, swin, w->swin.weight[MMIXI_O], w->swin.bias[MMIXI_O],
+                                    &w->swin.lora[MMIXI_O], NULL, NULL);
         if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
             z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
             swin = mmix_mul(m, mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0)),
@@ -10037,8 +10029,7 @@ static int mmixi_stage_trains(int train, const mmix_params *p, int freeze)
     }
     return any;
 }
-/* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
-   are frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
+/* Begins the stage, or the next that has steps, or none: the rest is frozen, moments begin at 0. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
@@ -10131,13 +10122,12 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
         mmix_data_i32(a->rows)[n] = (int32_t)i;
         mmix_data_i32(a->wanted)[n++] = token;
     }
-    if (!n) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
-    if (m->error_kind) return -1;
+    if (!n || m->error_kind)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
     a->rows->shape[1] = a->wanted->shape[1] = n;
     return 0;
 }
-/* The teacher's own answers, greedily, in place of the true ones; rows whose answers begin at the same place
-   together, if they are neighbours. 0, or -1. */
+/* The teacher's own answers, greedily; of neighbours that begin at the same place together. 0, or -1. */
 static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
                                 mmixi_answers *made)
 {
@@ -10176,6 +10166,7 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
     }
     return m->error_kind ? -1 : 0;
 }
+
 /* ---- losses ---- */
 
 /* Whether q is the same as far as the answers depend on their sequence. */
@@ -10198,14 +10189,13 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* sum + weight · loss, of which the sum may be NULL; the loss itself is added to *seen. */
-static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
-                                   double *seen)
+/* sum, NULL at first, + weight · loss x, which itself is added to *seen. */
+static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *x, double *seen)
 {
-    *seen += mmix_item(loss);
+    *seen += mmix_item(x);
     if (!(weight > 0)) return sum;
-    loss = mmix_scale(m, loss, weight, 0);
-    return sum ? mmix_add(m, sum, loss) : loss;
+    x = mmix_scale(m, x, weight, 0);
+    return sum ? mmix_add(m, sum, x) : x;
 }
 /* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum
    times the number of answers, recorded with `learn`; the parts in stats. NULL on error. */
