@@ -1078,7 +1078,7 @@ typedef struct mmix_sequence {
     mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
     const mmix_span *spans;
     size_t n_spans;
-    mmix_tensor *media;      /* (B, n, F): features of the spans' grid tokens, in raster order; or NULL */
+    mmix_tensor *media;                      /* (B, n, F): features of grid tokens; NULL: `tokens` has them */
 } mmix_sequence;
 /* How a mixer of decoder layers finds its tokens. */
 typedef struct mmix_layout {
@@ -1087,10 +1087,8 @@ typedef struct mmix_layout {
     mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
     /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
     mmix_tensor *initial_state, **final_state;
-    /* NULL: a whole sequence. Else the next piece of one, which ends no span halfway: as mmix_mix_step, in
-       `slot` and `slot + 1` */
-    mmix_state *state;
-    size_t slot;
+    mmix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
+    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
 } mmix_layout;
 
 /* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
@@ -1099,16 +1097,8 @@ typedef struct mmix_projections {
     mmix_lora lora[4];
     size_t heads, kv_heads;                  /* H, G */
 } mmix_projections;
-/* q_proj.weight, …, o_proj.weight for N = P = width, with biases for q, k, v (bias 1), for all four (2), or
-   none. 0, or -1. */
-MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
-                                  size_t heads, size_t kv_heads, size_t width, int bias);
-/* Causal softmax attention: x (B, L, D) → (B, L, D), plus residual unless that is NULL. rope NULL: none. */
-MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                           mmix_tensor *residual, const mmix_rope_options *rope,
-                                           const mmix_layout *layout);
-
-enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN };                     /* .branches */
+/* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
+enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
 enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
 /* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
 typedef struct mmix_mmate_options {
@@ -1137,19 +1127,19 @@ typedef struct mmix_mmate_layer {
     struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
     mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
         *branch_gate_bias;
-    mmix_rope_options rope;                  /* of Local-Swin; theta 0: none */
+    mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p; options NULL: the defaults. 0, or -1. */
+/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width,
+   with biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may be set
-   in a copy of the layer: of Local-Swin alone, tokens that take no part get 0, without o_proj's bias. */
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
+   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition: what
-   mmix_mmate must equal. Of both branches their sum, each weighted by the gate if there is one. For looking: not
-   recorded. */
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
+   what mmix_mmate must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
@@ -1462,16 +1452,16 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 
        mmix_decoder *student = mmix_linmu_from(teacher, NULL);
        mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
-       while (mmix_distill_step(run, &batch, &stats) > 0) show(&stats);
+       while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
    ==================================================================================== */
 
-/* Mean of (student - teacher)² over the positions whose mask is not 0 and all features; over the mean of
-   teacher² there, if relative; with four axes the mean over the first (layers). (B, L, D) or (layers, B, L,
-   D); mask (B, L) int32 or NULL: all. Gradient for the student only. */
+/* Mean of (student - teacher)², (B, L, D), over features and the positions whose mask, (B, L) int32, is not 0
+   (NULL: all); over the mean of teacher² there, if relative; of (layers, B, L, D) the layers' mean. Gradients
+   are the student's alone, here and below. */
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative);
 /* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
-   softmax(student/T); logits (B, L, K). Hinton et al. 2015. Gradient for the student only. */
+   softmax(student/T); logits (B, L, K). Hinton et al. 2015. */
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature);
 
@@ -1488,35 +1478,28 @@ enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN
 typedef struct mmix_stage {
     int train;
     /* λ of L_hid (kd_hidden, relative, of the mixers' outputs), L_tok (kd_token at answer tokens), L_seq
-       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones) */
-    double hidden, token, sequence, supervised;
-    double temperature;                      /* T of L_tok */
+       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones); T of L_tok */
+    double hidden, token, sequence, supervised, temperature;
     size_t steps, warmup;                    /* optimiser steps; the rate rises over the first of them */
-    double lr, min_lr;                       /* then falls by half a cosine */
-    double weight_decay, clip;
+    double lr, min_lr, weight_decay, clip;   /* then falls by half a cosine */
 } mmix_stage;
 #define MMIX_MAX_STAGES 8
 typedef struct mmix_distill_config {
     mmix_stage stage[MMIX_MAX_STAGES];
-    size_t stages;
-    size_t step_tokens;                      /* answer tokens that make an optimiser step; 0: a call's */
-    size_t lora_rank;
-    double lora_alpha;
-    int lora_targets;
+    size_t stages, step_tokens;              /* answer tokens that make an optimiser step; 0: a call's */
+    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_decoder_lora's */
     int calibrate;                           /* 1: mmix_linmu_calibrate on the first batch */
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
 } mmix_distill_config;
-/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16,
-   on SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3 and 5e-4: these numbers, and λ = T = 1, are
-   in no source. */
+/* Three: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on SwiGLU),
+   L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
 MMIXDEF mmix_distill_config mmix_linmu_stages(void);
 
-/* Sequences with answers. target (B, L) int32: the token wanted after position i, or -1 where no answer is
-   learned. */
+/* Sequences with answers. */
 typedef struct mmix_distill_batch {
     mmix_sequence input;
-    mmix_tensor *target;
+    mmix_tensor *target;                     /* (B, L) int32: the token wanted after this one, or -1 */
     mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
     /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
        greedily, as many tokens as each row's answer has, which must be one run behind all spans then */
@@ -1531,38 +1514,37 @@ typedef struct mmix_distill_stats {
     size_t tokens;                           /* answer tokens */
     int updated;                             /* 1: the optimiser made a step */
 } mmix_distill_stats;
-
-typedef struct mmix_distill mmix_distill;
-/* A run before its first step. Teacher and student stay the caller's and outlive it; a student is in one run
-   at a time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing
-   to train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
+/* A run; fields are for reading. */
+typedef struct mmix_distill {
+    mmix_ctx *m;
+    const mmix_decoder *teacher;
+    mmix_decoder *student;
+    mmix_distill_config config;
+    uint64_t stage, step;                    /* optimiser steps made in the stage */
+    uint64_t number;                         /* of the next call, from 0 on: a resumed run goes on with it */
+    uint64_t tokens, adapters;               /* answer tokens whose gradients wait; 1 if LoRA is there */
+    mmix_adamw_state adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
+    char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
+} mmix_distill;
+/* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a
+   time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to
+   train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
 /* Adapters stay with the student: see mmix_decoder_merge. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
 /* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
-   stages are over (nothing was done), -1: mmix_error. The batch lies in step memory and is the caller's to
-   reset; stats may be NULL. */
+   stages are over (nothing was done), -1: mmix_error. The caller resets the batch; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
 /* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
    `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
-typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
-typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
-/* All stages: next fills the batch of call `number` (in step memory) and returns 0, or -1 to stop; show sees
-   the stats and returns 0, or -1 to stop, and may be NULL. 0: finished, 1: stopped, -1: mmix_error. Calls
-   mmix_reset. */
-MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user);
-/* The number of the next call, from 0 on: a resumed run goes on with it. */
-MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
    bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
-/* The note of a loaded run, "" if there is none; NULL for a new one. */
-MMIXDEF const char *mmix_distill_note(const mmix_distill *run);
 
 #ifdef __cplusplus
 }
@@ -8566,54 +8548,41 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 }
 
 /* ==== >>m-mate =======================================================================
-   decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
+   decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
 
-   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order, those
-   of a span in place of the span:
+   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order,
+   those of a span in place of the span:
 
        f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ        over all tokens
        b_r                      the same from the last token of a span to its first, δ and A its own
        y_r = f_r in text, in spans g f_r + (1 - g) b_r with g = σ(z_r), ½ (f_r + b_r), or f_r + b_r
 
-   A head of Local-Swin is softmax attention of grid tokens in windows of their span's grid, and of text tokens
-   to those less than `text_window` tokens back:
+   A head of Local-Swin is softmax attention of grid tokens in windows of their span's grid, and of text
+   tokens to those less than `text_window` tokens back:
 
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
-   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
-   the plain form those mixers are the matrices of their definitions (mmix_mix_matrix: >>mixing), so that y is the
-   matrix M with y = M v; the tests hold it against the fast form. A span's tokens stay together in scan order, so
-   the reverse scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
+   Both are mixers of other rooms on lists of tokens, put back where these stand (mmixi_mix_on): in the plain
+   form, the definition, as matrices, M with y = M v. A span's tokens stay together in scan order: so reverse
+   scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
 
-static size_t mmixi_span_tokens(const mmix_span *s)
-{
-    return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
-}
-/* Frame, row and column of a span's token number `at`, and 1; of a separator those of the last token before it
-   that is none, and 0. */
-static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
-{
-    size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
-        in = mmixi_min(at % frame, plane - 1);
-    cell[0] = at / frame; cell[1] = in / s->grid[2]; cell[2] = in % s->grid[2];
-    return at % frame < plane;
-}
 /* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
     double end = 0;
     if (n && !mmixi_given(m, who, "*spans", spans)) return 0;
     for (size_t i = 0; i < n; i++) {
-        double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
-            separators = (double)spans[i].separators, start = (double)spans[i].start, low = end;
-        end = start + T * (Y * X + separators);
-        if (T * Y * X < 1 || start < low || end > (double)L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
-                             "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
-                             "tokens there are", who, (double)i, T, Y, X, separators, start, low, (double)L), 0;
+        const mmix_span *s = &spans[i];
+        double low = end, start = (double)s->start,
+            cells = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];
+        end = start + cells + (double)s->grid[0] * (double)s->separators;
+        if (cells < 1 || start < low || end > (double)L)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %d has %.0f grid tokens and lies from %.0f to "
+                             "%.0f, expected some, between %.0f and the %.0f tokens there are", who, (int)i,
+                             cells, start, end, low, (double)L), 0;
     }
     return 1;
 }
@@ -8627,56 +8596,60 @@ typedef struct mmixi_layout {
     size_t first, n;                             /* n tokens from `first` on: first span to end of the last */
     mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
     mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
-    mmix_tensor *runs;                           /* (B, L): 2i + 1 in span i, 2i before it */
-    int plain;                                   /* the definition is asked for: M */
+    mmix_tensor *runs;                           /* (B, L): of each span an odd number, of text an even one */
+    int plain;                                   /* M is asked for */
 } mmixi_layout;
 
-/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where that is
-   NULL, from what the slot has seen: with three axes (always with `next`) as in Qwen2-VL, where a span's tokens
-   stand at (t, y, x) from its start on, a separator where its frame's last token does, and text goes on behind the
-   longest axis. 0, or -1. */
+/* For x (B, L, …) and a base as `spec` says. Positions are the caller's, or go on from *next or, without
+   that, from what the slot has seen. With `next` they have three axes as in Qwen2-VL: a span's tokens are at
+   (t, y, x) behind its start, a separator where its frame's last token is, text behind the longest axis. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *base, size_t *next)
 {
-    size_t shape[3] = { 3, 0, 0 }, rows[2], n[MMIXI_KINDS] = { 0, 0, 0, 0 };
-    int three;
     mmixi_dims d;
     memset(a, 0, sizeof *a);
     if (layout) a->of = *layout;
-    three = next || mmix_ndim(a->of.positions) == 2;
-    if (!mmixi_expect(m, who, &d, spec, x, residual)
-        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
+    const mmix_tensor *given = a->of.positions;
+    int three = next || mmix_ndim(given) == 2;
+    if (!mmixi_expect(m, who, &d, spec, x, base)
+        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", given)
         || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
         || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
-    a->B = rows[0] = d.B;
-    a->L = rows[1] = shape[1] = shape[2] = d.L;
-    a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    const mmix_span *s = a->of.spans;
+    const size_t shape[4] = { 3, d.L, d.B, d.L };
+    size_t n[MMIXI_KINDS] = { 0, 0, 0, 0 }, left = a->of.n_spans, own;
+    a->B = d.B; a->L = d.L; a->seen = own = mmix_state_tokens(a->of.state, a->of.slot);
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
-        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
     }
-    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, rows);
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape + 2);
     if (!a->runs) return -1;
-    *shape = a->seen;
-    if (!next) next = shape;
-    for (size_t t = 0, i = 0; t < d.L; t++) {
-        const mmix_span *s = i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
-        size_t cell[3] = { 0, 0, 0 };
-        int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
-        for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * i) + (s != NULL);
+    if (!next) next = &own;
+    for (size_t t = 0; t < d.L; t++) {
+        int in = left && t >= s->start, grid = 0, ends = 0;
+        size_t at[3] = { *next, *next, *next };
+        if (in) {
+            size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators, r = t - s->start,
+                cell = mmixi_min(r % frame, plane - 1);
+            grid = cell == r % frame; ends = r + 1 == s->grid[0] * frame;
+            if (three) at[0] += r / frame, at[1] += cell / s->grid[2], at[2] += cell % s->grid[2];
+        }
+        const int is[MMIXI_KINDS] = { 1, grid, !in, !grid };
+        for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * left) + in;
         for (int k = 0; k < MMIXI_KINDS; k++) {
             if (!is[k]) continue;
             for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
-                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = a->of.positions
-                    ? mmixi_index(a->of.positions, axis * d.L + t) : (int32_t)(*next + (three ? cell[axis] : 0));
+                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = given ? mmixi_index(given, axis * d.L + t)
+                    : (int32_t)at[axis];
             mmix_data_i32(a->list[k])[n[k]++] = (int32_t)t;
         }
-        *next += !s || !three;
-        if (!s) continue;
+        *next += !in || !three;
+        if (!in) continue;
         a->first = a->of.spans->start; a->n = t + 1 - a->first;
-        if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
+        if (!ends) continue;
         if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
-        i++;
+        s++; left--;
     }
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k]->shape[three] = a->list[k]->shape[0] = n[k];
@@ -8688,39 +8661,40 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
 /* The tokens in the order in which a layer visits them, or the inverse of that. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
 {
-    mmix_tensor *order = a->list[MMIXI_KIND_ALL];
-    if (a->of.n_spans) order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(order));
+    mmix_tensor *order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(*a->list));
     for (size_t i = 0; order && i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
         int32_t *at = mmix_data_i32(order) + s->start;
         mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, inverse ? NULL : at,
                         inverse ? at : NULL);
-        for (size_t r = 0; r < mmixi_span_tokens(s); r++) at[r] += (int32_t)s->start;
+        for (size_t r = s->grid[0] * (s->grid[1] * s->grid[2] + s->separators); r-- > 0;)
+            at[r] += (int32_t)s->start;
     }
     return order;
 }
 
-/* ---- projections, causal attention ---- */
+/* ---- mixers of lists of tokens: the definition, the fast form ---- */
 
 enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
-MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
-                                  size_t heads, size_t kv_heads, size_t width, int bias)
+static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
+/* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself, or, with a state and
+   `slot` not negative, of one that goes on from what so many slots after the call's carry. In the plain form,
+   the definition, (B, n, H, L): M with its columns where the tokens stand. */
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
+                                 int slot)
 {
-    static const char lines[4][64] = {
-        "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
-        "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
-    mmixi_dims d;
-    memset(layer, 0, sizeof *layer);
-    if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
-    layer->heads = heads; layer->kv_heads = kv_heads;
-    d.D = D; d.Q = heads * width; d.K = kv_heads * width;
-    for (int i = 0; i < 4; i++)
-        mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
-    return p->m->error_kind ? -1 : 0;
+    mmix_tensor *M, *y;
+    size_t n = mmix_count(list);
+    if (!a->plain)
+        return slot < 0 || !a->of.state ? mmix_mix(m, x)
+            : mmix_mix_step(m, x, a->of.state, a->of.slot + (size_t)slot);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
+    y = mmix_fill(mmix_new4(m, a->B, n, mmix_shape(M, 2), a->L), 0);
+    for (size_t i = 0; y && i < mmix_count(M); i++)
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] = mmix_data(M)[i];
+    return y;
 }
-/* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
+/* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
                                   const mmixi_layout *a)
 {
@@ -8736,70 +8710,67 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; in the plain form they as they are. */
-static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
-                                 const mmixi_layout *a)
-{
-    if (!a->plain)
-        return mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
-    return base ? mmix_add(m, base, heads) : heads;
-}
-/* What a mixer brings to the tokens of a list: (B, n, H, P), in the plain form (B, n, H, L), M with its columns
-   where the tokens stand. `slot`: a sequence by itself, or one that goes on from what the call's slot, or the
-   one after it, carries. */
-enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
-                                 int slot)
-{
-    static const int keys_first[4] = { 0, 3, 2, 1 }, keys_last[4] = { 0, 2, 3, 1 };
-    size_t n = mmix_count(list), H;
-    mmix_tensor *M;
-    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
-    if (!a->plain) return mmix_mix(m, x);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), keys_first);
-    H = mmix_shape(M, 3);
-    M = mmixi_as(m, M, 3, a->B, n, n * H, 0);
-    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), M, list);
-    return mmix_permute(m, mmixi_as(m, M, 4, a->B, a->L, n, H), keys_last);
-}
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
-static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
-                               const mmix_rope_options *rope, const mmixi_layout *a, int kind)
+static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmixi_layout *a,
+                               int kind)
 {
-    mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
-    if (rope && rope->theta > 0) {
-        mixer.q = mmix_rope(m, mixer.q, a->position[kind], rope);
-        mixer.k = mmix_rope(m, mixer.k, a->position[kind], rope);
+    mmix_mixer mixer = mmixi_projected(m, kind == MMIXI_KIND_ALL ? &w->flex : &w->swin,
+                                       mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
+    if (w->rope.theta > 0) {
+        mixer.q = mmix_rope(m, mixer.q, a->position[kind], &w->rope);
+        mixer.k = mmix_rope(m, mixer.k, a->position[kind], &w->rope);
     }
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
-/* What o_proj reads: (B, L, H·N). */
-static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                       const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
-    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, *a->list, a, MMIXI_SLOT));
-}
-static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    return mmixi_output(m, layer, mmixi_causal_heads(m, layer, x, rope, a), residual, a);
-}
-MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                           mmix_tensor *residual, const mmix_rope_options *rope,
-                                           const mmix_layout *layout)
-{
-    mmixi_layout a;
-    return mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        ? NULL : mmixi_causal(m, layer, x, residual, rope, &a);
-}
 
 /* ---- Flex-MA: two scans, fused ---- */
 
-/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
-   P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
-   in: f, b, z, runs. size: first. number: c. */
+/* What o_proj reads, (B, L, H·P), of causal attention, or: the scans of x in the layer's order, forward over
+   all tokens, reverse from the first span to the last one's end, fused. */
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer scan;
+    if (f->options.branches == MMIX_BRANCH_ATTENTION) {
+        scan = mmixi_attend(m, f, x, a, MMIXI_KIND_ALL);
+        return mmixi_join_heads(m, mmixi_mix_on(m, &scan, *a->list, a, 0));
+    }
+    int directions = f->options.directions;
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
+    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
+    scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
+    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
+    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
+    for (int d = MMIX_FORWARD; ; d++) {
+        int own = f->dir[d].A_log ? d : MMIX_FORWARD;
+        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
+        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, -d);
+        if (!a->n || d == MMIX_REVERSE) break;
+        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
+        for (int i = 0; i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        order = mmix_slice(m, order, 0, a->first, a->n);
+        scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
+        if (directions == MMIX_FUSE_SUM) scan.D = NULL;
+        if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+    }
+    y = fuse.in[0];
+    if (a->n) {                                  /* there are spans */
+        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
+        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
+        y = mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+    }
+    y = mmixi_tokens_listed(m, mmixi_join_heads(m, y), mmixi_visits(m, a, f->index, 1));
+    if (a->plain) return y;
+    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    if (!f->z_weight) return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
+    z = mmix_linear(m, x, f->z_weight, f->z_bias);
+    return f->norm ? mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1) : mmix_mul(m, y, mmix_silu(m, z));
+}
+/* In spans y = g f + (1 - g) b, g = σ(z), or c (f + b) without z, elsewhere f; dz = g (1 - g) Σ_p dy (f - b).
+   in: f (B, L, H, P), of tokens from `first` on b (B, n, H, P), z (B, n, H); runs. size: first. number: c. */
 static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
@@ -8820,7 +8791,7 @@ static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_
             else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
         if (r < n && c->dx[2])
             c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
-                * (k->dot(P, dy, x[0] + i * P) - k->dot(P, dy, x[1] + j * P));
+                * (k->dot(P, dy, x[0] + at[0]) - k->dot(P, dy, x[1] + at[1]));
     }
 }
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
@@ -8828,178 +8799,117 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
     (void)m;
     return mmixi_over_rows(c, c->in[0], mmixi_fuse_heads);
 }
-/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
-   fused, it is what o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
-                                     const mmixi_layout *a)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    int directions = f->options.directions;
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
-    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
-    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
-    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
-    for (int d = 0; d < 1 + (a->n > 0); d++) {
-        int own = f->dir[d].A_log ? d : 0;
-        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
-        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
-        if (d) {
-            order = mmix_slice(m, order, 0, a->first, a->n);
-            scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
-            if (directions == MMIX_FUSE_SUM) scan.D = NULL;
-            if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-        }
-        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
-        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
-        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
-    }
-    y = fuse.in[0];
-    if (a->n) {
-        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
-        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
-        fuse.out[0] = mmixi_like(m, "mmix_mmate", y);
-        y = mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &fuse, NULL, 0);
-    }
-    y = mmixi_tokens_listed(m, mmixi_join_heads(m, y), mmixi_visits(m, a, f->index, 1));
-    if (a->plain) return y;
-    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    z = f->z_weight ? mmix_linear(m, x, f->z_weight, f->z_bias) : NULL;
-    if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
-    if (z) return mmix_mul(m, y, mmix_silu(m, z));
-    return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
-}
 
 /* ---- Local-Swin ---- */
 
-/* Tokens first … first + n - 1 of each sequence, as B sequences. */
-static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n, size_t B)
-{
-    return mmixi_as(m, mmixi_tokens_from(m, x, first, n), 4, B, mmix_shape(x, 0) * n / B, mmix_shape(x, 2),
-                    mmix_shape(x, 3));
-}
-/* Of the grid tokens, (B, their number, H, P): each span a sequence with windows, shifted in some layers;
-   neighbours with equal grids go at once. */
+/* Of the grid tokens, (B, n, H, P): each span a sequence with windows; neighbours of equal grids at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
-    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };       /* windows of videos, of images */
+    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };   /* windows of videos, of images */
     const mmix_mmate_options *o = &w->options;
-    const mmix_span *s = a->of.spans;
+    const mmix_span *s = a->of.spans, *end = s + a->of.n_spans;
     size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
     mmix_tensor *part[MMIX_MAX_INPUTS], *y;
-    for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
+    for (size_t at = 0, equal, n; s < end; s += equal, at += n) {
         mmix_mixer mixer = *all;
         mmix_tensor **own[3] = { &mixer.q, &mixer.k, &mixer.v };
-        size_t window[3];
-        n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
-        for (equal = 1; !a->plain && i + equal < a->of.n_spans; equal++)
-            if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
+        size_t window[3], cells = s->grid[0] * s->grid[1] * s->grid[2];
+        for (equal = 1; !a->plain && s + equal < end; equal++)
+            if (memcmp(s->grid, s[equal].grid, sizeof s->grid)) break;
+        n = equal * cells;
         for (int k = 0; k < 3; k++) {
-            *own[k] = mmixi_sequences(m, *own[k], at, equal * n, a->B * equal);
-            window[k] = o->window[k] ? o->window[k] : usual[s[i].grid[0] == 1][k];
+            y = mmixi_tokens_from(m, *own[k], at, n);
+            *own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
+            window[k] = o->window[k] ? o->window[k] : usual[s->grid[0] == 1][k];
         }
         if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
-        mmix_mixer_windows(&mixer, 3, s[i].grid, window, w->index % period >= period / 2);
-        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, n), a, MMIXI_WHOLE);
-        part[parts++] = mmixi_sequences(m, y, 0, n, a->B);
-        if (parts < MMIX_MAX_INPUTS) continue;
+        mmix_mixer_windows(&mixer, 3, s->grid, window, w->index % period >= period / 2);
+        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, -1);
+        part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
+        if (parts == 1 || (parts < MMIX_MAX_INPUTS && s + equal < end)) continue;
         part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
         parts = 1;
     }
-    return parts > 1 ? mmix_concat(m, 1, part, parts) : part[0];
+    return part[0];
 }
-/* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
-   and those tokens' places. */
+/* Of the text tokens, (B, n, H, P). In slot + 1 are keys, values and places of earlier pieces. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
 {
-    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places;
-    size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
-    const size_t shape[4] = { 1, n, 1, 1 };
-    mmix_tensor *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
-    mmix_real *place;
+    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
+        *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
+    const size_t n = mmix_count(list), shape[4] = { 1, n, 1, 1 };
     places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
         : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
     mixer->mask = MMIX_MASK_BAND; mixer->left = window - 1; mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
-    place = mmix_data(places);
-    before = places->shape[1] - n;
-    for (size_t i = 0; i < n; i++) {
-        place[before + i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
-        while (place[before + i] - place[low] >= (mmix_real)window) low++;
-        mmix_data_i32(mixer->lefts)[i] = (int32_t)(before + i - low);
+    mmix_real *sees = mmix_data(places), *place = sees + places->shape[1] - n;           /* from *sees on */
+    for (size_t i = 0; i < n; i++, place++) {
+        *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
+        while (*place - *sees >= (mmix_real)window) sees++;
+        mmix_data_i32(mixer->lefts)[i] = (int32_t)(place - sees);
     }
-    return mmixi_mix_on(m, mixer, list, a, MMIXI_NEXT_SLOT);
+    return mmixi_mix_on(m, mixer, list, a, 1);
 }
 
-/* ---- both branches ---- */
-
-/* flex + swin, with a gate between them u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
+/* flex + swin, with a gate u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
                                 const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
     const mmix_mmate_options *o = &w->options;
-    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight;
+    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight,
+        swins = both || o->branches == MMIX_BRANCH_SWIN, record = m->recording;
     mmix_tensor *y = residual;
-    if (o->branches != MMIX_BRANCH_SWIN)
-        y = mmixi_output(m, &w->flex, mmixi_flex_heads(m, w, x, a), gate ? NULL : residual, a);
+    if (a->plain || a->of.state) mmix_record(m, 0);
+    if (o->branches != MMIX_BRANCH_SWIN) y = mmixi_flex_heads(m, w, x, a);
+    if (o->branches != MMIX_BRANCH_SWIN && !a->plain)
+        y = mmix_lora_linear(m, y, w->flex.weight[MMIXI_O], w->flex.bias[MMIXI_O], &w->flex.lora[MMIXI_O],
+                             gate ? NULL : residual, NULL);
     if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
-    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT && o->branches != MMIX_BRANCH_FLEX; kind++) {
+    if (!y) y = mmix_fill(mmix_new3(m, a->B, a->L, a->plain ? w->swin.heads * a->L : mmix_shape(x, 2)), 0);
+    for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_TEXT; kind++) {
         mmix_tensor *list = a->list[kind], *swin, *z;
-        mmix_mixer mixer;
         if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
-        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
-        swin = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
-            : mmixi_swin_text(m, o->text_window, &mixer, a);
-        swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
+        mmix_mixer mixer = mmixi_attend(m, w, x, a, kind);
+        swin = mmixi_join_heads(m, kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
+                                : mmixi_swin_text(m, o->text_window, &mixer, a));
+        if (!a->plain)
+            swin = mmix_lora_linear(m, swin, w->swin.weight[MMIXI_O], w->swin.bias[MMIXI_O],
+                                    &w->swin.lora[MMIXI_O], NULL, NULL);
         if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
             z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            swin = mmix_mul(m, z, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+            swin = mmix_mul(m, mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0)),
+                            mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
         }
         y = mmix_add_rows(m, y, swin, list);
     }
     if (gate && residual) y = mmix_add(m, residual, y);
     if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
+    mmix_record(m, record);
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    int record = m->recording;
     mmixi_layout a;
-    if (mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        || (a.of.state && (!mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot)
-                           || !mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot + 1)))) return NULL;
-    if (a.of.state) mmix_record(m, 0);
-    x = mmixi_mmate(m, layer, x, residual, &a);
-    mmix_record(m, record);
-    return x;
+    return mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        || (a.of.state && !mmixi_slot_check(m, "mmix_mmate", a.of.state, mmixi_max(a.of.slot, a.of.slot + 1)))
+        ? NULL : mmixi_mmate(m, layer, x, residual, &a);
 }
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
-    static const int heads_first[4] = { 0, 2, 1, 3 };
-    int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
-    size_t H = (swin ? &layer->swin : &layer->flex)->heads;
-    mmix_tensor *M = NULL;
     mmixi_layout a;
-    if ((layout && (layout->state || layout->initial_state)) || (!swin && layer->conv_weight))
+    if ((layout && (layout->state || layout->initial_state))
+        || (layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
-    if (!mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) {
-        a.plain = 1;
-        M = mmixi_mmate(m, layer, x, mmix_fill(mmix_new3(m, a.B, a.L, H * a.L), 0), &a);
-        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), heads_first);
-    }
-    mmix_record(m, record);
-    return M;
+    if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD", x, NULL, NULL)) return NULL;
+    a.plain = 1;
+    x = mmixi_mmate(m, layer, x, NULL, &a);
+    return mmix_permute(m, mmixi_as(m, x, 4, a.B, a.L, mmix_shape(x, 2) / a.L, a.L), mmixi_swap_middle);
 }
-
-/* ---- parameters ---- */
-
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
@@ -9009,32 +8919,41 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     char own[160];
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
-    if (o->branches < MMIX_BRANCH_BOTH || o->branches > MMIX_BRANCH_SWIN || o->directions < MMIX_FUSE_GATE
-        || o->directions > MMIX_FUSE_SUM || o->shift_period % 2 || o->text_window > INT32_MAX)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: branches %d, directions %d, shift period "
-                         "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
-                         o->branches, o->directions, (double)o->shift_period, (double)o->text_window);
+    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 3, int branch_gate, "
+                             "int directions 0 2, int shared_directions, int skip, size conv_width, "
+                             "int output_gate, int norm, size3 window, size shift_period, int causal_window, "
+                             "size text_window 0")) return -1;
+    if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for "
+                         "keys and values, which must divide them; shift_period %.0f, which must be even",
+                         (double)heads, (double)width, (double)kv_heads, (double)o->shift_period);
     layer->index = index;
-    d.D = D; d.H = heads; d.E = heads * width; d.C = d.E + 2 * kv_heads * width; d.W = o->conv_width;
-    if (o->branches != MMIX_BRANCH_SWIN) {
-        snprintf(own, sizeof own, "%sflex.", prefix);
-        mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias);
+    d.D = D; d.H = heads; d.W = o->conv_width;
+    d.E = heads * width; d.K = kv_heads * width; d.C = d.E + 2 * d.K;
+    for (int i = 0, attention = o->branches == MMIX_BRANCH_ATTENTION; i < 2; i++) {
+        mmix_projections *of = i ? &layer->swin : &layer->flex;
+        mmix_tensor **w = of->weight, **b = of->bias;
+        if (i ? attention || o->branches == MMIX_BRANCH_FLEX : o->branches == MMIX_BRANCH_SWIN) continue;
+        snprintf(own, sizeof own, attention ? "%s" : i ? "%sswin." : "%sflex.", prefix);
+        of->heads = heads; of->kv_heads = kv_heads;
+        mmixi_declare(p, own, &d, "q_proj.weight ED normal, q_proj.bias E zeros, k_proj.weight KD normal, "
+                      "k_proj.bias K zeros, v_proj.weight KD normal, v_proj.bias K zeros, "
+                      "o_proj.weight DE normal, o_proj.bias D zeros", w, bias ? b : NULL, w + 1,
+                      bias ? b + 1 : NULL, w + 2, bias ? b + 2 : NULL, w + 3, bias > 1 ? b + 3 : NULL);
+        if (i || attention) continue;
         mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, +dt_bias H dt_spread, +A_log H zeros, "
                       "dt_proj_b.weight HD zeros, +dt_b_bias H dt_spread, +A_log_b H zeros, "
                       "gate.weight HD zeros, +gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
                       "z_proj.weight ED zeros, +z_proj.bias E ones*, norm.weight E ones",
                       &layer->dir[0].dt_proj, o->shared_directions ? NULL : &layer->dir[1].dt_proj,
-                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL, o->skip ? &layer->D : NULL,
-                      o->conv_width > 1 ? &layer->conv_weight : NULL, o->output_gate ? &layer->z_weight : NULL,
-                      1.2784645427610738, o->norm ? &layer->norm : NULL);    /* silu(1.278…) = 1 */
+                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL,
+                      o->skip ? &layer->D : NULL, o->conv_width > 1 ? &layer->conv_weight : NULL,
+                      o->output_gate ? &layer->z_weight : NULL, 1.2784645427610738,    /* its silu is 1 */
+                      o->norm ? &layer->norm : NULL);
     }
-    snprintf(own, sizeof own, "%sswin.", prefix);
-    if (o->branches != MMIX_BRANCH_FLEX)
-        mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias);
-    if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
-        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
-                      &layer->branch_gate_weight);
-    return p->m->error_kind ? -1 : 0;
+    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
+                         o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight
+                         : NULL);
 }
 
 /* ==== >>decoder ======================================================================
@@ -9056,8 +8975,12 @@ static void mmixi_decoder_declare(mmix_decoder *d)
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
     int mmate = c->mixer == MMIX_DECODER_MMATE;
+    mmix_mmate_options o;
     mmixi_dims size;
     char at[64];
+    memset(&o, 0, sizeof o);
+    o.branches = MMIX_BRANCH_ATTENTION;
+    if (mmate) o = c->mmate;
     size.D = c->dim; size.K = c->vocabulary;
     mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
     if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, c->dim, c->dim);
@@ -9067,11 +8990,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
         mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
                       &l->norm1);
         strcpy(end, mmate ? "mmate." : "self_attn.");
-        if (mmate)
-            mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
-                            &c->mmate);
-        else
-            mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
+        mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &o);
         l->mmate.rope = c->rope;
         strcpy(end, "mlp.");
         mmix_swiglu_init(&l->ffn, p, at, c->dim, c->ffn);
@@ -9084,10 +9003,10 @@ static void mmixi_decoder_declare(mmix_decoder *d)
 static const char mmixi_decoder_settings[] =
     "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
     "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
-    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches, int mmate.branch_gate, "
-    "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
-    "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
-    "int mmate.causal_window, size mmate.text_window";
+    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, "
+    "int mmate.branch_gate, int mmate.directions, int mmate.shared_directions, int mmate.skip, "
+    "size mmate.conv_width 0, int mmate.output_gate, int mmate.norm, size3 mmate.window, "
+    "size mmate.shift_period, int mmate.causal_window, size mmate.text_window";
 /* Fills in what is 0, and checks. start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
@@ -9169,11 +9088,9 @@ static void mmixi_decoder_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
-    const mmix_decoder_config *c = &s->d->config;
-    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
+    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, s->d->config.eps), *residual = s->o.mixed ? NULL : *x;
     mmixi_decoder_tap(s->o.normed, s->i, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &s->l->mmate, u, residual, &s->a)
-        : mmixi_causal(m, &s->l->mmate.flex, u, residual, &c->rope, &s->a);
+    return mmixi_mmate(m, &s->l->mmate, u, residual, &s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
@@ -9235,18 +9152,13 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
                                          size_t layer)
 {
     mmixi_decoder_pass s;
-    mmix_tensor *x, *M;
     if (!d || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
         return NULL;
     const mmixi_decoder_layer *l = &d->layer[layer];
     int record = mmix_record(m, 0);
-    x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
     x = mmix_rms_norm(m, x, l->norm1, d->config.eps);
-    if (d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &l->mmate, x, &s.a.of);
-    else {
-        mmix_mixer mixer = mmixi_attend(m, &l->mmate.flex, x, &d->config.rope, &s.a, MMIXI_KIND_ALL);
-        M = mmix_mix_matrix(m, &mixer);
-    }
+    mmix_tensor *M = mmix_mmate_matrix(m, &l->mmate, x, &s.a.of);
     mmix_record(m, record);
     return M;
 }
@@ -9466,7 +9378,7 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
         mmix_mark layer = mmix_mark_here(m);
         const mmix_projections *of[2] = { &s.l->mmate.flex, &student->layer[s.i].mmate.flex };
         mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *columns = NULL,
-            *y[2] = { mmixi_causal_heads(m, of[0], u, &t->rope, &s.a),
+            *y[2] = { mmixi_flex_heads(m, &s.l->mmate, u, &s.a),
                       mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a) };
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
@@ -9763,23 +9675,11 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
 /* ==== >>distillation =================================================================
    a student with M-MATE learns in stages what its teacher with attention says
 
-   One call: the teacher without recording, its mixers' outputs kept if L_hid asks for them; the student on
-   the same tokens; logits at answer positions alone; gradients weighted by the number of answer tokens, so
-   that batches of any size add up to one of them all (L_hid nearly: it is relative to its own batch's mean
-   square), and an optimiser step when there are enough. Each stage freezes what it does not train and begins
-   with moments of 0.
+   One call: the teacher without recording; the student on the same tokens; logits at answer positions alone;
+   gradients weighted by the number of answer tokens, so that batches of any size add up to one of them all
+   (L_hid nearly: it is relative to its own batch's mean square), and an optimiser step when there are enough.
+   Each stage freezes what it does not train and begins with moments of 0.
    ==================================================================================== */
-
-struct mmix_distill {
-    mmix_ctx *m;
-    const mmix_decoder *teacher;
-    mmix_decoder *student;
-    mmix_distill_config config;
-    uint64_t stage, step;                        /* in files' order: the stage, optimiser steps made in it, */
-    uint64_t number, tokens, adapters;           /* calls made, answer tokens that wait, 1 if LoRA is there */
-    mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
-    char *note;                                  /* in the memory of the student's parameters */
-};
 
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
@@ -9791,19 +9691,31 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
     }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
     return c;
 }
+/* All numbers of a stage, and of the rest of a run's config, in the order of files. */
+static const char mmixi_stage_settings[] =
+    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
+    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
+    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
+static const char mmixi_distill_settings[] =
+    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
+    "int hidden_outputs, int teacher_inputs";
 
-/* ---- what trains ---- */
-
-/* Whether the parameter of that name belongs to what trains. */
-static int mmixi_stage_trains(int train, const char *name)
+/* Whether any parameter of a list belongs to what trains; with `freeze` all that do not are frozen. */
+static int mmixi_stage_trains(int train, const mmix_params *p, int freeze)
 {
-    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
-        : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
-        : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
-    return (train & needs) == needs;
+    int any = 0;
+    for (size_t k = 0; p && k < p->count; k++) {
+        const char *name = p->at[k].name;
+        int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
+            : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
+            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST,
+            trains = (train & needs) == needs;
+        if (freeze) p->at[k].frozen = !trains;
+        any |= trains;
+    }
+    return any;
 }
-/* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
-   are frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
+/* Begins the stage, or the next that has steps, or none: the rest is frozen, moments begin at 0. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
@@ -9817,55 +9729,40 @@ static int mmixi_distill_begin(mmix_distill *run)
     }
     for (int i = 0; i < 2; i++) {
         mmix_params *p = i ? d->adapters : d->params;
-        int any = 0;
         mmix_adamw_free(&run->adamw[i]);
         mmix_params_train(p, 0);
-        for (size_t k = 0; p && k < p->count; k++)
-            any |= !(p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name));
-        if (any && mmix_adamw_init(&run->adamw[i], p)) return -1;
+        if (mmixi_stage_trains(train, p, 1) && mmix_adamw_init(&run->adamw[i], p)) return -1;
     }
     return 0;
 }
-
-/* All numbers of a stage, and of the rest of a run's config, in the order of files. */
-static const char mmixi_stage_settings[] =
-    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
-    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
-    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
-static const char mmixi_distill_settings[] =
-    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
-    "int hidden_outputs, int teacher_inputs";
-
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
     static const char who[] = "mmix_distill_create";
     mmix_ctx *m = student ? student->m : NULL;
+    mmixi_dims d;
     if (!m || !teacher || m->error_kind) return NULL;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
     if (teacher == student || student->in_run)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                   student->in_run ? "in no other run" : "another decoder than its teacher");
-    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
-        || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, "
-                  "depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                  (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
-                  (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
-    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
+    if (teacher->m != m || t->depth != s->depth || t->media != s->media)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and media, "
+                  "found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth, (double)s->media,
+                  (double)t->depth, (double)t->media);
+    if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
+                      student->embedding)
+        || mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
-        int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
+        int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, student->params, 0)
+            : student->adapters || (config.lora_rank
+                                    && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
-        if (lora && !student->adapters)
-            any = config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER);
-        else
-            for (size_t k = 0; k < student->params->count; k++)
-                any |= mmixi_stage_trains(x->train, student->params->at[k].name);
-        if (!any)
+        if (x->steps && !any)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
                       "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
                       (double)config.lora_rank, config.lora_targets);
@@ -9886,19 +9783,11 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
-MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
-MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? run->note : NULL; }
 
 /* ---- answers ---- */
 
-/* Where a row's answers begin and end, and how many there are. */
-typedef struct mmixi_answer_run { size_t from, to, n; } mmixi_answer_run;
-/* Of each answer to a sequence the row among B·L and the token wanted, (1, n) int32; B runs. */
-typedef struct mmixi_answers {
-    mmix_sequence input;
-    mmix_tensor *rows, *wanted;
-    mmixi_answer_run *run;
-} mmixi_answers;
+/* Of each answer to a sequence the row among B·L, rising, and the token wanted, (1, n) int32. */
+typedef struct mmixi_answers { mmix_sequence input; mmix_tensor *rows, *wanted; } mmixi_answers;
 /* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
                               const mmix_sequence *q, const mmix_tensor *target, mmixi_answers *a)
@@ -9909,82 +9798,59 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
     a->input = *q;
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    a->run = (mmixi_answer_run *)mmixi_header(m, target->shape[0] * sizeof *a->run);
     for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
-        mmixi_answer_run *run = &a->run[i / L];
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
-        if (!run->n++) run->from = i % L;
-        run->to = i % L + 1;
         mmix_data_i32(a->rows)[n] = (int32_t)i;
         mmix_data_i32(a->wanted)[n++] = token;
     }
-    if (!n) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
-    if (m->error_kind) return -1;
+    if (!n || m->error_kind)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
     a->rows->shape[1] = a->wanted->shape[1] = n;
     return 0;
 }
-/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
-   place together. 0, or -1. */
+/* The teacher's own answers, greedily; of neighbours that begin at the same place together. 0, or -1. */
 static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
                                 mmixi_answers *made)
 {
     mmix_ctx *m = teacher->m;
     const mmix_sequence *q = &a->input;
-    const mmix_span *last = q->n_spans ? &q->spans[q->n_spans - 1] : NULL;
-    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
-        B = q->tokens->shape[0], L = q->tokens->shape[1];
+    size_t L = q->tokens->shape[1], answers = mmix_count(a->rows);
     *made = *a;
     made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, q->tokens->shape);
     made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
-    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted);
-    for (size_t i = 0; wanted && i < B * L; i++) tokens[i] = mmixi_index(q->tokens, i);
-    for (size_t b = 0, rows, count; !m->error_kind && b < B; b += rows) {
+    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted), *next;
+    const uint32_t *at = (const uint32_t *)mmix_data_i32(a->rows);
+    for (size_t i = 0; wanted && i < mmix_count(q->tokens); i++) tokens[i] = mmixi_index(q->tokens, i);
+    for (size_t i = 0, end = 0, rows, count; wanted && i < answers;) {
         mmix_mark mark = mmix_mark_here(m);
-        const mmixi_answer_run *run = &a->run[b];
+        size_t b = at[i] / L, from = at[i] % L;
         mmix_sequence asked = *q;
-        for (rows = count = 0; b + rows < B && run[rows].from == run->from; rows++) {
-            size_t n = run[rows].n;
-            if (n && (run->from + 1 < behind || run[rows].to != run->from + n))
+        for (rows = count = 0; end < answers && at[end] == (b + rows) * L + from; rows++) {
+            size_t n = 0;
+            while (end < answers && at[end] / L == b + rows) end++, n++;
+            if (at[end - 1] % L != from + n - 1)
                 return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
-                                 "where the teacher is to decode, an answer is one run behind all spans, from %.0f "
-                                 "on", who, (double)(b + rows), (double)n, (double)run->from,
-                                 (double)run[rows].to - 1, (double)mmixi_max(behind, 1) - 1);
+                                 "where the teacher is to decode, an answer is one run behind all spans", who,
+                                 (double)(b + rows), (double)n, (double)from, (double)(at[end - 1] % L));
             count = mmixi_max(count, n);
         }
-        if (!count) continue;
-        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, run->from + 1);
+        if (!mmixi_spans_check(m, who, q->spans, q->n_spans, from + 1)) return -1;       /* all before it */
+        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, from + 1);
         if (q->media) asked.media = mmix_slice(m, q->media, 0, b, rows);
-        int32_t *next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
-        if (!next || !mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
-        for (size_t i = 0; i < rows * count; i++) {
-            size_t r = i / count, at = (b + r) * L + run->from + i % count;
-            if (i % count >= run[r].n) continue;
-            *wanted++ = next[i];
-            if ((at + 1) % L) tokens[at + 1] = next[i];
+        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
+        if (!mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
+        for (; i < end; i++) {
+            wanted[i] = next[(at[i] / L - b) * count + at[i] % L - from];
+            if ((at[i] + 1) % L) tokens[at[i] + 1] = wanted[i];
         }
         mmix_rewind(m, mark);
     }
     return m->error_kind ? -1 : 0;
-}
-/* Checks a batch and finds its answers; with `decode`, or if they are given, the teacher's: a[1]. 0, or -1. */
-static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                               int decode, mmixi_answers a[2])
-{
-    mmixi_dims d;
-    if (!mmixi_given(run->m, who, "*batch", b)
-        || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
-                         b->target, b->mask)
-        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
-        || !mmixi_spans_check(run->m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
-    if (!b->decoded) return decode ? mmixi_distill_decode(run->teacher, who, &a[0], &a[1]) : 0;
-    return mmixi_expect(run->m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                        b->decoded_target)
-        ? mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]) : -1;
 }
 
 /* ---- losses ---- */
@@ -9993,11 +9859,14 @@ static int mmixi_distill_check(const mmix_distill *run, const char *who, const m
 static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 {
     const mmix_tensor *x = a->input.tokens, *y = q->tokens;
+    mmix_sequence other = a->input;
     size_t L = x->shape[1];
-    if (a->input.media != q->media || y->shape[1] != L || a->input.spans != q->spans
-        || a->input.n_spans != q->n_spans) return 0;
-    for (size_t i = 0; i < mmix_count(x); i++)
-        if (i % L < a->run[i / L].to && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    other.tokens = q->tokens;
+    if (memcmp(&other, q, sizeof other) || y->shape[1] != L) return 0;
+    for (size_t i = 0, k = 0, end; k < mmix_count(a->rows); k += i++ == end) {
+        end = (size_t)mmix_data_i32(a->rows)[k];         /* the next answer, perhaps of a later row */
+        if (end / L == i / L && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    }
     return 1;
 }
 /* Logits (1, n, K) at the answers, x (B, L, D). */
@@ -10006,13 +9875,13 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
-                                   double *seen)
+/* sum, NULL at first, + weight · loss x, which itself is added to *seen. */
+static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *x, double *seen)
 {
-    *seen += mmix_item(loss);
+    *seen += mmix_item(x);
     if (!(weight > 0)) return sum;
-    loss = mmix_scale(m, loss, weight, 0);
-    return sum ? mmix_add(m, sum, loss) : loss;
+    x = mmix_scale(m, x, weight, 0);
+    return sum ? mmix_add(m, sum, x) : x;
 }
 /* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum
    times the number of answers, recorded with `learn`; the parts in stats. NULL on error. */
@@ -10021,19 +9890,16 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
 {
     mmix_ctx *m = run->m;
     const mmix_decoder *d = run->student;
-    const mmix_distill_config *c = &run->config;
     size_t depth = d->config.depth;
-    int hidden = !learn || s->hidden > 0, outputs = hidden && c->hidden_outputs, record = m->recording;
-    mmix_decoder_options teach = { NULL, NULL, NULL, NULL }, taught = teach;
+    int hidden = !learn || s->hidden > 0, outputs = hidden && run->config.hidden_outputs,
+        mixed = hidden && !outputs, own = !run->config.teacher_inputs, record = m->recording;
     /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
-    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), *x, *teacher, *student,
-        *sum = NULL;
+    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
+        **its = inputs + 1 + (mixed ? depth : 0), *x, *teacher, *student, *sum = NULL;
     if (!of) return NULL;
-    mmix_tensor **inputs = of + depth, **its = outputs ? inputs + 1 : inputs + depth + 1;
-    if (hidden) *(outputs ? &taught.outputs : &taught.mixed) = of;
-    if (hidden && !outputs) teach.mixed = its;
-    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;
-    if (c->teacher_inputs) taught.inputs = inputs;
+    const mmix_decoder_options
+        teach = { mixed ? its : NULL, outputs || !own ? inputs + 1 : NULL, NULL, NULL },
+        taught = { mixed ? of : NULL, outputs ? of : NULL, NULL, own ? NULL : inputs };
     mmix_record(m, 0);
     x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, a);
@@ -10050,19 +9916,16 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
         sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
                              &stats->supervised);
     if (s->sequence > 0) {
-        if (c->teacher_inputs || !mmixi_same_until(&a[1], &a->input))
+        if (!own || !mmixi_same_until(&a[1], &a->input))
             x = mmix_decoder_forward(m, d, &a[1].input, NULL);
         sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]),
                                                                      a[1].wanted, -1), &stats->sequence);
     }
-    stats->tokens = mmix_count(a->rows);
-    stats->loss = mmix_item(sum);
+    stats->tokens = mmix_count(a->rows); stats->loss = mmix_item(sum);
     sum = mmix_scale(m, sum, (double)stats->tokens, 0);
     mmix_record(m, record);
     return sum;
 }
-
-/* ---- steps ---- */
 
 /* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
 static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
@@ -10070,27 +9933,33 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
 {
     mmix_ctx *m = run ? run->m : NULL;
     mmix_distill_stats unused;
-    mmixi_answers a[2];
+    mmixi_answers a[2];                          /* the true ones, the teacher's */
+    mmixi_dims d;
     if (!m || m->error_kind) return -1;
-    const mmix_stage *stage = &run->config.stage[mmixi_min(run->stage, run->config.stages - 1)];
     int over = run->stage == run->config.stages;
+    const mmix_stage *stage = run->config.stage + run->stage - over;
     mmix_mark mark = mmix_mark_here(m);
     if (!stats) stats = &unused;
     memset(stats, 0, sizeof *stats);
     stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
     if (learn && over) return 0;
-    if (mmixi_distill_check(run, who, b, stage->sequence > 0, a)
+    if (!mmixi_given(m, who, "*batch", b)
+        || !mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
+                         b->mask)
+        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
+        || (!b->decoded ? stage->sequence > 0 && mmixi_distill_decode(run->teacher, who, &a[0], &a[1])
+            : !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                            b->decoded_target)
+            || mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]))
         || (learn && !run->number && run->config.calibrate
             && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
     mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
-    if (!loss) return -1;
     if (learn && !mmixi_wants(loss))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", who, (double)run->stage);
-    if (learn && !(stats->loss - stats->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
-                  who, (double)run->number);
-    if (m->error_kind || (learn && mmix_backward(m, loss))) return -1;
+    if (m->error_kind
+        || (learn && (mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX, DBL_MAX)
+                      || mmix_backward(m, loss)))) return -1;
     mmix_rewind(m, mark);
     if (!learn) return 0;
     run->number++; run->tokens += stats->tokens;
@@ -10102,7 +9971,7 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
                                              NULL);
     run->tokens = 0;                             /* after an error what had been added up is of no use */
-    for (int i = 0; m->error_kind && i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
+    for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
     if (m->error_kind) return -1;
     stats->updated = 1;
     if (++run->step < stage->steps) return 1;
@@ -10116,19 +9985,6 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
     return mmixi_distill_call(run, "mmix_distill_step", batch, 1, stats);
-}
-MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
-{
-    if (!run || !mmixi_given(run->m, "mmix_distill_run", "*next", next)) return -1;
-    for (mmix_reset(run->m); run->stage < run->config.stages; mmix_reset(run->m)) {
-        mmix_distill_batch batch;
-        mmix_distill_stats stats;
-        memset(&batch, 0, sizeof batch);
-        if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
-        if (mmix_distill_step(run, &batch, &stats) < 0) return -1;
-        if (show && show(user, &stats)) return 1;
-    }
-    return run->m->error_kind ? -1 : 0;
 }
 MMIXI_COLD_END
 
@@ -11115,8 +10971,8 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     const void *at = a;
     for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
         for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i),
-                             i && s.count == 2 ? mmixi_setting_get(&s, 0) : s.low, s.high)) return -1;
+            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL),
+                             i && s.count == 2 ? mmixi_setting_number(&s, 0, NULL) : s.low, s.high)) return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }

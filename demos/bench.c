@@ -153,7 +153,6 @@ typedef struct run {
     mmix_state *state;
     mmix_params *layer;                          /* of a decoder */
     mmix_mmate_layer mmate;
-    mmix_projections attention;
     mmix_swiglu_layer ffn;
     mmix_tensor *norm[2];
     mmix_real table[TABLE];                      /* normal numbers; drawing each input's own would take longer than the case */
@@ -212,8 +211,8 @@ static void layer_create(run *r)
     o.shared_directions = 1;                     /* as beside it */
     r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, MMIX_START_CONSTANT, 1, 0);
     r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, MMIX_START_CONSTANT, 1, 0);
-    if (r->c->op == MMATE) mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
-    else mmix_projections_init(&r->attention, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 0);
+    if (r->c->op != MMATE) o.branches = MMIX_BRANCH_ATTENTION;
+    mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
     mmix_swiglu_init(&r->ffn, r->layer, "", WIDTH, FFN);
     mmix_params_allocate(r->layer);
     mmix_params_pack(r->layer, 1);
@@ -231,8 +230,7 @@ static mmix_tensor *decoder_layer(run *r)
     for (int a = 0; a < 3; a++) span.grid[a] = s[2 + a];
     layout.spans = &span;
     layout.n_spans = 1;
-    if (r->c->op == MMATE) x = mmix_mmate(m, &r->mmate, u, x, &layout);
-    else x = mmix_causal_attention(m, &r->attention, u, x, NULL, NULL);
+    x = mmix_mmate(m, &r->mmate, u, x, r->c->op == MMATE ? &layout : NULL);
     return mmix_swiglu(m, &r->ffn, mmix_rms_norm(m, x, r->norm[1], 1e-6), x, NULL);
 }
 

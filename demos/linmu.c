@@ -777,7 +777,7 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
     if (finished(j, v, out, student)) return mmix_error(m) ? -1 : 0;
     if (j->o->load && there(job_path(j, v->key, "safetensors", path, sizeof path))) {
         run = mmix_distill_load(j->teacher, path, student);
-        if (run && read_note(j, v, mmix_distill_note(run), out))
+        if (run && read_note(j, v, run->note, out))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
                       "without --load", path);
     } else {
@@ -790,7 +790,7 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
     while (run && !mmix_error(m) && !interrupted) {
         mmix_distill_batch batch;
         mmix_distill_stats s;
-        if (exercise(j, mmix_distill_number(run), &batch) || mmix_distill_step(run, &batch, &s) <= 0) break;
+        if (exercise(j, run->number, &batch) || mmix_distill_step(run, &batch, &s) <= 0) break;
         size_t at = out->done * POINTS / total;
         at = at < POINTS ? at : POINTS - 1;
         out->token[at] += s.token;

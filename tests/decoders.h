@@ -247,6 +247,11 @@ SHARED mmix_tensor *local_swin(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tens
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_SWIN);
     return mmix_mmate(m, &one, x, residual, layout);
 }
+SHARED mmix_tensor *attention(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+{
+    const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_ATTENTION);
+    return mmix_mmate(m, &one, x, residual, layout);
+}
 SHARED mmix_tensor *branch_matrix(mmix_ctx *m, const mmix_mmate_layer *l, int branch, mmix_tensor *x, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, branch);

@@ -114,11 +114,11 @@ static void stages(void)
     Lesson l = lesson(c, 1);
     for (size_t k = 0; k < 6; k++) {
         CHECK_AT((l.student->adapters != NULL) == (k >= 4), about);
-        CHECK_AT(mmix_distill_number(l.run) == k && teach(&l, k, &stats) == 1, about);
+        CHECK_AT(l.run->number == k && teach(&l, k, &stats) == 1, about);
         CHECK_AT(stats.stage == k / 2 && stats.step == k % 2 && stats.steps == 2 && stats.updated && stats.gradient_norm > 0, about);
         if (k / 2 != 1) CHECK_AT(fabs(stats.lr - 3e-3) < 1e-12, about);
     }
-    CHECK_AT(teach(&l, 6, &stats) == 0 && mmix_distill_number(l.run) == 6, about);
+    CHECK_AT(teach(&l, 6, &stats) == 0 && l.run->number == 6, about);
     end(&l);
     for (int way = 0; way < 3; way++) {          /* a step a call; in two calls; adapters from the first stage on */
         c.step_tokens = way == 1 ? 4 : 0;
@@ -146,7 +146,7 @@ static void stages(void)
             mmix_decoder_destroy(l.student);
             l.student = NULL;
             l.run = mmix_distill_load(l.teacher, RUN, &l.student);
-            CHECK_AT(l.run && l.student && mmix_distill_number(l.run) == at && !strcmp(mmix_distill_note(l.run), "a note"), about);
+            CHECK_AT(l.run && l.student && l.run->number == at && !strcmp(l.run->note, "a note"), about);
             if (l.run) {
                 mmix_real *resumed = outcome(&l, at);
                 CHECK_AT(outcome_size(&l) == n && !memcmp(resumed, whole, n * sizeof *whole), about);
@@ -309,7 +309,7 @@ static void own_adapters(void)
         end(&l);
     }
 }
-/* mmix_distill_run is the loop over mmix_distill_step. */
+/* A run is a loop that may stop anywhere and go on. 0: finished, 1: stopped, -1: an error. */
 typedef struct Shown { int calls, stop; double last; } Shown;
 static int next_batch(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch)
 {
@@ -322,6 +322,17 @@ static int show_stats(void *user, const mmix_distill_stats *stats)
     s->last = stats->loss;
     return ++s->calls == s->stop ? -1 : 0;
 }
+static int run_on(Lesson *l, Shown *shown)
+{
+    mmix_distill_batch batch;
+    mmix_distill_stats stats;
+    for (mmix_reset(l->m); ; mmix_reset(l->m)) {
+        if (next_batch(shown, l->m, l->run->number, &batch)) return 1;
+        const int more = mmix_distill_step(l->run, &batch, &stats);
+        if (more < 1) return more;
+        if (show_stats(shown, &stats)) return 1;
+    }
+}
 static void running(void)
 {
     mmix_distill_config c = three_stages(2);
@@ -329,9 +340,9 @@ static void running(void)
     snprintf(about, sizeof about, "running");
     Lesson l = lesson(c, 1), k = lesson(c, 1);
     mmix_real *by_hand = outcome(&l, 0), *rest;
-    CHECK(mmix_distill_run(k.run, next_batch, show_stats, (shown.stop = 2, &shown)) == 1 && shown.calls == 2 && mmix_distill_number(k.run) == 2);
-    CHECK(mmix_distill_run(k.run, next_batch, show_stats, (shown.stop = 104, &shown)) == 1 && mmix_distill_number(k.run) == 4);
-    CHECK(mmix_distill_run(k.run, next_batch, NULL, (shown.stop = 0, &shown)) == 0 && mmix_distill_number(k.run) == 6);
+    CHECK(run_on(&k, (shown.stop = 2, &shown)) == 1 && shown.calls == 2 && k.run->number == 2);
+    CHECK(run_on(&k, (shown.stop = 104, &shown)) == 1 && k.run->number == 4);
+    CHECK(run_on(&k, (shown.stop = 0, &shown)) == 0 && k.run->number == 6);
     rest = outcome(&k, 6);
     CHECK(outcome_size(&k) == outcome_size(&l) && !memcmp(by_hand, rest, outcome_size(&k) * sizeof *rest));
     free(by_hand), free(rest);

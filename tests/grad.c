@@ -956,7 +956,7 @@ static mmix_tensor *t_model(int o)
         layout.spans = model_spans;
         layout.n_spans = o ? 3 : 1;
         x = normal(0, 3, 2, 24, 6, 0);
-        if (now->kind == CAUSAL) return mmix_causal_attention(m, &now->mmate.flex, x, o ? normal(1, 3, 2, 24, 6, 0) : NULL, &now->mmate.rope, &layout);
+        if (now->kind == CAUSAL) return mmix_mmate(m, &now->mmate, x, o ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
         if (o % 3 != 1) return mmix_mmate(m, &now->mmate, x, o % 3 ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
         layout.initial_state = normal(2, 4, 2, 2, 4, 4);
         layout.final_state = &last;
@@ -1138,7 +1138,11 @@ static void decoders(void)
     for (int k = 0; k < 2; k++) {
         x.kind = CAUSAL;
         x.list[0] = mmix_params_create(m);
-        mmix_projections_init(&x.mmate.flex, x.list[0], "attn.", 6, 2, 1, 4, 2 - k);
+        mmix_mmate_options o;
+        memset(&o, 0, sizeof o);
+        o.branches = MMIX_BRANCH_ATTENTION;
+        mmix_mmate_init(&x.mmate, x.list[0], "attn.", 6, 2, 1, 4, 0, 2 - k, &o);
+        x.mmate.rope.theta = 100;
         mmix_params_allocate(x.list[0]);
         check_model("causal attention layer", &x, k, 3);
         mmix_params_destroy(x.list[0]);

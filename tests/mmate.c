@@ -82,10 +82,6 @@ static void neutral(void)
     }
 }
 typedef mmix_tensor *face(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout);
-static mmix_tensor *causal(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
-{
-    return mmix_causal_attention(m, &layer->flex, x, residual, &layer->rope, layout);
-}
 /* x in three pieces, with a state. */
 static mmix_tensor *in_pieces(alone *a, face *f)
 {
@@ -128,7 +124,7 @@ static void layer_faces(void)
         CHECK_AT(gap(in_pieces(&a, mmix_mmate), mmix_mmate(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
         if (flex) {
             CHECK_AT(gap(in_pieces(&a, flex_ma), flex) < TOL, about);
-            CHECK_AT(gap(in_pieces(&a, causal), causal(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
+            CHECK_AT(gap(in_pieces(&a, attention), attention(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
         }
         if (swin) CHECK_AT(gap(in_pieces(&a, local_swin), swin) < TOL, about);
         if (flex && a.l.options.conv_width < 2) {
