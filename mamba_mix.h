@@ -5670,8 +5670,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
-/* A window or a token, and a place on the grid: places differ as do the numbers of bias for a distance. */
-typedef struct mmixi_spot { size_t at, place; } mmixi_spot;
+/* A token, its window and its place on the grid: places differ as do the numbers of bias for a distance. */
+typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
 
 /* What the tasks of a pass know. */
 typedef struct mmixi_pass {
@@ -5700,9 +5700,8 @@ typedef struct mmixi_pass {
        its windows, and the tokens that the first lacks */
     size_t T, ld, run, runs, windows, distances, many[3], before[3];
     mmix_real *dbias;
-    mmixi_keys *sequence;                        /* (B, L) with seq_idx: the packed one that each token is in */
-    mmixi_spot *spot, *order;                    /* each token's window; (windows, L): each window's tokens, … */
-    size_t *count;                               /* … and how many they are */
+    mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
+    size_t *count;                               /* … and how many they are; NULL: no windows */
     /* Where a task of the scan is, in a copy of its own: head `head` of tokens start … end - 1, a chunk of
        sequence b; and its scratch. */
     size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
@@ -5725,7 +5724,7 @@ typedef struct mmixi_pass {
     /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
        again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
     size_t tile, i, rows, from, n;
-    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+    mmixi_keys own, seen[MMIXI_QUERY_BLOCK];      /* own: the packed sequence that the last query is in */
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
     /* Of the tile: k and v, in the forward v and in the backward k side by side (heads may lie pages apart, and
        their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
@@ -5775,26 +5774,35 @@ static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
     while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
     return run;
 }
-/* What query i sees, windows aside. With more keys than queries, and a mask, the queries are the last. */
-static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
+/* What query i of this packed sequence sees, windows aside. With more keys than queries, and a mask, the queries are
+   the last. */
+static mmixi_keys mmixi_seen(const mmixi_pass *j, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &j->o;
     size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;       /* tokens beside it */
-    mmixi_keys seen;
     if (o->mask == MMIX_MASK_BAND) {
         left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
         right = mmixi_min(right, o->right);
     }
     else if (o->mask && !j->reverse)
         right = o->mask == MMIX_MASK_PREFIX && at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
-    seen.begin = at - left;
-    seen.end = at + 1 + right;
-    if (r->seq_idx) {
-        seen.begin = mmixi_max(seen.begin, j->sequence[b * r->L + i].begin);
-        seen.end = mmixi_min(seen.end, j->sequence[b * r->L + i].end);
+    own.begin = mmixi_max(r->seq_idx ? own.begin : 0, at - left);
+    own.end = mmixi_min(r->seq_idx ? own.end : r->S, at + 1 + right);
+    return own;
+}
+static mmixi_spot mmixi_spot_of(const mmixi_pass *j, size_t i)
+{
+    mmixi_spot s = { i, 0, 0 };
+    size_t windows = 1, places = 1;
+    for (int a = 3; j->count && a-- > 0; i /= j->o.grid[a]) {
+        size_t at = i % j->o.grid[a];
+        s.window += (at + j->before[a]) / j->o.window[a] * windows;
+        s.place += at * places;
+        windows *= j->many[a];
+        places *= 2 * j->o.window[a] - 1;
     }
-    return seen;
+    return s;
 }
 /* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
 static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
@@ -5807,14 +5815,16 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     const mmix_raw *r = &j->r;
     int softmax = j->o.kind == MMIX_SOFTMAX;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
-        mmixi_keys seen = mmixi_seen(j, b, i);
+        mmixi_keys seen = mmixi_seen(j, mmixi_sequence(r, b, i), i);
+        mmixi_spot query = mmixi_spot_of(j, i);
         double largest = -HUGE_VAL, sum = j->o.eps, decay = 1;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             size_t t = j->reverse ? n : r->S - 1 - n;
+            mmixi_spot key = mmixi_spot_of(j, t);
             double w = softmax ? -HUGE_VAL : 0;
-            if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
+            if (t >= seen.begin && t < seen.end && query.window == key.window) {
                 w = j->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
-                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
+                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, query.place) - key.place];
                 if (delta)
                     w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
@@ -5869,9 +5879,7 @@ static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + s->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
     MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
-    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx ? r->B * r->L : 0);
-    MMIXI_TABLE(spot, mmixi_spot, windows ? r->L : 0); MMIXI_TABLE(order, mmixi_spot, windows * s->L);
-    MMIXI_TABLE(count, size_t, windows);
+    MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
     return at;
 }
 /* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
@@ -5892,28 +5900,13 @@ static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 /* Fills the tables in scratch. 0, or -1 if there is none. */
 static int mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 {
-    const mmix_raw *r = &j->r;
-    size_t at[3] = { 0, 0, 0 };
     if (!scratch) return -1;
     mmixi_pass_room(j, scratch);
-    if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + j->D_width) * sizeof *j->dhead);
-    for (size_t i = 0; j->sequence && i < r->B * r->L;) {
-        size_t b = i / r->L;
-        mmixi_keys run = mmixi_sequence(r, b, i % r->L);
-        for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
-    }
+    if (j->dhead) memset(j->dhead, 0, j->r.B * j->H * (2 + j->D_width) * sizeof *j->dhead);
     if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
-    for (size_t i = 0; j->count && i < r->L; i++) {
-        mmixi_spot own = { 0, 0 }, *token;
-        for (int a = 0; a < 3; a++) {
-            own.at = own.at * j->many[a] + (at[a] + j->before[a]) / j->o.window[a];
-            own.place = own.place * (2 * j->o.window[a] - 1) + at[a];
-        }
-        j->spot[i] = own;
-        token = &j->order[own.at * j->L + j->count[own.at]++];
-        token->at = i;
-        token->place = own.place;
-        for (int a = 3; a-- > 0 && ++at[a] == j->o.grid[a];) at[a] = 0;
+    for (size_t i = 0; j->count && i < j->r.L; i++) {
+        mmixi_spot token = mmixi_spot_of(j, i);
+        j->order[token.window * j->L + j->count[token.window]++] = token;
     }
     return 0;
 }
@@ -6090,24 +6083,26 @@ static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
                      mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
                      (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
 }
-/* d has L and S, and is given D, the numbers of a head's bias. */
+/* d has H, L and S. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
+    static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
-    size_t tokens = d->D = 1;
+    double tokens = 1, distances = 1;
     if (x->shift[0] == SIZE_MAX)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
                          "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        if (o.shift[a] && o.shift[a] >= o.window[a])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
-                             who, (double)o.shift[a], (double)o.window[a], a), 0;
-        if (!mmixi_mul_ok(tokens, o.grid[a], &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(d->D, 2 * o.window[a] - 1, &d->D)) d->D = SIZE_MAX;
+        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, (double)(o.window[a] - 1))) return 0;
+        tokens *= (double)o.grid[a];
+        distances *= 2 * (double)o.window[a] - 1;
     }
-    return tokens == d->L && tokens == d->S ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
-                     (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L, (double)d->S), 0);
+    if (tokens != (double)d->L || d->S != d->L)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys",
+                         who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L,
+                         (double)d->S), 0;
+    d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
+    return mmixi_expect(m, who, d, "+bias? HD", x->bias);
 }
 /* What is wrong with a mixer whose shapes fit, or NULL. */
 static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
@@ -6119,44 +6114,44 @@ static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
             : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
             ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
             : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL;
-    if (d->H % d->G) return "heads of k and v do not divide q's";
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d->S < d->L)
-        || (x->seq_idx && d->S != d->L))
-        return "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
-    if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-                   || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d->S != d->L))
-                   || (!causal && (x->seq_idx || state))))
-        return "linear attention has no form with this feature, mask and number of keys, and a state with "
-            "MMIX_MASK_CAUSAL alone";
-    if (!linear && state) return "softmax attention has no initial or final state; see mmix_mix_step";
-    if (x->bias && !windows) return "a bias without windows";
-    if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
-        return "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
-    return x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
+    return d->H % d->G ? "heads of k and v do not divide q's"
+        : x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d->S < d->L)
+            || (x->seq_idx && d->S != d->L)
+        ? "a mask is none to band and needs a key for each query, seq_idx as many keys as queries"
+        : linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
+                     || (causal ? x->feature == MMIX_FEATURE_EFFICIENT || d->S != d->L : x->seq_idx || state))
+        ? "linear attention has no form with this feature, mask and number of keys, and a state with "
+          "MMIX_MASK_CAUSAL alone"
+        : !linear && state ? "softmax attention has no initial or final state; see mmix_mix_step"
+        : x->bias && !windows ? "a bias without windows"
+        : windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
+        ? "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx"
+        : x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
 }
 /* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    int ssd = x && x->kind == MMIX_SSD;
+    int ssd = x && x->kind == MMIX_SSD, softmax = x && x->kind == MMIX_SOFTMAX;
     const char *wrong;
     mmixi_dims d;
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL",
-                            x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
-        : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                        x->seq_idx, x->lefts)
-            || (x->kind == MMIX_SOFTMAX && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
-    d.R = d.P + (size_t)mmixi_normalises(x);
-    if (!mmixi_expect(m, who, &d, !ssd ? "+bias? HD, initial_state? BGRN" : mmix_ndim(x->D) == 2
-                      ? "+D? HP, initial_state? BHRN" : "+D? H, initial_state? BHRN", ssd ? x->D : x->bias,
-                      x->kind == MMIX_SOFTMAX ? NULL : x->initial_state)) return 0;
+    memset(&d, 0, sizeof d);
+    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
+    if (!mmixi_expect(m, who, &d, !ssd ? "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L, "
+                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, "
+                      "dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP" : "+C BLZN, B BLGN, x BLXP, "
+                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? H", x->q, x->k, x->v,
+                      x->seq_idx, ssd ? x->dt : x->lefts, softmax ? NULL : x->initial_state, x->A, x->dt_bias, x->D)
+        || (softmax && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
     wrong = mmixi_mixer_wrong(x, &d);
-    for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++)
-        if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
+    for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++) {
+        int32_t left = mmixi_index(x->lefts, i);
+        if (left < 0 || (size_t)left > x->left)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
-                             (int)mmixi_index(x->lefts, i), (double)x->left), 0;
+                             (int)left, (double)x->left), 0;
+    }
     return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
 
@@ -6384,20 +6379,21 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, s
 }
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
-    const char *who = "mmix_mix_step", *wrong = NULL;
+    const char *who = "mmix_mix_step", *wrong;
+    const mmixi_state_slot *carried;
     if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
-    if (x->seq_idx || x->window[0]) wrong = "seq_idx and windows have no steps";
-    else if (x->initial_state && s->slot[slot].tokens) wrong = "an initial state, but the slot carries one";
-    else if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-             : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        wrong = "the mixer lets tokens see later ones";
-    else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
-    else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
-        wrong = "the first piece has less tokens than the prefix";
+    carried = &s->slot[slot];
+    wrong = x->seq_idx || x->window[0] ? "seq_idx and windows have no steps"
+        : x->initial_state && carried->tokens ? "an initial state, but the slot carries one"
+        : (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
+           : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
+        ? "the mixer lets tokens see later ones"
+        : x->q->shape[1] != x->k->shape[1] ? "as many keys as queries, those before are in the state"
+        : x->mask == MMIX_MASK_PREFIX && !carried->tokens && x->q->shape[1] < x->prefix
+        ? "the first piece has less tokens than the prefix" : NULL;
     if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
     /* keys are checked where they are stored; both must fit before anything changes */
-    return x->kind != MMIX_SOFTMAX
-        || mmixi_carried_check(m, &s->slot[slot].part[MMIXI_CARRIED_VALUES], "values", x->v, 1);
+    return x->kind != MMIX_SOFTMAX || mmixi_carried_check(m, &carried->part[MMIXI_CARRIED_VALUES], "values", x->v, 1);
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
@@ -6483,12 +6479,11 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     const mmix_raw *r = &j->r;
     for (size_t n = 0; n < r->L; n++) {
         size_t t = j->reverse ? r->L - 1 - n : n;
-        mmixi_keys seen = mmixi_seen(j, b, t);
+        mmixi_keys own = mmixi_sequence(r, b, t);
         const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
             decay = mmixi_exp_real(delta[t] * r->A[h]);
         mmix_real *y = mmixi_at(&r->y, b, t, h);
-        /* a packed sequence begins */
-        if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);
+        if (n && t == (j->reverse ? own.end - 1 : own.begin)) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
             mmix_real *row = state + p * r->N;
             double sum = 0;
@@ -7137,7 +7132,9 @@ static size_t mmixi_softmax_block(mmixi_pass *j, size_t i)
     j->from = n;
     j->add = 0;
     for (size_t r = 0; r < j->rows; r++) {
-        mmixi_keys all = mmixi_seen(j, j->b, i + r), *seen = &j->seen[r];
+        mmixi_keys all, *seen = &j->seen[r];
+        if (i + r < j->own.begin || i + r >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, i + r);
+        all = mmixi_seen(j, j->own, i + r);
         j->add |= j->again[r] = all.begin < j->tile;
         j->whole[r] = !j->again[r] && mmixi_min(all.end, j->S) <= j->tile + n;
         seen->begin = mmixi_min(mmixi_max(all.begin, j->tile) - j->tile, n);
