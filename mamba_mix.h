@@ -6757,6 +6757,12 @@ static void mmixi_chunk_read(mmixi_pass *j, size_t h)
     mmixi_lower_scores(j->k, j->dW, j->y, j->x, j->t);
 }
 
+/* h = p_Q h + (r δ B)ᵀ x; or of dh, with p C and dy */
+static void mmixi_state_next(const mmixi_pass *j, mmixi_mat from, mmixi_mat values)
+{
+    if (j->enters && !j->linear) j->k->scale(j->NV, j->p[j->q - 1], j->h.p, j->h.p);
+    mmixi_multiply(j->k, j->h, mmixi_t(from), values, j->enters);
+}
 static void mmixi_scan_forward(mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
@@ -6766,60 +6772,52 @@ static void mmixi_scan_forward(mmixi_pass *j)
     if (j->enters) mmixi_multiply(k, j->y, j->Cp, j->h, 1);
     if (j->linear) mmixi_linear_divide(j);
     else mmixi_ssd_skip(j, j->x, j->y);
-    if (!j->leaves || (j->head + 1) % j->shared) return;
-    if (j->enters && !j->linear) k->scale(j->NV, j->p[j->q - 1], j->h.p, j->h.p);
-    mmixi_multiply(k, j->h, mmixi_t(j->Br), j->x, j->enters);    /* h = p_Q h + (r δ B)ᵀ x */
+    if (j->leaves && (j->head + 1) % j->shared == 0) mmixi_state_next(j, j->Br, j->x);
 }
 
 /* ---- its backward ---- */
 
-/* Inside the chunk, from the last row up: da = Σ T W, dS, and in dd the gradient of δ in W. */
-static void mmixi_ssd_weights_backward(const mmixi_pass *j)
-{
-    memset(j->dd, 0, j->q * sizeof *j->dd);
-    for (size_t i = j->q; i-- > 0;) {
-        const mmix_real *T = mmixi_row(j->dW, i), *S = mmixi_row(j->scores, i);
-        mmix_real *dS = mmixi_row(j->dscores, i);
-        j->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(j->decay, i), S, j->delta, dS, j->dd) : 0;
-        dS[i] += T[i] * j->delta[i];
-        j->dd[i] += T[i] * S[i];
-    }
-}
 /* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
-static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat state_t,
-                                    const mmix_real *w, mmixi_mat a, mmixi_mat da)
+static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
+                                    mmixi_mat a, mmixi_mat da)
 {
     mmixi_multiply(j->k, j->E, d, state_t, 0);
     for (size_t i = 0; i < j->q; i++) {
-        j->f[i] = j->k->dot(a.cols, mmixi_row(j->E, i), mmixi_row(a, i));
-        j->k->axpy(a.cols, w[i], mmixi_row(j->E, i), mmixi_row(da, i));
+        j->f[i] = j->k->dot(j->N, mmixi_row(j->E, i), mmixi_row(a, i));
+        j->k->axpy(j->N, w[i], mmixi_row(j->E, i), mmixi_row(da, i));
     }
 }
-/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. To da = Σ T W come what h_in gave to y and what the
-   chunk gave to h_out. Then dd, the gradient of δ, goes through δ = clamp(softplus(u)), u = dt + bias. */
+/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. Inside the chunk, from the last row up, da = Σ dW W,
+   dS, and in dd the gradient of δ in W; then what h_in gave to y and what the chunk gave to h_out. Last dd goes
+   through δ = clamp(softplus(u)), u = dt + bias. */
 static void mmixi_ssd_head_backward(const mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
-    const mmix_mixer *o = &j->o;
-    size_t heads = j->r.B * j->H, head = j->b * j->H + j->head;
-    const mmix_real *r = mmixi_row(j->decay, j->q - 1);
-    mmix_real A = j->r.A[j->head], after = 0, dA = 0, dbias = 0,
-        *dD = j->dhead + 2 * heads + head * j->D_width;
-    mmixi_ssd_weights_backward(j);
+    size_t heads = j->r.B * j->H, head = j->b * j->H + j->head, last = j->q - 1;
+    const mmix_real *r = mmixi_row(j->decay, last);
+    mmix_real A = j->r.A[j->head], low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high, after = 0, dA = 0,
+        dbias = 0, *dD = j->dhead + 2 * heads + head * j->D_width;
+    memset(j->dd, 0, j->q * sizeof *j->dd);
+    for (size_t i = j->q; i-- > 0;) {
+        const mmix_real *dW = mmixi_row(j->dW, i), *S = mmixi_row(j->scores, i);
+        mmix_real *dS = mmixi_row(j->dscores, i);
+        j->da[i] = i ? k->ssd_row_backward(i, dW, mmixi_row(j->decay, i), S, j->delta, dS, j->dd) : 0;
+        dS[i] += dW[i] * j->delta[i];
+        j->dd[i] += dW[i] * S[i];
+    }
     if (j->enters) mmixi_ssd_state_product(j, j->y, j->in_t, j->p, j->C, j->dC);
     for (size_t i = j->q; j->enters && i-- > 0;) j->da[i] += after += j->p[i] * j->f[i];
     if (j->leaves) mmixi_ssd_state_product(j, j->x, j->dh_t, j->w, j->B, j->dB);
-    after = j->leaves && j->enters ? j->p[j->q - 1] * k->dot(j->NV, j->in.p, j->h.p) : 0;
+    after = j->leaves && j->enters ? j->p[last] * k->dot(j->NV, j->in.p, j->h.p) : 0;
     for (size_t i = 0; i < j->q; i++) {
         mmix_real f = j->leaves ? r[i] * j->f[i] : 0;
         j->da[i] += after;
         after += j->delta[i] * f;
         j->dd[i] += f + A * j->da[i];
         dA += j->da[i] * j->delta[i];
-        if (o->dt_high > 0 && !(j->delta[i] > (mmix_real)o->dt_low && j->delta[i] < (mmix_real)o->dt_high))
-            j->dd[i] = 0;
+        if (high > 0 && !(j->delta[i] > low && j->delta[i] < high)) j->dd[i] = 0;
     }
-    if (o->dt_softplus) k->softplus_backward(j->q, j->u, j->dd, j->dd, 0);
+    if (j->o.dt_softplus) k->softplus_backward(j->q, j->u, j->dd, j->dd, 0);
     if (j->r.ddt.p)
         mmixi_put_rows(k, mmixi_matrix(j->dd, j->q, 1, 1), mmixi_tokens(j, &j->r.ddt, 1), j->r.add[MMIX_IN_DT]);
     for (size_t i = 0; i < j->q; i++) {
@@ -6829,24 +6827,6 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j)
     }
     j->dhead[head] += dA;
     j->dhead[heads + head] += dbias;
-}
-/* dx, then dh becomes ∂/∂h_in. */
-static void mmixi_chunk_values_backward(const mmixi_pass *j)
-{
-    const mmixi_kernels *k = j->k;
-    if (j->r.dv.p) {
-        mmixi_mat dx = mmixi_tokens(j, &j->r.dv, j->P);
-        mmixi_lower(k, dx, mmixi_t(j->W), mmixi_part(j->y, 0, 0, j->q, j->P),
-                    j->r.add[MMIX_IN_V] || j->head % j->r.dv.share);
-        if (j->leaves && j->head % j->shared == 0)
-            mmixi_multiply(k, dx, j->Br, mmixi_part(j->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, j->y, dx);
-    }
-    if (!j->enters) memset(j->h.p, 0, j->NV * sizeof *j->h.p);
-    else {
-        if (!j->linear) k->scale(j->NV, j->p[j->q - 1], j->h.p, j->h.p);
-        mmixi_multiply(k, j->h, mmixi_t(j->Cp), j->y, 1);
-    }
 }
 static void mmixi_scan_backward(mmixi_pass *j)
 {
@@ -6864,7 +6844,15 @@ static void mmixi_scan_backward(mmixi_pass *j)
         if (j->enters) mmixi_multiply(k, j->dC, j->y, j->in_t, 1);
         if (j->leaves && first) mmixi_multiply(k, j->dB, j->x, j->dh_t, 1);
     }
-    mmixi_chunk_values_backward(j);
+    if (j->r.dv.p) {
+        mmixi_mat dx = mmixi_tokens(j, &j->r.dv, j->P);
+        mmixi_lower(k, dx, mmixi_t(j->W), mmixi_part(j->y, 0, 0, j->q, j->P),
+                    j->r.add[MMIX_IN_V] || j->head % j->r.dv.share);
+        if (j->leaves && first) mmixi_multiply(k, dx, j->Br, mmixi_part(j->h, 0, 0, j->N, j->P), 1);
+        if (!j->linear) mmixi_ssd_skip(j, j->y, dx);
+    }
+    if (!j->enters) memset(j->h.p, 0, j->NV * sizeof *j->h.p);           /* dh becomes ∂/∂h_in */
+    else mmixi_state_next(j, j->Cp, j->y);
     /* dC and dB of the scores, once for all heads that shared them */
     if (next < j->last && !mmixi_chunk_new(j, &j->r.k, next) && !mmixi_chunk_new(j, &j->r.q, next)) return;
     mmixi_lower(k, j->dC, j->dscores, j->B, 1);
@@ -6980,20 +6968,8 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
-static void mmixi_token_softmax(const mmixi_pass *j)
-{
-    mmixi_mat x = mmixi_matrix(mmixi_at(&j->r.k, j->b, 0, j->head), j->S, j->N, j->r.k.token);
-    for (size_t n = 0; n < j->N; n++) {
-        double sum = 0;
-        j->top[n] = x.p[n];
-        for (size_t t = 1; t < x.rows; t++)
-            if (mmixi_row(x, t)[n] > j->top[n]) j->top[n] = mmixi_row(x, t)[n];
-        for (size_t t = 0; t < x.rows; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - j->top[n]);
-        j->sum[n] = (mmix_real)(1 / sum);
-    }
-}
-/* … then ψ of a block of keys; or φ of its queries, or any other ψ. */
+/* φ of a block of queries or ψ of its keys, or back; a softmax over tokens has the maximum and 1/sum of each
+   feature. */
 static void mmixi_linear_rows(const mmixi_pass *j, int input, int back)
 {
     int feature = j->o.feature, add = j->r.add[input];
@@ -7033,42 +7009,47 @@ static void mmixi_linear_divide(const mmixi_pass *j)
 
 /* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
 
-/* Whether `total` tokens have a block at j->start, which c becomes. */
-static int mmixi_linear_block(mmixi_pass *j, size_t total)
-{
-    if (j->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - j->start), j->states);
-    return j->start < total;
-}
 /* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from
    the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
 static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
-    mmixi_mat state;
+    mmixi_mat state, x;
     mmixi_task_begin(j, index, lane);
     state = j->h;
     if (j->r.kept) state.p = mmixi_state_kept(j);
     if (j->back) mmixi_transpose(k, j->in_t, state);
-    if (j->o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j);
+    x = mmixi_matrix(mmixi_at(&j->r.k, j->b, 0, j->head), j->S, j->N, j->r.k.token);
+    for (size_t n = 0; j->o.feature == MMIX_FEATURE_EFFICIENT && n < j->N; n++) {
+        double sum = 0;
+        j->top[n] = x.p[n];
+        for (size_t t = 1; t < j->S; t++)
+            if (mmixi_row(x, t)[n] > j->top[n]) j->top[n] = mmixi_row(x, t)[n];
+        for (size_t t = 0; t < j->S; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - j->top[n]);
+        j->sum[n] = (mmix_real)(1 / sum);
+    }
     for (int second = 0, keys = !j->back; second < 2; second++, keys = !keys) {
+        size_t tokens = keys ? j->S : j->L;
         if (second && j->back) {
             mmixi_transpose(k, j->dh_t, j->h);
             /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
             for (size_t n = 0; n < j->N; n++) j->along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(j->h, n));
         }
         for (j->head = j->first; j->head < (keys ? j->first + 1 : j->last); j->head++)
-            for (j->start = 0; mmixi_linear_block(j, keys ? j->S : j->L); j->start += j->q) {
-                mmixi_mat f = keys ? j->B : j->C;
+            for (j->start = 0; j->start < tokens; j->start += j->q) {
+                mmixi_mat f, values;
+                mmixi_chunk_room(j, mmixi_min(j->Q, tokens - j->start), j->states);
                 mmixi_linear_rows(j, keys, 0);
                 (keys ? mmixi_chunk_x : mmixi_chunk_y)(j);
-                if (!second)
-                    mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), keys ? j->x : j->y, j->back || j->start);
+                f = keys ? j->B : j->C;
+                values = keys ? j->x : j->y;
+                if (!second) mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), values, j->back || j->start);
                 else if (!j->back) mmixi_multiply(k, j->y, f, state, 0), mmixi_linear_divide(j);
                 else if (j->r.dv.p)
                     mmixi_multiply(k, mmixi_tokens(j, &j->r.dv, j->P), f, mmixi_part(j->h, 0, 0, j->N, j->P),
                                    j->r.add[MMIX_IN_V]);
                 if (!j->back) continue;
-                mmixi_multiply(k, keys ? j->dB : j->dC, keys ? j->x : j->y, keys ? j->dh_t : j->in_t, 0);
+                mmixi_multiply(k, keys ? j->dB : j->dC, values, keys ? j->dh_t : j->in_t, 0);
                 mmixi_linear_rows(j, keys, 1);
             }
     }
