@@ -5992,7 +5992,6 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
 }
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
-    mmix_mark mark;
     mmixi_pass j;
     size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), rows = j.r.B * j.H * j.r.L,
         keep[3];
@@ -6003,7 +6002,7 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
     for (int i = 0; i < 3 && c->recorded && !c->dy[0]; i++)
         if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
-    mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
     mmixi_pass_run(m, &j);
     mmix_rewind(m, mark);
@@ -6104,22 +6103,34 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
     return mmixi_expect(m, who, d, "+bias? HD", x->bias);
 }
-/* What is wrong with a mixer whose shapes fit, or NULL. */
-static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
+/* Whether x is a mixer, for all that is done with one. */
+static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
-        state = x->initial_state || x->final_state;
-    if (x->kind == MMIX_SSD)
-        return d->H % d->G || d->H % d->X || d->H % d->Z ? "the heads of x, B and C must divide dt's"
-            : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
-            ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
-            : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL;
-    return d->H % d->G ? "heads of k and v do not divide q's"
-        : x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d->S < d->L)
-            || (x->seq_idx && d->S != d->L)
+    if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
+                         : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
+    int ssd = x->kind == MMIX_SSD, linear = x->kind == MMIX_LINEAR, windows = x->window[0] > 0,
+        causal = x->mask == MMIX_MASK_CAUSAL, state = x->initial_state || x->final_state;
+    mmixi_dims d;
+    memset(&d, 0, sizeof d);
+    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
+    if (!mmixi_expect(m, who, &d, !ssd ? "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L, "
+                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, "
+                      "dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP" : "+C BLZN, B BLGN, x BLXP, "
+                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? H", x->q, x->k, x->v,
+                      x->seq_idx, ssd ? x->dt : x->lefts, ssd || linear ? x->initial_state : NULL, x->A, x->dt_bias,
+                      x->D)
+        || (!ssd && !linear && windows && !mmixi_windows_check(m, who, x, &d))) return 0;
+    const char *wrong = ssd
+        ? d.H % d.G || d.H % d.X || d.H % d.Z ? "the heads of x, B and C must divide dt's"
+        : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
+        ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
+        : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL
+        : d.H % d.G ? "heads of k and v do not divide q's"
+        : x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L) || (x->seq_idx && d.S != d.L)
         ? "a mask is none to band and needs a key for each query, seq_idx as many keys as queries"
         : linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-                     || (causal ? x->feature == MMIX_FEATURE_EFFICIENT || d->S != d->L : x->seq_idx || state))
+                     || (causal ? x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L : x->seq_idx || state))
         ? "linear attention has no form with this feature, mask and number of keys, and a state with "
           "MMIX_MASK_CAUSAL alone"
         : !linear && state ? "softmax attention has no initial or final state; see mmix_mix_step"
@@ -6127,25 +6138,6 @@ static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
         : windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
         ? "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx"
         : x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
-}
-/* Whether x is a mixer, for all that is done with one. */
-static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
-{
-    int ssd = x && x->kind == MMIX_SSD, softmax = x && x->kind == MMIX_SOFTMAX;
-    const char *wrong;
-    mmixi_dims d;
-    if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
-                         : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    memset(&d, 0, sizeof d);
-    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
-    if (!mmixi_expect(m, who, &d, !ssd ? "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L, "
-                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, "
-                      "dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP" : "+C BLZN, B BLGN, x BLXP, "
-                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? H", x->q, x->k, x->v,
-                      x->seq_idx, ssd ? x->dt : x->lefts, softmax ? NULL : x->initial_state, x->A, x->dt_bias, x->D)
-        || (softmax && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
-    wrong = mmixi_mixer_wrong(x, &d);
     for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++) {
         int32_t left = mmixi_index(x->lefts, i);
         if (left < 0 || (size_t)left > x->left)
@@ -6190,8 +6182,6 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
 {
     mmix_mixer o = *x;
-    mmix_call call;
-    size_t shape[4];
     if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
         mmix_tensor *half[2];
         for (o.direction = MMIX_FORWARD; o.direction < MMIX_BOTH; o.direction++)
@@ -6207,7 +6197,8 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
         into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
         return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
     }
-    call = mmixi_mixer_call(m, x, &o);
+    mmix_call call = mmixi_mixer_call(m, x, &o);
+    size_t shape[4];
     mmixi_state_shape(x, shape);
     call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
     return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
@@ -6235,14 +6226,12 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    int record;
-    mmix_tensor *M;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for "
                                     "each channel, y is not M x"));
-    record = mmix_record(m, 0);
-    M = mmixi_mix(m, x, 1, NULL);
+    int record = mmix_record(m, 0);
+    mmix_tensor *M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
     return M;
 }
@@ -6274,15 +6263,11 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
-    mmix_state *s;
-    size_t bytes;
-    if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
+    size_t bytes = 0;
+    if (!slots || !mmixi_mul_ok(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot), &bytes))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
-        return NULL;
-    }
-    s = (mmix_state *)mmixi_zeroed(m, bytes);
+    mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
     s->m = m;
     s->slots = slots;
@@ -6297,9 +6282,8 @@ MMIXDEF void mmix_state_clear(mmix_state *s)
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
-    if (!s) return;
     mmix_state_clear(s);
-    mmixi_free(s->m, s, mmix_state_bytes(s));
+    if (s) mmixi_free(s->m, s, mmix_state_bytes(s));
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
@@ -6307,15 +6291,12 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
-        size_t bytes = mmixi_carried_bytes(from);
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
-        to->data = bytes ? mmixi_alloc(s->m, bytes) : NULL;
-        if (to->data) memcpy(to->data, from->data, bytes);
-        else if (bytes) {
-            mmix_state_destroy(copy);
-            return NULL;
-        }
+        if (!from->data) continue;
+        to->data = mmixi_alloc(s->m, mmixi_carried_bytes(from));
+        if (!to->data) return mmix_state_destroy(copy), (mmix_state *)NULL;
+        memcpy(to->data, from->data, mmixi_carried_bytes(from));
     }
     return copy;
 }
@@ -6345,18 +6326,16 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
         || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
-        mmix_real *p;
         all->shape[1] = mmixi_max(2 * n, n + shape[1]);
         all->stride[0] = all->shape[1] * row;
-        p = (mmix_real *)mmixi_zeroed(m, mmixi_carried_bytes(all));
-        if (!p) return NULL;
+        all->data = mmixi_zeroed(m, mmixi_carried_bytes(all));
+        if (!all->data) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(p + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
-                   n * row * sizeof *p);
+            memcpy(mmix_data(all) + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
+                   n * row * sizeof(mmix_real));
         mmixi_free(m, c->data, mmixi_carried_bytes(c));
         *c = *all;
-        c->data = p;
-        c->shape[1] = sees ? n : shape[1];
+        if (sees) c->shape[1] = n;
     }
     *all = *c;
     if (sees) all->shape[1] += shape[1];
@@ -6377,50 +6356,39 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, s
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
                      who, (double)slot, s ? (double)s->slots : 0.0), 0);
 }
-static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
-{
-    const char *who = "mmix_mix_step", *wrong;
-    const mmixi_state_slot *carried;
-    if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
-    carried = &s->slot[slot];
-    wrong = x->seq_idx || x->window[0] ? "seq_idx and windows have no steps"
-        : x->initial_state && carried->tokens ? "an initial state, but the slot carries one"
-        : (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-           : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        ? "the mixer lets tokens see later ones"
-        : x->q->shape[1] != x->k->shape[1] ? "as many keys as queries, those before are in the state"
-        : x->mask == MMIX_MASK_PREFIX && !carried->tokens && x->q->shape[1] < x->prefix
-        ? "the first piece has less tokens than the prefix" : NULL;
-    if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
-    /* keys are checked where they are stored; both must fit before anything changes */
-    return x->kind != MMIX_SOFTMAX || mmixi_carried_check(m, &carried->part[MMIXI_CARRIED_VALUES], "values", x->v, 1);
-}
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     static const char what[3][7] = { "state", "keys", "values" };
-    mmix_mixer x;
-    mmix_tensor *y = NULL, *part;
-    size_t shape[4], L, sees = SIZE_MAX;
-    int record, softmax;
-    if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
-    x = *mixer;
+    const char *who = "mmix_mix_step";
+    if (!mmixi_mixer_check(m, who, mixer) || !mmixi_slot_check(m, who, s, slot)) return NULL;
+    mmix_mixer x = *mixer;
+    mmixi_state_slot *at = &s->slot[slot];
+    size_t shape[4], L = x.q->shape[1], sees = x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
+    int softmax = x.kind == MMIX_SOFTMAX;
+    const char *wrong = x.seq_idx || x.window[0] ? "seq_idx and windows have no steps"
+        : x.initial_state && at->tokens ? "an initial state, but the slot carries one"
+        : (x.kind == MMIX_SSD ? x.direction != MMIX_FORWARD
+           : x.mask == MMIX_MASK_NONE || (x.mask == MMIX_MASK_BAND && x.right))
+        ? "the mixer lets tokens see later ones"
+        : L != x.k->shape[1] ? "as many keys as queries, those before are in the state"
+        : x.mask == MMIX_MASK_PREFIX && !at->tokens && L < x.prefix
+        ? "the first piece has less tokens than the prefix" : NULL;
+    if (wrong) return mmixi_none(mmixi_mixer_refuse(m, who, &x, wrong));
+    /* keys are checked where they are stored; both must fit before anything changes */
+    if (softmax && !mmixi_carried_check(m, &at->part[MMIXI_CARRIED_VALUES], "values", x.v, 1)) return NULL;
     x.final_state = NULL;
-    part = s->slot[slot].part;
-    softmax = x.kind == MMIX_SOFTMAX;
-    L = x.q->shape[1];
-    if (x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX) sees = x.left + 1;
     mmixi_state_shape(&x, shape);
-    record = mmix_record(m, 0);
+    int record = mmix_record(m, 0);
     for (int i = 0; i <= softmax && !m->error_kind; i++) {    /* what is carried, and these tokens' behind it */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
-        to = *t = mmixi_carried_rows(m, &part[i], what[i + softmax], softmax ? from->shape : shape,
+        to = *t = mmixi_carried_rows(m, &at->part[i], what[i + softmax], softmax ? from->shape : shape,
                                      softmax ? sees : 0);
         if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
-    if (!m->error_kind) y = mmixi_mix(m, &x, 0, x.initial_state);
-    for (int i = 0; i < 2 && y && softmax; i++) part[i].shape[1] += L;
-    if (y) s->slot[slot].tokens += L;
+    mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state);
+    for (int i = 0; i < 2 && y && softmax; i++) at->part[i].shape[1] += L;
+    if (y) at->tokens += L;
     if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
     mmix_record(m, record);
     return y;
@@ -6499,15 +6467,13 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
     const char *who = "mmix_ssd_reference";
     size_t shape[4];
-    mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
         return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not "
                                              "MMIX_BOTH"));
     mmixi_state_shape(x, shape);
-    h = x->initial_state ? mmixi_copied(m, x->initial_state)
-        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
-    y = mmixi_plain(m, x, mmixi_ssd_plain, h);
+    mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
+        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0), *y = mmixi_plain(m, x, mmixi_ssd_plain, h);
     if (y && x->final_state) *x->final_state = h;
     return y;
 }
@@ -6864,9 +6830,8 @@ static void mmixi_scan_backward(mmixi_pass *j)
 /* Chunk after chunk, in the backward from the last to the first, head after head. */
 static void mmixi_scan_task(mmixi_pass *j, size_t index, size_t lane)
 {
-    size_t chunks;
     mmixi_task_begin(j, index, lane);
-    chunks = mmixi_scan_chunks(j);
+    size_t chunks = mmixi_scan_chunks(j);
     j->start = j->L;
     j->end = 0;
     for (size_t n = 0; n < chunks; n++) {
@@ -7014,12 +6979,10 @@ static void mmixi_linear_divide(const mmixi_pass *j)
 static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
-    mmixi_mat state, x;
     mmixi_task_begin(j, index, lane);
-    state = j->h;
+    mmixi_mat state = j->h, x = mmixi_matrix(mmixi_at(&j->r.k, j->b, 0, j->head), j->S, j->N, j->r.k.token);
     if (j->r.kept) state.p = mmixi_state_kept(j);
     if (j->back) mmixi_transpose(k, j->in_t, state);
-    x = mmixi_matrix(mmixi_at(&j->r.k, j->b, 0, j->head), j->S, j->N, j->r.k.token);
     for (size_t n = 0; j->o.feature == MMIX_FEATURE_EFFICIENT && n < j->N; n++) {
         double sum = 0;
         j->top[n] = x.p[n];
@@ -7037,12 +7000,10 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
         }
         for (j->head = j->first; j->head < (keys ? j->first + 1 : j->last); j->head++)
             for (j->start = 0; j->start < tokens; j->start += j->q) {
-                mmixi_mat f, values;
                 mmixi_chunk_room(j, mmixi_min(j->Q, tokens - j->start), j->states);
                 mmixi_linear_rows(j, keys, 0);
                 (keys ? mmixi_chunk_x : mmixi_chunk_y)(j);
-                f = keys ? j->B : j->C;
-                values = keys ? j->x : j->y;
+                mmixi_mat f = keys ? j->B : j->C, values = keys ? j->x : j->y;
                 if (!second) mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), values, j->back || j->start);
                 else if (!j->back) mmixi_multiply(k, j->y, f, state, 0), mmixi_linear_divide(j);
                 else if (j->r.dv.p)
