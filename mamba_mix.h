@@ -7049,24 +7049,8 @@ static size_t mmixi_softmax_room(mmixi_pass *s, mmix_real *base)
     MMIXI_PART(row_max, back ? 0 : s->run); MMIXI_PART(sum, back ? 0 : s->run);
     return at;
 }
-static void mmixi_softmax_task_begin(mmixi_pass *j, size_t index, size_t lane)
-{
-    size_t heads = j->H / j->shared, w = index / j->runs / heads;
-    mmixi_softmax_room(j, j->scratch + lane * j->lane_size);
-    j->first = index % j->runs * j->run;
-    j->last = mmixi_min(j->L, j->first + j->run);
-    j->head = j->first_head = index / j->runs % heads * j->shared;
-    j->window = w % j->windows;
-    j->b = w / j->windows;
-    if (j->dbias) {
-        j->dbias += (w * j->H + j->head) * j->distances;
-        memset(j->dbias, 0, j->shared * j->distances * sizeof *j->dbias);
-    }
-    if (!j->order) return;
-    j->order += j->window * j->L;
-    j->S = j->last = j->count[j->window];
-}
-static size_t mmixi_softmax_block(mmixi_pass *j, size_t i)
+/* Queries from i on against the keys of the tile; whether they see any. */
+static int mmixi_softmax_block(mmixi_pass *j, size_t i)
 {
     size_t n = mmixi_min(j->T, j->S - j->tile), end = 0;
     j->i = i;
@@ -7074,9 +7058,8 @@ static size_t mmixi_softmax_block(mmixi_pass *j, size_t i)
     j->from = n;
     j->add = 0;
     for (size_t r = 0; r < j->rows; r++) {
-        mmixi_keys all, *seen = &j->seen[r];
         if (i + r < j->own.begin || i + r >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, i + r);
-        all = mmixi_seen(j, j->own, i + r);
+        mmixi_keys all = mmixi_seen(j, j->own, i + r), *seen = &j->seen[r];
         j->add |= j->again[r] = all.begin < j->tile;
         j->whole[r] = !j->again[r] && mmixi_min(all.end, j->S) <= j->tile + n;
         seen->begin = mmixi_min(mmixi_max(all.begin, j->tile) - j->tile, n);
@@ -7085,7 +7068,8 @@ static size_t mmixi_softmax_block(mmixi_pass *j, size_t i)
         else end = mmixi_max(end, seen->end);
         j->from = mmixi_min(j->from, seen->begin);
     }
-    return j->n = end > j->from ? end - j->from : 0;
+    j->n = end - j->from;
+    return end > j->from;
 }
 /* Token t of the task in the sequence; its row of an array. */
 static size_t mmixi_softmax_token(const mmixi_pass *j, size_t t) { return j->order ? j->order[t].at : t; }
@@ -7198,19 +7182,6 @@ static void mmixi_softmax_forward(const mmixi_pass *j)
     mmixi_multiply(j->k, y, p, mmixi_part(j->value, j->from, 0, j->n, x->P), j->add);
     if (j->order) mmixi_softmax_put(j, y, &x->y, j->i, 0);
 }
-/* When all tiles are in: y = y'/l. */
-static void mmixi_softmax_divide(const mmixi_pass *j)
-{
-    for (size_t i = j->first; i < j->last; i++) {
-        mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_softmax_at(j, &j->r.y, i);
-        size_t at = mmixi_softmax_query(j, i);
-        j->k->scale(j->r.P, inverse, y, y);
-        if (!j->r.row_max) continue;
-        j->r.row_max[at] = j->row_max[i - j->first];
-        j->r.inverse_sum[at] = inverse;
-    }
-}
-
 /* ---- backward ----
    y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
    all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
@@ -7256,9 +7227,23 @@ static void mmixi_softmax_backward(const mmixi_pass *j)
 
 /* ---- a pass over everything ---- */
 
-static void mmixi_softmax_task_run(mmixi_pass *j, size_t index, size_t lane)
+static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
 {
-    mmixi_softmax_task_begin(j, index, lane);
+    size_t heads = j->H / j->shared, w = index / j->runs / heads;
+    mmixi_softmax_room(j, j->scratch + lane * j->lane_size);
+    j->first = index % j->runs * j->run;
+    j->last = mmixi_min(j->L, j->first + j->run);
+    j->head = j->first_head = index / j->runs % heads * j->shared;
+    j->window = w % j->windows;
+    j->b = w / j->windows;
+    if (j->dbias) {
+        j->dbias += (w * j->H + j->head) * j->distances;
+        memset(j->dbias, 0, j->shared * j->distances * sizeof *j->dbias);
+    }
+    if (j->order) {
+        j->order += j->window * j->L;
+        j->S = j->last = j->count[j->window];
+    }
     for (j->tile = 0; j->tile < j->S; j->tile += j->T) {
         int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
         if (ready) mmixi_softmax_tile(j);
@@ -7272,7 +7257,14 @@ static void mmixi_softmax_task_run(mmixi_pass *j, size_t index, size_t lane)
         if (j->back && j->order && j->r.dk.p) mmixi_softmax_put(j, j->dkey, &j->r.dk, j->tile, j->r.add[MMIX_IN_K]);
         if (j->back && j->order && j->r.dv.p) mmixi_softmax_put(j, j->dvalue, &j->r.dv, j->tile, j->r.add[MMIX_IN_V]);
     }
-    if (!j->back) mmixi_softmax_divide(j);
+    for (size_t i = j->first; !j->back && i < j->last; i++) {        /* all tiles are in: y = y'/l */
+        mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_softmax_at(j, &j->r.y, i);
+        size_t at = mmixi_softmax_query(j, i);
+        j->k->scale(j->P, inverse, y, y);
+        if (!j->r.row_max) continue;
+        j->r.row_max[at] = j->row_max[i - j->first];
+        j->r.inverse_sum[at] = inverse;
+    }
 }
 static void mmixi_softmax_begin(mmixi_pass *j)
 {
@@ -7293,7 +7285,7 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     if (j->back || o->window[0] || heads >= 16) j->run = j->L;
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
-    j->task = mmixi_softmax_task_run;
+    j->task = mmixi_softmax_task;
     j->shared = j->back ? j->r.k.share : 1;
     j->tasks = heads / j->shared * j->windows * j->runs;
     j->kept = j->S > j->T ? 0 : heads * j->windows * j->L * j->ld;
