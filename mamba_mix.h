@@ -5541,12 +5541,6 @@ static mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, si
                      H / t->shape[2] };
     return v;
 }
-/* Input i as heads, and its gradient. */
-static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
-{
-    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
-    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
-}
 static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
@@ -5963,29 +5957,20 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_ra
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
-    mmix_tensor *const *in = c->in, *y = c->out[0];
-    mmix_raw r;
-    memset(&r, 0, sizeof r);
-    r.o = *(const mmix_mixer *)c->options;
-    r.B = y->shape[0]; r.L = y->shape[1]; r.H = y->shape[2]; r.P = y->shape[3];
-    r.S = in[MMIX_IN_K]->shape[1]; r.N = in[MMIX_IN_K]->shape[3];
-    mmixi_heads_in(c, MMIX_IN_Q, r.H, &r.q, &r.dq);
-    mmixi_heads_in(c, MMIX_IN_K, r.H, &r.k, &r.dk);
-    mmixi_heads_in(c, MMIX_IN_V, r.H, &r.v, &r.dv);
-    if (in[MMIX_IN_DT]) mmixi_heads_in(c, MMIX_IN_DT, r.H, &r.dt, &r.ddt);
-    r.y = r.dy = mmix_heads_plain(mmix_data(y), r.L, r.H, r.P, r.H);
-    r.dy.p = (mmix_real *)c->dy[0];
-    r.seq_idx = mmix_data_i32(in[MMIX_IN_SEQ_IDX]);
-    r.seq_batch = (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0);
-    r.initial_state = mmix_data(in[MMIX_IN_STATE]);
-    r.final_state = mmix_data(c->out[1]);
-    r.bias = mmix_data(in[MMIX_IN_BIAS]);
-    r.lefts = mmix_data_i32(in[MMIX_IN_LEFTS]);
-    r.A = mmix_data(in[MMIX_IN_A]);
-    r.D = mmix_data(in[MMIX_IN_D]);
-    r.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? r.P : 1;
-    r.dt_bias = mmix_data(in[MMIX_IN_DT_BIAS]);
-    r.dfinal = c->dy[1];
+    mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V],
+        *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y, *seq_idx = in[MMIX_IN_SEQ_IDX], *D = in[MMIX_IN_D];
+    size_t L = y->shape[1], H = y->shape[2], P = y->shape[3];
+    mmix_raw r = {
+        *(const mmix_mixer *)c->options, y->shape[0], L, k->shape[1], H, k->shape[3], P,
+        mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H), mmixi_heads_of(v, mmix_data(v), H),
+        mmix_heads_plain(mmix_data(y), L, H, P, H), mmix_data_i32(seq_idx), (ptrdiff_t)mmix_stride(seq_idx, 0),
+        mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
+        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H), mmix_data(in[MMIX_IN_A]),
+        mmix_data(D), mmix_data(in[MMIX_IN_DT_BIAS]), mmix_ndim(D) == 2 ? P : 1, NULL, NULL, NULL,
+        mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
+        mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
+        mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H), c->dy[1], { NULL }, { 0 }
+    };
     memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
     return r;
@@ -6865,9 +6850,8 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
    not depend on the number of threads. */
 static void mmixi_scan_begin(mmixi_pass *j)
 {
-    mmix_raw *r = &j->r;
-    size_t share[2], NP = j->N * j->P, tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
-    share[MMIX_IN_Q] = r->q.share; share[MMIX_IN_K] = r->k.share;
+    const mmix_raw *r = &j->r;
+    size_t share[2] = { r->q.share, r->k.share }, NP = j->N * j->P, tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
     j->linear = j->o.kind == MMIX_LINEAR;
     j->full = j->linear && j->o.mask != MMIX_MASK_CAUSAL;
     j->reverse = !j->linear && j->o.direction == MMIX_REVERSE;
