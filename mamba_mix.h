@@ -508,13 +508,11 @@ enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
       MMIX_FEATURE_NONE };
 enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
-
 typedef struct mmix_mixer {
     int kind;
     mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
     mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
     mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
-
     /* softmax attention */
     double scale;                /* 0: 1/√N */
     int mask;
@@ -525,19 +523,15 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    /* With windows, (H, Π (2 window_a - 1)) or NULL: added to the score of i and j by the distance of their
-       places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest (Swin's relative position
-       bias). */
+    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of i and j
+       by the distance of their places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
-
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
        none: q and k are features already, of your own making. */
     int feature;
-    /* divide row i by (its sum + eps): 1 yes, -1 no, 0 the default: yes for elu1 and relu */
-    int normalise;
+    int normalise;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
     double eps;                  /* 0: 1e-6 */
-
     /* SSD */
     mmix_tensor *dt;             /* (B, L, H) */
     mmix_tensor *A;              /* (H), negative */
@@ -546,21 +540,15 @@ typedef struct mmix_mixer {
     int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
-
-    /* The state before the first token, or NULL; where to put the one after the last, or NULL. SSD: (B, H, P,
-       N). Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows'
-       sums */
-    mmix_tensor *initial_state;
-    mmix_tensor **final_state;
+    /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
+       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows' sums. */
+    mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
-
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. */
+       sequences of their own, which see nothing of each other; the initial state enters the first. What a mask or
+       seq_idx hides is multiplied by 0: an infinity or a NaN among the values reaches tokens that must not see it. */
     mmix_tensor *seq_idx;
-    /* What a mask or seq_idx hides is multiplied by 0: an infinity or a NaN among the values reaches tokens
-       that must not see it. */
 } mmix_mixer;
-
 /* The structs with these tensors and all options at their defaults. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
@@ -581,8 +569,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 /* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
    models, before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in
    step memory is dropped when it returns. look NULL: no more. */
-MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
-                            void *user);
+typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
+MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
@@ -636,11 +624,10 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>api-kernels ==================================================================
    the mixers as plain functions on pointers, steps and sizes
 
-   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for the
-   three says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads
-   in the calling thread; calls on other sequences or heads can run in other threads. Scratch (in reals,
-   aligned as malloc aligns) has the size that mmix_raw_scratch says. Nothing is checked. Gradients are written
-   over what was there, or added, and left out where p is NULL.
+   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for the three
+   says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
+   calling thread; calls on other sequences or heads can run in other threads. Nothing is checked. Gradients are
+   written over what was there, or added, and left out where p is NULL.
 
        mmix_raw x = {0};
        x.o.kind = MMIX_SOFTMAX;
@@ -682,7 +669,7 @@ typedef struct mmix_raw {
     int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
 } mmix_raw;
 /* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m), a
-   fifth off the backward's time, 0 beyond 512 keys. Reals of scratch. */
+   fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x);
 MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward);
 /* y, the final state, and what is kept. With L = 1 and final_state = initial_state it is the decoding step. */
@@ -1754,7 +1741,7 @@ struct mmix_ctx {
     int lanes;                                   /* threads that work, the caller's included */
     int in_parallel;
     mmixi_pool *pool;
-    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer);              /* mmix_mix_watch */
+    mmix_look *look;                             /* mmix_mix_watch */
     void *look_user;
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
@@ -5666,13 +5653,12 @@ enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
 /* A token, its window and its place on the grid: places differ as do the numbers of bias for a distance. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
-
-/* What the tasks of a pass know. */
+/* What the tasks of a pass know; below what each writes, in a copy of its own. */
 typedef struct mmixi_pass {
     mmix_raw r;
     mmix_mixer o;                                /* its options, the defaults filled in */
     const mmixi_kernels *k;
-    void (*task)(struct mmixi_pass *j, size_t index, size_t lane);     /* j: its own copy */
+    void (*task)(struct mmixi_pass *j, size_t index, size_t lane);
     int back, linear, reverse;
     size_t L, S, H, N, P, D_width;               /* with windows L and S are those of the largest */
     size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
@@ -5685,21 +5671,19 @@ typedef struct mmixi_pass {
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t kept_states;                          /* of a head: before each chunk but the first */
     mmix_real *dhead;                            /* of each sequence dA (B, H), dbias (B, H), dD (B, H, D_width) */
-    /* dC and dB: so many tasks add to one, into dq and dk or, where part is not 0, each into so many reals of
-       its own */
+    /* dC, dB: so many tasks add to one, in dq and dk or, where part is not 0, each to so many reals of its own */
     size_t parts[2], part[2];
     mmix_heads target[2];
     /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a
-       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task; of each axis
+       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each window; of each axis
        its windows, and the tokens that the first lacks */
     size_t T, ld, run, runs, windows, distances, many[3], before[3];
     mmix_real *dbias;
     mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
     size_t *count;                               /* … and how many they are; NULL: no windows */
-    /* Where a task of the scan is, in a copy of its own: head `head` of tokens start … end - 1, a chunk of
-       sequence b; and its scratch. */
-    size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
-    size_t number, start, end, q;                /* q = end - start */
+    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; heads, or queries of
+       softmax attention, first … last - 1 are the task's. */
+    size_t b, first, last, head, number, start, end, q;              /* q = end - start */
     size_t origin;                               /* the scan's first token, … */
     ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
@@ -5707,23 +5691,21 @@ typedef struct mmixi_pass {
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
     mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
-    mmixi_mat scores, decay, W, dW, dscores;     /* (q, q): S, L */
+    mmixi_mat scores, decay, W, dW, dscores;     /* (q, q): S, L, … */
     mmix_real *t;                                /* a transpose (max(N, V), q) */
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
     mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
-    /* A task of softmax attention: queries first … last - 1 of a head of sequence b, or of a window of it, block by
-       block: rows queries from i on against the keys of a tile. In the backward all `shared` heads from first_head
-       on, that have k and v in common. order is the window's, S its keys. */
-    size_t first_head, window;
-    /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
-       again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
-    size_t tile, i, rows, from, n;
-    mmixi_keys own, seen[MMIXI_QUERY_BLOCK];      /* own: the packed sequence that the last query is in */
+    /* A task of softmax attention: a head of window `window` of all sequences, its tokens in order, S of them; in the
+       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see n of
+       the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an earlier
+       tile, add: any row does. Keys count from the tile's first. own: the last query's packed sequence. */
+    size_t window, tile, i, rows, from, n;
+    mmixi_keys own, seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
     /* Of the tile: k and v, in the forward v and in the backward k side by side (heads may lie pages apart, and
        their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
-       scale q, dy, dq; its scores, which become e^(s - m), then p, and their gradient. What a window has is
-       gathered, y too. Of each query m, and l in sum. */
+       scale q, dy, dq; scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l
+       in sum. */
     mmixi_mat key, value, key_t, value_t, dkey, dvalue, query, dy, dquery;
     mmix_real *row_max;
 } mmixi_pass;
@@ -6188,15 +6170,14 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
     call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
     return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
 }
-MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
-                            void *user)
+MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
 {
     m->look = look;
     m->look_user = user;
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    void (*watch)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
+    mmix_look *watch = m->look;
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
     if (watch) {
         mmix_mark mark = mmix_mark_here(m);
@@ -7089,7 +7070,7 @@ static size_t mmixi_softmax_query(const mmixi_pass *j, size_t i)
 /* Kept e^(s - m) of row r of the block, from the tile's first key on. */
 static mmix_real *mmixi_softmax_kept(const mmixi_pass *j, size_t r)
 {
-    return j->r.kept + (((j->b * j->windows + j->window) * j->H + j->head) * j->L + j->i + r) * j->ld;
+    return j->r.kept + ((j->window * j->H + j->head) * j->L + j->i + r) * j->ld;
 }
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_pass *j, size_t r, mmix_real *row)
@@ -7185,7 +7166,7 @@ static void mmixi_softmax_row_backward(const mmixi_pass *j, size_t r)
         : j->k->dot(x->P, mmixi_row(j->dy, r), mmixi_softmax_at(j, &x->y, j->i + r));
     j->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
     for (size_t t = a; j->dbias && t < a + n; t++)
-        j->dbias[mmixi_bias_at(j, j->head - j->first_head, j->order[j->i + r].place)
+        j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place)
                  - j->order[j->tile + t].place] += ds[t];
     mmixi_softmax_hide(j, r, p);
     mmixi_softmax_hide(j, r, ds);
@@ -7213,27 +7194,27 @@ static void mmixi_softmax_backward(const mmixi_pass *j)
 
 static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
 {
-    size_t heads = j->H / j->shared, w = index / j->runs / heads;
+    size_t heads = j->H / j->shared, first = index / j->runs % heads * j->shared;
     mmixi_softmax_room(j, j->scratch + lane * j->lane_size);
     j->first = index % j->runs * j->run;
     j->last = mmixi_min(j->L, j->first + j->run);
-    j->head = j->first_head = index / j->runs % heads * j->shared;
-    j->window = w % j->windows;
-    j->b = w / j->windows;
+    j->head = first;
+    j->window = index / j->runs / heads;
+    j->b = j->window / j->windows;
     if (j->dbias) {
-        j->dbias += (w * j->H + j->head) * j->distances;
-        memset(j->dbias, 0, j->shared * j->distances * sizeof *j->dbias);
+        j->dbias += j->window * j->H * j->distances;
+        memset(j->dbias + first * j->distances, 0, j->shared * j->distances * sizeof *j->dbias);
     }
     if (j->order) {
-        j->order += j->window * j->L;
-        j->S = j->last = j->count[j->window];
+        j->order += j->window % j->windows * j->L;
+        j->S = j->last = j->count[j->window % j->windows];
     }
     for (j->tile = 0; j->tile < j->S; j->tile += j->T) {
         int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
         if (ready) mmixi_softmax_tile(j);
         for (size_t h = 0; h < j->shared; h++)
             for (size_t i = j->first; i < j->last; i += j->rows) {
-                j->head = j->first_head + h;
+                j->head = first + h;
                 if (!mmixi_softmax_block(j, i)) continue;
                 if (!ready++) mmixi_softmax_tile(j);
                 (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(j);
