@@ -5960,14 +5960,12 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmixi_pass j;
-    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), rows = j.r.B * j.H * j.r.L,
-        keep[3];
+    int back = c->dy[0] != NULL;
+    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), back, m), rows = j.r.B * j.H * j.r.L;
     int softmax = j.o.kind == MMIX_SOFTMAX;
-    keep[0] = j.o.normalise > 0 ? rows : 0;
-    keep[1] = softmax ? rows : 0;
-    keep[2] = !softmax || j.S <= 2 * (j.N + j.P) ? j.kept : 0;
-    for (int i = 0; i < 3 && c->recorded && !c->dy[0]; i++)
-        if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
+    size_t keep[3] = { j.o.normalise > 0 ? rows : 0, softmax ? rows : 0,
+                       !softmax || j.S <= 2 * (j.N + j.P) ? j.kept : 0 };
+    for (int i = 0; i < 3 && c->recorded && !back; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mmix_mark mark = mmix_mark_here(m);
     if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
@@ -6150,10 +6148,10 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
 {
     mmix_mixer o = *x;
     if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
-        mmix_tensor *half[2];
-        for (o.direction = MMIX_FORWARD; o.direction < MMIX_BOTH; o.direction++)
-            half[o.direction] = mmixi_mix(m, &o, plain, NULL);
-        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, half[MMIX_FORWARD], half[MMIX_REVERSE], 0.5, 0.5);
+        o.direction = MMIX_FORWARD;
+        mmix_tensor *y = mmixi_mix(m, &o, plain, NULL);
+        o.direction = MMIX_REVERSE;
+        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, y, mmixi_mix(m, &o, plain, NULL), 0.5, 0.5);
     }
     if (plain) {
         if (x->kind == MMIX_LINEAR) {
@@ -6652,8 +6650,8 @@ static void mmixi_ssd_weights(const mmixi_pass *j)
     }
     k->mul(j->q, mmixi_row(j->decay, j->q - 1), j->delta, j->w);
     for (size_t i = 0; i < j->q; i++) {
-        k->scale(j->N, j->p[i], mmixi_row(j->C, i), mmixi_row(j->Cp, i));
-        k->scale(j->N, j->w[i], mmixi_row(j->B, i), mmixi_row(j->Br, i));
+        if (j->enters) k->scale(j->N, j->p[i], mmixi_row(j->C, i), mmixi_row(j->Cp, i));
+        if (j->leaves) k->scale(j->N, j->w[i], mmixi_row(j->B, i), mmixi_row(j->Br, i));
     }
 }
 /* Whether head h of the task does not have its B (or C, or x) of the head before. */
@@ -7119,34 +7117,34 @@ static void mmixi_softmax_scores(const mmixi_pass *j, mmixi_mat S, mmixi_mat Q)
 /* ---- forward ---- */
 
 /* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
-static void mmixi_softmax_online(const mmixi_pass *j, size_t r, mmix_real *p, mmix_real *y)
+static void mmixi_softmax_online(const mmixi_pass *j, size_t r, mmix_real *y)
 {
     size_t a = j->seen[r].begin, n = j->seen[r].end - a;
     mmix_real *row_max = &j->row_max[j->i - j->first + r], *sum = &j->sum[j->i - j->first + r],
-        before = *row_max, here = j->k->largest(n, p + a);
+        *p = mmixi_row(j->scores, r), before = *row_max, here = j->k->largest(n, p + a);
     if (n) {
         *row_max = j->again[r] && before > here ? before : here;
         here = j->k->exp_row(n, 1, p + a, *row_max, p + a);
         if (j->again[r]) {
             mmix_real fade = mmixi_exp_real(before - *row_max);
             here += *sum * fade;
-            j->k->scale(j->r.P, fade, y, y);
+            j->k->scale(j->P, fade, y, y);
         }
         *sum = here;
     }
     mmixi_softmax_hide(j, r, p);
 }
-static void mmixi_softmax_forward(const mmixi_pass *j)
+static void mmixi_softmax_forward(mmixi_pass *j)
 {
-    const mmix_raw *x = &j->r;
-    mmixi_mat row = j->scores, p, y = mmixi_softmax_rows_of(j, &x->y, j->i, j->rows, j->y, 0);
-    if (x->kept) row.p = mmixi_softmax_kept(j, 0);
-    p = mmixi_part(row, 0, j->from, j->rows, j->n);
+    mmixi_mat y = mmixi_softmax_rows_of(j, &j->r.y, j->i, j->rows, j->y, 0);
+    if (j->r.kept) j->scores.p = mmixi_softmax_kept(j, 0);
+    mmixi_mat p = mmixi_part(j->scores, 0, j->from, j->rows, j->n);
     mmixi_softmax_scores(j, p, mmixi_softmax_queries(j));
-    for (size_t r = 0; r < j->rows; r++) mmixi_softmax_online(j, r, mmixi_row(row, r), mmixi_row(y, r));
-    mmixi_multiply(j->k, y, p, mmixi_part(j->value, j->from, 0, j->n, x->P), j->add);
-    if (j->order) mmixi_softmax_put(j, y, &x->y, j->i, 0);
+    for (size_t r = 0; r < j->rows; r++) mmixi_softmax_online(j, r, mmixi_row(y, r));
+    mmixi_multiply(j->k, y, p, mmixi_part(j->value, j->from, 0, j->n, j->P), j->add);
+    if (j->order) mmixi_softmax_put(j, y, &j->r.y, j->i, 0);
 }
+
 /* ---- backward ----
    y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
    all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
@@ -7163,7 +7161,7 @@ static void mmixi_softmax_row_backward(const mmixi_pass *j, size_t r)
     j->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(j, r) : p) + a, p + a);
     /* where one tile has all of the row, the sum over j is as good, and exact with one key */
     delta = j->whole[r] ? j->k->dot(n, p + a, ds + a)
-        : j->k->dot(x->P, mmixi_row(j->dy, r), mmixi_softmax_at(j, &x->y, j->i + r));
+        : j->k->dot(j->P, mmixi_row(j->dy, r), mmixi_softmax_at(j, &x->y, j->i + r));
     j->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
     for (size_t t = a; j->dbias && t < a + n; t++)
         j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place)
@@ -7171,11 +7169,11 @@ static void mmixi_softmax_row_backward(const mmixi_pass *j, size_t r)
     mmixi_softmax_hide(j, r, p);
     mmixi_softmax_hide(j, r, ds);
 }
-static void mmixi_softmax_backward(const mmixi_pass *j)
+static void mmixi_softmax_backward(mmixi_pass *j)
 {
     const mmix_raw *x = &j->r;
     const mmixi_kernels *k = j->k;
-    size_t rows = j->rows, from = j->from, n = j->n, N = x->N, P = x->P;
+    size_t rows = j->rows, from = j->from, n = j->n, N = j->N, P = j->P;
     mmixi_mat p = mmixi_part(j->scores, 0, from, rows, n), ds = mmixi_part(j->dscores, 0, from, rows, n),
         Q = mmixi_softmax_queries(j), dy = mmixi_softmax_rows_of(j, &x->dy, j->i, rows, j->dy, 1),
         dq = mmixi_part(j->dquery, 0, 0, rows, N);
