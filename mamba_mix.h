@@ -5668,6 +5668,7 @@ typedef struct mmixi_pass {
     size_t shared;                               /* heads that share a state; of softmax attention, a task */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
+    int single;                                  /* of softmax attention: one query goes row by row, untransposed */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t kept_states;                          /* of a head: before each chunk but the first */
     mmix_real *dhead;                            /* of each sequence dA (B, H), dbias (B, H), dD (B, H, D_width) */
@@ -5715,7 +5716,7 @@ static void mmixi_softmax_begin(mmixi_pass *j);
 
 /* ---- the definition ---- */
 
-/* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
+/* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_linear_rows. */
 static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
 {
     size_t N = x.cols;
@@ -6880,40 +6881,29 @@ static void mmixi_scan_begin(mmixi_pass *j)
    >>ssd.
    ==================================================================================== */
 
-/* dx = or += the gradient of x, from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat df,
-                                        mmixi_mat dx, int add)
-{
-    for (size_t r = 0; r < f.rows; r++) {
-        const mmix_real *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
-        mmix_real *to = mmixi_row(dx, r);
-        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
-        else for (size_t i = 0; i < f.cols; i++) {
-            mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
-                g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
-            to[i] = add ? to[i] + g : g;
-        }
-    }
-}
-/* φ of a block of queries or ψ of its keys, or back; a softmax over tokens has the maximum and 1/sum of each
-   feature. */
+/* φ of a block of queries or ψ of its keys, or their gradient from that of φ or ψ; a softmax over tokens has the
+   maximum and 1/sum of each feature. */
 static void mmixi_linear_rows(const mmixi_pass *j, int input, int back)
 {
-    int feature = j->o.feature, add = j->r.add[input];
+    int feature = j->o.feature, add = j->r.add[input], tokens = input && feature == MMIX_FEATURE_EFFICIENT;
     const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
-    mmixi_mat f = input ? j->B : j->C, df = input ? j->dB : j->dC, x;
+    mmixi_mat f = input ? j->B : j->C, df = input ? j->dB : j->dC;
     if (!heads->p) return;
-    x = mmixi_tokens(j, heads, j->N);
-    if (!input || feature != MMIX_FEATURE_EFFICIENT) {
-        if (back) mmixi_feature_rows_backward(j->k, feature, f, df, x, add);
-        else mmixi_feature_rows(j->k, feature, f, x);
-    }
-    else for (size_t r = 0; r < j->q; r++) {
-        mmix_real *key = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
-        for (size_t n = 0; n < j->N; n++)
-            if (back) key[n] = (add ? key[n] : 0) + y[n] * (dy[n] - j->along[n]);
-            else y[n] = mmixi_exp_real(key[n] - j->top[n]) * j->sum[n];
+    mmixi_mat x = mmixi_tokens(j, heads, j->N);
+    if (!back && !tokens) mmixi_feature_rows(j->k, feature, f, x);
+    for (size_t r = 0; (back || tokens) && r < j->q; r++) {
+        mmix_real *to = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
+        if (tokens)
+            for (size_t n = 0; n < j->N; n++)
+                if (back) to[n] = (add ? to[n] : 0) + y[n] * (dy[n] - j->along[n]);
+                else y[n] = mmixi_exp_real(to[n] - j->top[n]) * j->sum[n];
+        else if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
+            j->k->softmax_backward(j->N, y, dy, j->k->dot(j->N, y, dy), to, add);
+        else for (size_t n = 0, N = j->N; n < N; n++) {
+            mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[n] > elu,
+                g = (one > 0 ? 1 : elu * y[n]) * dy[n];                    /* slope 1; elu + 1: e^x; relu: 0 */
+            to[n] = add ? to[n] + g : g;
+        }
     }
 }
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
@@ -6998,8 +6988,6 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
    of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
-/* ---- a task ---- */
-
 static size_t mmixi_softmax_room(mmixi_pass *s, mmix_real *base)
 {
     size_t R = MMIXI_QUERY_BLOCK, N = s->N, P = s->P, T = s->T, back = s->back != 0,
@@ -7077,16 +7065,14 @@ static void mmixi_softmax_hide(const mmixi_pass *j, size_t r, mmix_real *row)
     memset(row + j->from, 0, (begin - j->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
-/* One query's products go row by row: a transpose would cost more. */
-static int mmixi_softmax_single(const mmixi_pass *j) { return j->run < 2 && !j->back; }
 static void mmixi_softmax_tile(mmixi_pass *j)
 {
     const mmix_raw *x = &j->r;
-    int back = j->back, single = mmixi_softmax_single(j);
+    int back = j->back;
     size_t n = mmixi_min(j->T, j->S - j->tile);
     j->key = mmixi_softmax_rows_of(j, &x->k, j->tile, n, j->key, back);
-    if (!(back ? x->kept != NULL : single)) mmixi_transpose(j->k, j->key_t, j->key);
-    j->value = mmixi_softmax_rows_of(j, &x->v, j->tile, n, j->value, !back && !single);
+    if (!(back ? x->kept != NULL : j->single)) mmixi_transpose(j->k, j->key_t, j->key);
+    j->value = mmixi_softmax_rows_of(j, &x->v, j->tile, n, j->value, !back && !j->single);
     if (!back) return;
     mmixi_transpose(j->k, j->value_t, j->value);
     if (x->dk.p) j->dkey = mmixi_softmax_rows_of(j, &x->dk, j->tile, n, j->dkey, 0);
@@ -7105,7 +7091,7 @@ static mmixi_mat mmixi_softmax_queries(const mmixi_pass *j)
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
 static void mmixi_softmax_scores(const mmixi_pass *j, mmixi_mat S, mmixi_mat Q)
 {
-    if (!mmixi_softmax_single(j)) mmixi_multiply(j->k, S, Q, mmixi_part(j->key_t, 0, j->from, Q.cols, j->n), 0);
+    if (!j->single) mmixi_multiply(j->k, S, Q, mmixi_part(j->key_t, 0, j->from, Q.cols, j->n), 0);
     else for (size_t t = 0; t < j->n; t++) S.p[t] = j->k->dot(Q.cols, Q.p, mmixi_row(j->key, j->from + t));
     for (size_t r = 0; j->r.bias && r < j->rows; r++) {
         const mmix_real *bias = j->r.bias + mmixi_bias_at(j, j->head, j->order[j->i + r].place);
@@ -7116,32 +7102,30 @@ static void mmixi_softmax_scores(const mmixi_pass *j, mmixi_mat S, mmixi_mat Q)
 
 /* ---- forward ---- */
 
-/* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
-static void mmixi_softmax_online(const mmixi_pass *j, size_t r, mmix_real *y)
-{
-    size_t a = j->seen[r].begin, n = j->seen[r].end - a;
-    mmix_real *row_max = &j->row_max[j->i - j->first + r], *sum = &j->sum[j->i - j->first + r],
-        *p = mmixi_row(j->scores, r), before = *row_max, here = j->k->largest(n, p + a);
-    if (n) {
-        *row_max = j->again[r] && before > here ? before : here;
-        here = j->k->exp_row(n, 1, p + a, *row_max, p + a);
-        if (j->again[r]) {
-            mmix_real fade = mmixi_exp_real(before - *row_max);
-            here += *sum * fade;
-            j->k->scale(j->P, fade, y, y);
-        }
-        *sum = here;
-    }
-    mmixi_softmax_hide(j, r, p);
-}
+/* Each row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
 static void mmixi_softmax_forward(mmixi_pass *j)
 {
     mmixi_mat y = mmixi_softmax_rows_of(j, &j->r.y, j->i, j->rows, j->y, 0);
     if (j->r.kept) j->scores.p = mmixi_softmax_kept(j, 0);
-    mmixi_mat p = mmixi_part(j->scores, 0, j->from, j->rows, j->n);
-    mmixi_softmax_scores(j, p, mmixi_softmax_queries(j));
-    for (size_t r = 0; r < j->rows; r++) mmixi_softmax_online(j, r, mmixi_row(y, r));
-    mmixi_multiply(j->k, y, p, mmixi_part(j->value, j->from, 0, j->n, j->P), j->add);
+    mmixi_mat scores = mmixi_part(j->scores, 0, j->from, j->rows, j->n);
+    mmixi_softmax_scores(j, scores, mmixi_softmax_queries(j));
+    for (size_t r = 0; r < j->rows; r++) {
+        size_t a = j->seen[r].begin, n = j->seen[r].end - a;
+        mmix_real *row_max = &j->row_max[j->i - j->first + r], *sum = &j->sum[j->i - j->first + r],
+            *p = mmixi_row(j->scores, r), before = *row_max, here = j->k->largest(n, p + a);
+        if (n) {
+            *row_max = j->again[r] && before > here ? before : here;
+            here = j->k->exp_row(n, 1, p + a, *row_max, p + a);
+            if (j->again[r]) {
+                mmix_real fade = mmixi_exp_real(before - *row_max);
+                here += *sum * fade;
+                j->k->scale(j->P, fade, mmixi_row(y, r), mmixi_row(y, r));
+            }
+            *sum = here;
+        }
+        mmixi_softmax_hide(j, r, p);
+    }
+    mmixi_multiply(j->k, y, scores, mmixi_part(j->value, j->from, 0, j->n, j->P), j->add);
     if (j->order) mmixi_softmax_put(j, y, &j->r.y, j->i, 0);
 }
 
@@ -7151,44 +7135,38 @@ static void mmixi_softmax_forward(mmixi_pass *j)
 
        ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
 
-/* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
-static void mmixi_softmax_row_backward(const mmixi_pass *j, size_t r)
-{
-    const mmix_raw *x = &j->r;
-    size_t a = j->seen[r].begin, n = j->seen[r].end - a, at = mmixi_softmax_query(j, j->i + r);
-    mmix_real *p = mmixi_row(j->scores, r), *ds = mmixi_row(j->dscores, r), delta;
-    if (!x->kept) j->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
-    j->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(j, r) : p) + a, p + a);
-    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-    delta = j->whole[r] ? j->k->dot(n, p + a, ds + a)
-        : j->k->dot(j->P, mmixi_row(j->dy, r), mmixi_softmax_at(j, &x->y, j->i + r));
-    j->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-    for (size_t t = a; j->dbias && t < a + n; t++)
-        j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place)
-                 - j->order[j->tile + t].place] += ds[t];
-    mmixi_softmax_hide(j, r, p);
-    mmixi_softmax_hide(j, r, ds);
-}
 static void mmixi_softmax_backward(mmixi_pass *j)
 {
     const mmix_raw *x = &j->r;
     const mmixi_kernels *k = j->k;
-    size_t rows = j->rows, from = j->from, n = j->n, N = j->N, P = j->P;
-    mmixi_mat p = mmixi_part(j->scores, 0, from, rows, n), ds = mmixi_part(j->dscores, 0, from, rows, n),
+    size_t rows = j->rows, from = j->from, N = j->N, P = j->P;
+    mmixi_mat scores = mmixi_part(j->scores, 0, from, rows, j->n), dscores = mmixi_part(j->dscores, 0, from, rows, j->n),
         Q = mmixi_softmax_queries(j), dy = mmixi_softmax_rows_of(j, &x->dy, j->i, rows, j->dy, 1),
         dq = mmixi_part(j->dquery, 0, 0, rows, N);
-    if (!x->kept) mmixi_softmax_scores(j, p, Q);
-    mmixi_multiply(k, ds, dy, mmixi_part(j->value_t, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++) mmixi_softmax_row_backward(j, r);
-    if (x->dv.p) mmixi_multiply(k, mmixi_part(j->dvalue, from, 0, n, P), mmixi_t(p), dy, 1);
-    if (x->dk.p) mmixi_multiply(k, mmixi_part(j->dkey, from, 0, n, N), mmixi_t(ds), Q, 1);
+    if (!x->kept) mmixi_softmax_scores(j, scores, Q);
+    mmixi_multiply(k, dscores, dy, mmixi_part(j->value_t, 0, from, P, j->n), 0);
+    /* p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient */
+    for (size_t r = 0; r < rows; r++) {
+        size_t a = j->seen[r].begin, n = j->seen[r].end - a, at = mmixi_softmax_query(j, j->i + r);
+        mmix_real *p = mmixi_row(j->scores, r), *ds = mmixi_row(j->dscores, r);
+        if (!x->kept) k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+        k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(j, r) : p) + a, p + a);
+        /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+        mmix_real delta = j->whole[r] ? k->dot(n, p + a, ds + a)
+            : k->dot(P, mmixi_row(j->dy, r), mmixi_softmax_at(j, &x->y, j->i + r));
+        k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
+        for (size_t t = a; j->dbias && t < a + n; t++)
+            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + t].place] += ds[t];
+        mmixi_softmax_hide(j, r, p);
+        mmixi_softmax_hide(j, r, ds);
+    }
+    if (x->dv.p) mmixi_multiply(k, mmixi_part(j->dvalue, from, 0, j->n, P), mmixi_t(scores), dy, 1);
+    if (x->dk.p) mmixi_multiply(k, mmixi_part(j->dkey, from, 0, j->n, N), mmixi_t(dscores), Q, 1);
     if (!x->dq.p) return;
-    mmixi_multiply(k, dq, ds, mmixi_part(j->key, from, 0, n, N), 0);
+    mmixi_multiply(k, dq, dscores, mmixi_part(j->key, from, 0, j->n, N), 0);
     k->scale(rows * N, (mmix_real)j->o.scale, dq.p, dq.p);
     mmixi_softmax_put(j, dq, &x->dq, j->i, x->add[MMIX_IN_Q] || j->add);
 }
-
-/* ---- a pass over everything ---- */
 
 static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
 {
@@ -7248,6 +7226,7 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     if (j->back || o->window[0] || heads >= 16) j->run = j->L;
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
+    j->single = j->run < 2 && !j->back;
     j->task = mmixi_softmax_task;
     j->shared = j->back ? j->r.k.share : 1;
     j->tasks = heads / j->shared * j->windows * j->runs;
