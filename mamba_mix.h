@@ -5850,12 +5850,11 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
     at += mmixi_round_up((rows) * (cols), 16)
 static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 {
-    const mmix_raw *r = &s->r;
-    size_t rows = r->B * s->H, windows = s->o.window[0] ? s->windows : 0, at = 0;
+    size_t rows = s->r.B * s->H, windows = s->o.window[0] ? s->windows : 0, at = 0;
     MMIXI_PART(scratch, s->lanes * s->lane_size);
-    MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + s->D_width) : 0);
+    MMIXI_PART(dhead, s->back && s->o.kind == MMIX_SSD ? rows * (2 + s->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
-    MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
+    MMIXI_PART(dbias, s->back && s->r.grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
     MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
     return at;
 }
@@ -6222,8 +6221,9 @@ static size_t mmixi_carried_bytes(const mmix_tensor *c)
 }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
-    size_t bytes = s ? s->slots * (sizeof *s + sizeof *s->slot) : 0;
-    for (size_t i = 0; s && i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
+    if (!s) return 0;
+    size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
@@ -6379,12 +6379,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
    2024. This loop over time is mmix_ssd_reference.
 
-   The fast form, the scan, takes chunks of Q tokens. Inside a chunk the mixer is a small matrix, between
-   chunks it is the state:
+   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix, between chunks
+   it is the state:
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
-       r_j = L_Qj
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,      r_j = L_Qj,
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i)
 
    Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
    and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
@@ -6392,17 +6391,15 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
    that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
    exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
-
    Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing: a = 0, δ = 1,
    so that W = S, p = r = 1. Its heads that share B and x share the state, too.
 
-   Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
+   Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-       dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+       dS_ij = dW_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
    and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
    for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j)
-              + p_Q h_in · dh
+       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j) + p_Q h_in · dh
    These are sums of their own terms as well (column sums grow from the last row up), not differences.
    ==================================================================================== */
 
@@ -6660,7 +6657,7 @@ static int mmixi_chunk_new(const mmixi_pass *j, const mmix_heads *v, size_t h)
 {
     return h == j->first || h % v->share == 0;
 }
-/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, dW = dY Xᵀ and
    room for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(mmixi_pass *j, size_t h)
 {
@@ -6825,13 +6822,13 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
     }
 }
 
-/* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and
-   the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may
-   not depend on the number of threads. */
+/* Where heads share B and C, the fewer the tasks of a pass the fewer times S is computed and the fewer partial sums
+   dB and dC have. Those fix the order of summation: in the backward the number of tasks may not depend on the
+   number of threads. */
 static void mmixi_scan_begin(mmixi_pass *j)
 {
     const mmix_raw *r = &j->r;
-    size_t share[2] = { r->q.share, r->k.share }, NP = j->N * j->P, tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
+    size_t share[2] = { r->q.share, r->k.share }, NP = j->N * j->P;
     j->linear = j->o.kind == MMIX_LINEAR;
     j->full = j->linear && j->o.mask != MMIX_MASK_CAUSAL;
     j->reverse = !j->linear && j->o.direction == MMIX_REVERSE;
@@ -6847,13 +6844,12 @@ static void mmixi_scan_begin(mmixi_pass *j)
     }
     j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
     for (; j->b < r->B; j->b++) j->kept_states = mmixi_max(j->kept_states, mmixi_scan_chunks(j) - 1);
-    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->kept_states = j->number = 1;       /* tokens of a block; the state */
+    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->kept_states = j->number = 1;     /* a block of tokens; the state */
     j->kept = r->B * (j->H / j->shared) * j->kept_states * j->NV;
     /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
        or equal parts of one. A megabyte of state is not worth waking a thread. */
-    if (j->linear) tasks = r->B * j->H;
-    else if (j->step) tasks = mmixi_ceil_div(r->B * j->H * NP, 262144);
-    else if (share[0] == 1 && share[1] == 1) tasks = mmixi_max(tasks, 16);
+    size_t tasks = j->linear ? r->B * j->H : j->step ? mmixi_ceil_div(r->B * j->H * NP, 262144)
+        : mmixi_max(share[0] == 1 && share[1] == 1 ? 16 : 1, !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes));
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
     while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
         j->heads += r->v.share;
@@ -7022,12 +7018,8 @@ static int mmixi_softmax_block(mmixi_pass *j, size_t i)
     j->n = end - j->from;
     return end > j->from;
 }
-/* Token t of the task in the sequence; its row of an array. */
+/* Token t of the task in the sequence. */
 static size_t mmixi_softmax_token(const mmixi_pass *j, size_t t) { return j->order ? j->order[t].at : t; }
-static mmix_real *mmixi_softmax_at(const mmixi_pass *j, const mmix_heads *a, size_t t)
-{
-    return mmixi_at(a, j->b, mmixi_softmax_token(j, t), j->head);
-}
 /* n rows from token t on: where they lie, or in `room` if they lie apart or are to be copied. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_pass *j, const mmix_heads *a, size_t t, size_t n,
                                        mmixi_mat room, int copy)
@@ -7047,11 +7039,6 @@ static void mmixi_softmax_put(const mmixi_pass *j, mmixi_mat rows, const mmix_he
     for (size_t i = 0; i < rows.rows; i++)
         mmixi_put(j->k, rows.cols, mmixi_row(rows, i),
                   base + (ptrdiff_t)mmixi_softmax_token(j, t + i) * a->token, add);
-}
-/* Where the numbers of query i lie in an array (B, H, L). */
-static size_t mmixi_softmax_query(const mmixi_pass *j, size_t i)
-{
-    return (j->b * j->H + j->head) * j->r.L + mmixi_softmax_token(j, i);
 }
 /* Kept e^(s - m) of row r of the block, from the tile's first key on. */
 static mmix_real *mmixi_softmax_kept(const mmixi_pass *j, size_t r)
@@ -7147,16 +7134,17 @@ static void mmixi_softmax_backward(mmixi_pass *j)
     mmixi_multiply(k, dscores, dy, mmixi_part(j->value_t, 0, from, P, j->n), 0);
     /* p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient */
     for (size_t r = 0; r < rows; r++) {
-        size_t a = j->seen[r].begin, n = j->seen[r].end - a, at = mmixi_softmax_query(j, j->i + r);
+        size_t a = j->seen[r].begin, n = j->seen[r].end - a, t = mmixi_softmax_token(j, j->i + r),
+            at = (j->b * j->H + j->head) * x->L + t;
         mmix_real *p = mmixi_row(j->scores, r), *ds = mmixi_row(j->dscores, r);
         if (!x->kept) k->exp_row(n, 1, p + a, x->row_max[at], p + a);
         k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(j, r) : p) + a, p + a);
         /* where one tile has all of the row, the sum over j is as good, and exact with one key */
         mmix_real delta = j->whole[r] ? k->dot(n, p + a, ds + a)
-            : k->dot(P, mmixi_row(j->dy, r), mmixi_softmax_at(j, &x->y, j->i + r));
+            : k->dot(P, mmixi_row(j->dy, r), mmixi_at(&x->y, j->b, t, j->head));
         k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-        for (size_t t = a; j->dbias && t < a + n; t++)
-            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + t].place] += ds[t];
+        for (size_t s = a; j->dbias && s < a + n; s++)
+            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + s].place] += ds[s];
         mmixi_softmax_hide(j, r, p);
         mmixi_softmax_hide(j, r, ds);
     }
@@ -7199,8 +7187,8 @@ static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
         if (j->back && j->order && j->r.dv.p) mmixi_softmax_put(j, j->dvalue, &j->r.dv, j->tile, j->r.add[MMIX_IN_V]);
     }
     for (size_t i = j->first; !j->back && i < j->last; i++) {        /* all tiles are in: y = y'/l */
-        mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_softmax_at(j, &j->r.y, i);
-        size_t at = mmixi_softmax_query(j, i);
+        size_t t = mmixi_softmax_token(j, i), at = (j->b * j->H + j->head) * j->r.L + t;
+        mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_at(&j->r.y, j->b, t, j->head);
         j->k->scale(j->P, inverse, y, y);
         if (!j->r.row_max) continue;
         j->r.row_max[at] = j->row_max[i - j->first];
