@@ -523,8 +523,8 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of i and j
-       by the distance of their places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
+    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of i, j by
+       the distance of their places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
@@ -541,12 +541,12 @@ typedef struct mmix_mixer {
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
     /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
-       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows' sums. */
+       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for rows' sums. */
     mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. What a mask or
-       seq_idx hides is multiplied by 0: an infinity or a NaN among the values reaches tokens that must not see it. */
+       sequences of their own, which see nothing of each other; the initial state enters the first. What it or a
+       mask hides is multiplied by 0: an infinity or a NaN among the values reaches tokens that must not see it. */
     mmix_tensor *seq_idx;
 } mmix_mixer;
 /* The structs with these tensors and all options at their defaults. */
@@ -624,10 +624,10 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>api-kernels ==================================================================
    the mixers as plain functions on pointers, steps and sizes
 
-   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for the three
+   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for all
    says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
-   calling thread; calls on other sequences or heads can run in other threads. Nothing is checked. Gradients are
-   written over what was there, or added, and left out where p is NULL.
+   calling thread; calls on others can run in other threads. Nothing is checked. Gradients are written over
+   what was there, or added, and left out where p is NULL.
 
        mmix_raw x = {0};
        x.o.kind = MMIX_SOFTMAX;
@@ -5668,7 +5668,7 @@ typedef struct mmixi_pass {
     size_t shared;                               /* heads that share a state; of softmax attention, a task */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
-    int single;                                  /* of softmax attention: one query goes row by row, untransposed */
+    int single;                                  /* softmax attention of one query: row by row, untransposed */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t kept_states;                          /* of a head: before each chunk but the first */
     mmix_real *dhead;                            /* of each sequence dA (B, H), dbias (B, H), dD (B, H, D_width) */
@@ -5682,8 +5682,8 @@ typedef struct mmixi_pass {
     mmix_real *dbias;
     mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
     size_t *count;                               /* … and how many they are; NULL: no windows */
-    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; heads, or queries of
-       softmax attention, first … last - 1 are the task's. */
+    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; its heads, or queries
+       of softmax attention, are first … last - 1. */
     size_t b, first, last, head, number, start, end, q;              /* q = end - start */
     size_t origin;                               /* the scan's first token, … */
     ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
@@ -5696,17 +5696,16 @@ typedef struct mmixi_pass {
     mmix_real *t;                                /* a transpose (max(N, V), q) */
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
     mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
-    /* A task of softmax attention: a head of window `window` of all sequences, its tokens in order, S of them; in the
-       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see n of
-       the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an earlier
-       tile, add: any row does. Keys count from the tile's first. own: the last query's packed sequence. */
+    /* A task of softmax attention: a head of window `window` of all sequences, its tokens in order, S of them; in
+       the backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see
+       n of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an
+       earlier tile, add: any row does. Keys count from the tile's first. own: the last query's packed sequence. */
     size_t window, tile, i, rows, from, n;
     mmixi_keys own, seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    /* Of the tile: k and v, in the forward v and in the backward k side by side (heads may lie pages apart, and
-       their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
-       scale q, dy, dq; scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l
-       in sum. */
+    /* Of the tile: k and v, in the forward v and in the backward k side by side (heads may lie pages apart, and their
+       rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block: scale q, dy,
+       dq; scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l in sum. */
     mmixi_mat key, value, key_t, value_t, dkey, dvalue, query, dy, dquery;
     mmix_real *row_max;
 } mmixi_pass;
@@ -5751,8 +5750,8 @@ static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
     while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
     return run;
 }
-/* What query i of this packed sequence sees, windows aside. With more keys than queries, and a mask, the queries are
-   the last. */
+/* What query i of this packed sequence sees, windows aside. With a mask and more keys than queries those are the
+   last. */
 static mmixi_keys mmixi_seen(const mmixi_pass *j, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &j->r;
@@ -5776,8 +5775,7 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *j, size_t i)
         size_t at = i % j->o.grid[a];
         s.window += (at + j->before[a]) / j->o.window[a] * windows;
         s.place += at * places;
-        windows *= j->many[a];
-        places *= 2 * j->o.window[a] - 1;
+        windows *= j->many[a]; places *= 2 * j->o.window[a] - 1;
     }
     return s;
 }
@@ -5835,8 +5833,7 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
     if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
     if (!softmax) o.window[0] = 0;
     for (int a = 0; a < 3 && o.window[0]; a++) {
-        o.grid[a] = mmixi_max(x->grid[a], 1);
-        o.window[a] = mmixi_max(x->window[a], 1);
+        o.grid[a] = mmixi_max(x->grid[a], 1); o.window[a] = mmixi_max(x->window[a], 1);
     }
     return o;
 }
@@ -5862,13 +5859,10 @@ static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 {
     memset(j, 0, sizeof *j);
-    j->r = r;
+    j->r = r; j->back = back;
     j->o = mmixi_mixer_settled(&r.o, r.N);
-    j->D_width = mmixi_max(r.D_width, 1);
-    j->back = back;
-    j->k = m ? m->k : NULL;
-    j->lanes = m ? mmixi_lanes(m) : 1;
-    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P;
+    j->k = m ? m->k : NULL; j->lanes = m ? mmixi_lanes(m) : 1;
+    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P; j->D_width = mmixi_max(r.D_width, 1);
     if (r.o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
     else mmixi_scan_begin(j);
     return mmixi_pass_room(j, NULL);
@@ -5940,16 +5934,18 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_ra
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
     mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V],
-        *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y, *seq_idx = in[MMIX_IN_SEQ_IDX], *D = in[MMIX_IN_D];
+        *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y;
     size_t L = y->shape[1], H = y->shape[2], P = y->shape[3];
     mmix_raw r = {
         *(const mmix_mixer *)c->options, y->shape[0], L, k->shape[1], H, k->shape[3], P,
         mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H), mmixi_heads_of(v, mmix_data(v), H),
-        mmix_heads_plain(mmix_data(y), L, H, P, H), mmix_data_i32(seq_idx), (ptrdiff_t)mmix_stride(seq_idx, 0),
+        mmix_heads_plain(mmix_data(y), L, H, P, H), mmix_data_i32(in[MMIX_IN_SEQ_IDX]),
+        (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
         mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
-        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H), mmix_data(in[MMIX_IN_A]),
-        mmix_data(D), mmix_data(in[MMIX_IN_DT_BIAS]), mmix_ndim(D) == 2 ? P : 1, NULL, NULL, NULL,
-        mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
+        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H),
+        mmix_data(in[MMIX_IN_A]), mmix_data(in[MMIX_IN_D]), mmix_data(in[MMIX_IN_DT_BIAS]),
+        mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1,
+        NULL, NULL, NULL, mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
         mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
         mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H), c->dy[1], { NULL }, { 0 }
     };
@@ -5977,10 +5973,8 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 static size_t mmixi_mixer_heads(const mmix_mixer *x) { return (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2]; }
 static void mmixi_state_shape(const mmix_mixer *x, size_t *shape)
 {
-    shape[0] = x->v->shape[0];
-    shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
-    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x);
-    shape[3] = x->k->shape[3];
+    shape[0] = x->v->shape[0]; shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
+    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x); shape[3] = x->k->shape[3];
 }
 /* The call for a mixer that was checked, with y; o takes its options. */
 static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *x, mmix_mixer *o)
@@ -6030,13 +6024,11 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
 {
     int n = axes > 0 && axes < 4 && grid && window ? axes : 0;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = a < n ? grid[a] : 1;
-        x->window[a] = a < n ? window[a] : 1;
+        x->grid[a] = a < n ? grid[a] : 1; x->window[a] = a < n ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
     }
     if (!n) {                                    /* for mmixi_windows_check */
-        x->shift[0] = SIZE_MAX;
-        x->shift[1] = (size_t)axes;
+        x->shift[0] = SIZE_MAX; x->shift[1] = (size_t)axes;
     }
 }
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
@@ -6058,8 +6050,7 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
                          "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
         if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, (double)(o.window[a] - 1))) return 0;
-        tokens *= (double)o.grid[a];
-        distances *= 2 * (double)o.window[a] - 1;
+        tokens *= (double)o.grid[a]; distances *= 2 * (double)o.window[a] - 1;
     }
     if (tokens != (double)d->L || d->S != d->L)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys",
@@ -6083,8 +6074,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                       "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, "
                       "dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP" : "+C BLZN, B BLGN, x BLXP, "
                       "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? H", x->q, x->k, x->v,
-                      x->seq_idx, ssd ? x->dt : x->lefts, ssd || linear ? x->initial_state : NULL, x->A, x->dt_bias,
-                      x->D)
+                      x->seq_idx, ssd ? x->dt : x->lefts, ssd || linear ? x->initial_state : NULL, x->A,
+                      x->dt_bias, x->D)
         || (!ssd && !linear && windows && !mmixi_windows_check(m, who, x, &d))) return 0;
     const char *wrong = ssd
         ? d.H % d.G || d.H % d.X || d.H % d.Z ? "the heads of x, B and C must divide dt's"
@@ -6092,7 +6083,7 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
         : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL
         : d.H % d.G ? "heads of k and v do not divide q's"
-        : x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L) || (x->seq_idx && d.S != d.L)
+        : x->mask < 0 || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L) || (x->seq_idx && d.S != d.L)
         ? "a mask is none to band and needs a key for each query, seq_idx as many keys as queries"
         : linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
                      || (causal ? x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L : x->seq_idx || state))
@@ -6170,8 +6161,7 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
 {
-    m->look = look;
-    m->look_user = user;
+    m->look = look; m->look_user = user;
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
@@ -6234,8 +6224,7 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
                   "for", (double)slots);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
-    s->m = m;
-    s->slots = slots;
+    s->m = m; s->slots = slots;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
@@ -6324,11 +6313,11 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, s
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     static const char what[3][7] = { "state", "keys", "values" };
-    const char *who = "mmix_mix_step";
-    if (!mmixi_mixer_check(m, who, mixer) || !mmixi_slot_check(m, who, s, slot)) return NULL;
+    if (!mmixi_mixer_check(m, "mmix_mix_step", mixer) || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
     mmix_mixer x = *mixer;
     mmixi_state_slot *at = &s->slot[slot];
-    size_t shape[4], L = x.q->shape[1], sees = x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
+    size_t shape[4], L = x.q->shape[1],
+        sees = x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
     int softmax = x.kind == MMIX_SOFTMAX;
     const char *wrong = x.seq_idx || x.window[0] ? "seq_idx and windows have no steps"
         : x.initial_state && at->tokens ? "an initial state, but the slot carries one"
@@ -6338,7 +6327,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         : L != x.k->shape[1] ? "as many keys as queries, those before are in the state"
         : x.mask == MMIX_MASK_PREFIX && !at->tokens && L < x.prefix
         ? "the first piece has less tokens than the prefix" : NULL;
-    if (wrong) return mmixi_none(mmixi_mixer_refuse(m, who, &x, wrong));
+    if (wrong) return mmixi_none(mmixi_mixer_refuse(m, "mmix_mix_step", &x, wrong));
     /* keys are checked where they are stored; both must fit before anything changes */
     if (softmax && !mmixi_carried_check(m, &at->part[MMIXI_CARRIED_VALUES], "values", x.v, 1)) return NULL;
     x.final_state = NULL;
@@ -6399,7 +6388,7 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
        dS_ij = dW_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
    and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
    for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j) + p_Q h_in · dh
+       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ · C_i + Σ_{j<k} r_j δ_j x_j dhᵀ · B_j + p_Q h_in · dh
    These are sums of their own terms as well (column sums grow from the last row up), not differences.
    ==================================================================================== */
 
@@ -6427,12 +6416,11 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
-    const char *who = "mmix_ssd_reference";
     size_t shape[4];
-    if (!mmixi_mixer_check(m, who, x)) return NULL;
+    if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not "
-                                             "MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction at a "
+                                             "time, not MMIX_BOTH"));
     mmixi_state_shape(x, shape);
     mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
         : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0), *y = mmixi_plain(m, x, mmixi_ssd_plain, h);
@@ -6548,8 +6536,7 @@ static void mmixi_task_begin(mmixi_pass *j, size_t index, size_t lane)
 {
     mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size);
     j->b = index / j->blocks;
-    j->origin = j->reverse ? j->L - 1 : 0;
-    j->turn = j->reverse ? -1 : 1;
+    j->origin = j->reverse ? j->L - 1 : 0; j->turn = j->reverse ? -1 : 1;
     j->first = j->head = index % j->blocks * j->heads;
     j->last = mmixi_min(j->H, j->first + j->heads);
     if (!j->step) mmixi_task_states(j, 0);
@@ -6703,8 +6690,6 @@ static void mmixi_scan_forward(mmixi_pass *j)
     if (j->leaves && (j->head + 1) % j->shared == 0) mmixi_state_next(j, j->Br, j->x);
 }
 
-/* ---- its backward ---- */
-
 /* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
 static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
                                     mmixi_mat a, mmixi_mat da)
@@ -6716,8 +6701,8 @@ static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat 
     }
 }
 /* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. Inside the chunk, from the last row up, da = Σ dW W,
-   dS, and in dd the gradient of δ in W; then what h_in gave to y and what the chunk gave to h_out. Last dd goes
-   through δ = clamp(softplus(u)), u = dt + bias. */
+   dS, and in dd the gradient of δ in W; then what h_in gave to y and the chunk to h_out. Last dd goes through
+   δ = clamp(softplus(u)), u = dt + bias. */
 static void mmixi_ssd_head_backward(const mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
@@ -6794,8 +6779,7 @@ static void mmixi_scan_task(mmixi_pass *j, size_t index, size_t lane)
 {
     mmixi_task_begin(j, index, lane);
     size_t chunks = mmixi_scan_chunks(j);
-    j->start = j->L;
-    j->end = 0;
+    j->start = j->L; j->end = 0;
     for (size_t n = 0; n < chunks; n++) {
         j->number = j->back ? chunks - 1 - n : n;
         mmixi_chunk_find(j, j->back ? j->start - 1 : j->end);
@@ -6822,9 +6806,8 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
     }
 }
 
-/* Where heads share B and C, the fewer the tasks of a pass the fewer times S is computed and the fewer partial sums
-   dB and dC have. Those fix the order of summation: in the backward the number of tasks may not depend on the
-   number of threads. */
+/* Where heads share B and C, the fewer the tasks the fewer times S is computed and the fewer partial sums dB and dC
+   have. Those fix the order of summation: a backward's number of tasks may not depend on that of threads. */
 static void mmixi_scan_begin(mmixi_pass *j)
 {
     const mmix_raw *r = &j->r;
@@ -6834,8 +6817,7 @@ static void mmixi_scan_begin(mmixi_pass *j)
     j->reverse = !j->linear && j->o.direction == MMIX_REVERSE;
     j->step = !j->linear && j->L == 1 && r->final_state && r->final_state == r->initial_state;
     j->task = j->full ? mmixi_linear_task : j->step ? mmixi_ssd_step_task : mmixi_scan_task;
-    j->V = j->P + (j->o.normalise > 0);
-    j->NV = j->N * j->V;
+    j->V = j->P + (j->o.normalise > 0); j->NV = j->N * j->V;
     j->shared = j->linear ? r->v.share : 1;
     j->chunk = j->one = j->o.chunk;
     if (!j->chunk) {
@@ -6853,8 +6835,7 @@ static void mmixi_scan_begin(mmixi_pass *j)
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
     while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
         j->heads += r->v.share;
-    j->blocks = mmixi_ceil_div(j->H, j->heads);
-    j->tasks = r->B * j->blocks;
+    j->blocks = mmixi_ceil_div(j->H, j->heads); j->tasks = r->B * j->blocks;
     for (int i = MMIX_IN_Q; j->back && !j->linear && i <= MMIX_IN_K; i++) {
         j->target[i] = i ? r->dk : r->dq;
         j->parts[i] = mmixi_ceil_div(share[i], j->heads);
@@ -6921,10 +6902,9 @@ static void mmixi_linear_divide(const mmixi_pass *j)
     }
 }
 
-/* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
-
-/* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from
-   the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
+/* The full form: one key/value group of one sequence, its state serves all its query heads. Two sweeps, the first
+   makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the queries to the
+   keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
 static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
@@ -7000,10 +6980,8 @@ static size_t mmixi_softmax_room(mmixi_pass *s, mmix_real *base)
 static int mmixi_softmax_block(mmixi_pass *j, size_t i)
 {
     size_t n = mmixi_min(j->T, j->S - j->tile), end = 0;
-    j->i = i;
+    j->i = i; j->from = n; j->add = 0;
     j->rows = mmixi_min(MMIXI_QUERY_BLOCK, j->last - i);
-    j->from = n;
-    j->add = 0;
     for (size_t r = 0; r < j->rows; r++) {
         if (i + r < j->own.begin || i + r >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, i + r);
         mmixi_keys all = mmixi_seen(j, j->own, i + r), *seen = &j->seen[r];
@@ -7020,25 +6998,23 @@ static int mmixi_softmax_block(mmixi_pass *j, size_t i)
 }
 /* Token t of the task in the sequence. */
 static size_t mmixi_softmax_token(const mmixi_pass *j, size_t t) { return j->order ? j->order[t].at : t; }
+/* Rows of the task's tokens from t on are put, or with add 1 added, to where they belong; -1: the other way. */
+static void mmixi_softmax_put(const mmixi_pass *j, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
+{
+    mmix_real *base = mmixi_at(a, j->b, 0, j->head);
+    for (size_t i = 0; i < rows.rows; i++) {
+        mmix_real *row = mmixi_row(rows, i), *at = base + (ptrdiff_t)mmixi_softmax_token(j, t + i) * a->token;
+        mmixi_put(j->k, rows.cols, add < 0 ? at : row, add < 0 ? row : at, add > 0);
+    }
+}
 /* n rows from token t on: where they lie, or in `room` if they lie apart or are to be copied. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_pass *j, const mmix_heads *a, size_t t, size_t n,
                                        mmixi_mat room, int copy)
 {
-    const mmix_real *base = mmixi_at(a, j->b, 0, j->head);
-    if (!j->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, room.cols, a->token);
+    if (!j->order && !copy) return mmixi_matrix(mmixi_at(a, j->b, t, j->head), n, room.cols, a->token);
     room.rows = n;
-    for (size_t i = 0; i < n; i++)
-        memcpy(mmixi_row(room, i), base + (ptrdiff_t)mmixi_softmax_token(j, t + i) * a->token,
-               room.cols * sizeof *base);
+    mmixi_softmax_put(j, room, a, t, -1);
     return room;
-}
-/* The other way: such rows are put, or added, to where they belong. */
-static void mmixi_softmax_put(const mmixi_pass *j, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
-{
-    mmix_real *base = mmixi_at(a, j->b, 0, j->head);
-    for (size_t i = 0; i < rows.rows; i++)
-        mmixi_put(j->k, rows.cols, mmixi_row(rows, i),
-                  base + (ptrdiff_t)mmixi_softmax_token(j, t + i) * a->token, add);
 }
 /* Kept e^(s - m) of row r of the block, from the tile's first key on. */
 static mmix_real *mmixi_softmax_kept(const mmixi_pass *j, size_t r)
@@ -7087,8 +7063,6 @@ static void mmixi_softmax_scores(const mmixi_pass *j, mmixi_mat S, mmixi_mat Q)
     }
 }
 
-/* ---- forward ---- */
-
 /* Each row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
 static void mmixi_softmax_forward(mmixi_pass *j)
 {
@@ -7127,9 +7101,9 @@ static void mmixi_softmax_backward(mmixi_pass *j)
     const mmix_raw *x = &j->r;
     const mmixi_kernels *k = j->k;
     size_t rows = j->rows, from = j->from, N = j->N, P = j->P;
-    mmixi_mat scores = mmixi_part(j->scores, 0, from, rows, j->n), dscores = mmixi_part(j->dscores, 0, from, rows, j->n),
-        Q = mmixi_softmax_queries(j), dy = mmixi_softmax_rows_of(j, &x->dy, j->i, rows, j->dy, 1),
-        dq = mmixi_part(j->dquery, 0, 0, rows, N);
+    mmixi_mat scores = mmixi_part(j->scores, 0, from, rows, j->n),
+        dscores = mmixi_part(j->dscores, 0, from, rows, j->n), dq = mmixi_part(j->dquery, 0, 0, rows, N),
+        Q = mmixi_softmax_queries(j), dy = mmixi_softmax_rows_of(j, &x->dy, j->i, rows, j->dy, 1);
     if (!x->kept) mmixi_softmax_scores(j, scores, Q);
     mmixi_multiply(k, dscores, dy, mmixi_part(j->value_t, 0, from, P, j->n), 0);
     /* p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient */
@@ -7163,8 +7137,7 @@ static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
     j->first = index % j->runs * j->run;
     j->last = mmixi_min(j->L, j->first + j->run);
     j->head = first;
-    j->window = index / j->runs / heads;
-    j->b = j->window / j->windows;
+    j->window = index / j->runs / heads; j->b = j->window / j->windows;
     if (j->dbias) {
         j->dbias += j->window * j->H * j->distances;
         memset(j->dbias + first * j->distances, 0, j->shared * j->distances * sizeof *j->dbias);
@@ -7183,8 +7156,9 @@ static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
                 if (!ready++) mmixi_softmax_tile(j);
                 (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(j);
             }
-        if (j->back && j->order && j->r.dk.p) mmixi_softmax_put(j, j->dkey, &j->r.dk, j->tile, j->r.add[MMIX_IN_K]);
-        if (j->back && j->order && j->r.dv.p) mmixi_softmax_put(j, j->dvalue, &j->r.dv, j->tile, j->r.add[MMIX_IN_V]);
+        if (!j->back || !j->order) continue;
+        if (j->r.dk.p) mmixi_softmax_put(j, j->dkey, &j->r.dk, j->tile, j->r.add[MMIX_IN_K]);
+        if (j->r.dv.p) mmixi_softmax_put(j, j->dvalue, &j->r.dv, j->tile, j->r.add[MMIX_IN_V]);
     }
     for (size_t i = j->first; !j->back && i < j->last; i++) {        /* all tiles are in: y = y'/l */
         size_t t = mmixi_softmax_token(j, i), at = (j->b * j->H + j->head) * j->r.L + t;
