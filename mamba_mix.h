@@ -546,7 +546,7 @@ typedef struct mmix_mixer {
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
        sequences of their own, which see nothing of each other; the initial state enters the first. What it or a
-       mask hides is multiplied by 0: an infinity or a NaN among the values reaches tokens that must not see it. */
+       mask hides is multiplied by 0: an infinity or NaN among the values reaches tokens that must not see it. */
     mmix_tensor *seq_idx;
 } mmix_mixer;
 /* The structs with these tensors and all options at their defaults. */
@@ -5682,8 +5682,8 @@ typedef struct mmixi_pass {
     mmix_real *dbias;
     mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
     size_t *count;                               /* … and how many they are; NULL: no windows */
-    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; its heads, or queries
-       of softmax attention, are first … last - 1. */
+    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; its heads, or
+       queries of softmax attention, are first … last - 1. */
     size_t b, first, last, head, number, start, end, q;              /* q = end - start */
     size_t origin;                               /* the scan's first token, … */
     ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
@@ -5696,16 +5696,16 @@ typedef struct mmixi_pass {
     mmix_real *t;                                /* a transpose (max(N, V), q) */
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
     mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
-    /* A task of softmax attention: a head of window `window` of all sequences, its tokens in order, S of them; in
-       the backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see
-       n of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an
+    /* A task of softmax attention: a head of window `window` of all sequences, its S tokens in order; in the
+       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see n
+       of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an
        earlier tile, add: any row does. Keys count from the tile's first. own: the last query's packed sequence. */
     size_t window, tile, i, rows, from, n;
     mmixi_keys own, seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    /* Of the tile: k and v, in the forward v and in the backward k side by side (heads may lie pages apart, and their
-       rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block: scale q, dy,
-       dq; scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l in sum. */
+    /* Of the tile: k, v, in the forward v and in the backward k side by side (heads may lie pages apart, their
+       rows fall into a few sets of the nearest cache); transposes; sums of dk, dv. Of the block: scale q, dy, dq;
+       scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l in sum. */
     mmixi_mat key, value, key_t, value_t, dkey, dvalue, query, dy, dquery;
     mmix_real *row_max;
 } mmixi_pass;
@@ -5938,14 +5938,14 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     size_t L = y->shape[1], H = y->shape[2], P = y->shape[3];
     mmix_raw r = {
         *(const mmix_mixer *)c->options, y->shape[0], L, k->shape[1], H, k->shape[3], P,
-        mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H), mmixi_heads_of(v, mmix_data(v), H),
-        mmix_heads_plain(mmix_data(y), L, H, P, H), mmix_data_i32(in[MMIX_IN_SEQ_IDX]),
-        (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
+        mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H),
+        mmixi_heads_of(v, mmix_data(v), H), mmix_heads_plain(mmix_data(y), L, H, P, H),
+        mmix_data_i32(in[MMIX_IN_SEQ_IDX]), (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
         mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
         mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H),
         mmix_data(in[MMIX_IN_A]), mmix_data(in[MMIX_IN_D]), mmix_data(in[MMIX_IN_DT_BIAS]),
-        mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1,
-        NULL, NULL, NULL, mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
+        mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1, NULL, NULL, NULL,
+        mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
         mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
         mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H), c->dy[1], { NULL }, { 0 }
     };
@@ -5958,9 +5958,8 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
     mmixi_pass j;
     int back = c->dy[0] != NULL;
     size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), back, m), rows = j.r.B * j.H * j.r.L;
-    int softmax = j.o.kind == MMIX_SOFTMAX;
-    size_t keep[3] = { j.o.normalise > 0 ? rows : 0, softmax ? rows : 0,
-                       !softmax || j.S <= 2 * (j.N + j.P) ? j.kept : 0 };
+    size_t softmax = j.o.kind == MMIX_SOFTMAX, keep[3] = { j.o.normalise > 0 ? rows : 0, softmax * rows,
+                                                           softmax && j.S > 2 * (j.N + j.P) ? 0 : j.kept };
     for (int i = 0; i < 3 && c->recorded && !back; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mmix_mark mark = mmix_mark_here(m);
@@ -6313,7 +6312,8 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, s
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     static const char what[3][7] = { "state", "keys", "values" };
-    if (!mmixi_mixer_check(m, "mmix_mix_step", mixer) || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
+    if (!mmixi_mixer_check(m, "mmix_mix_step", mixer)
+        || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
     mmix_mixer x = *mixer;
     mmixi_state_slot *at = &s->slot[slot];
     size_t shape[4], L = x.q->shape[1],
@@ -6700,9 +6700,9 @@ static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat 
         j->k->axpy(j->N, w[i], mmixi_row(j->E, i), mmixi_row(da, i));
     }
 }
-/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. Inside the chunk, from the last row up, da = Σ dW W,
-   dS, and in dd the gradient of δ in W; then what h_in gave to y and the chunk to h_out. Last dd goes through
-   δ = clamp(softplus(u)), u = dt + bias. */
+/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. Inside the chunk, from the last row up,
+   da = Σ dW W, dS, and in dd the gradient of δ in W; then what h_in gave to y and the chunk to h_out. Last dd
+   goes through δ = clamp(softplus(u)), u = dt + bias. */
 static void mmixi_ssd_head_backward(const mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
@@ -6770,8 +6770,9 @@ static void mmixi_scan_backward(mmixi_pass *j)
     if (next < j->last && !mmixi_chunk_new(j, &j->r.k, next) && !mmixi_chunk_new(j, &j->r.q, next)) return;
     mmixi_lower(k, j->dC, j->dscores, j->B, 1);
     mmixi_lower(k, j->dB, mmixi_t(j->dscores), j->C, 1);
-    if (j->linear) mmixi_linear_rows(j, MMIX_IN_Q, 1);
-    if (j->linear && next % j->shared == 0) mmixi_linear_rows(j, MMIX_IN_K, 1);
+    if (!j->linear) return;
+    mmixi_linear_rows(j, MMIX_IN_Q, 1);
+    if (next % j->shared == 0) mmixi_linear_rows(j, MMIX_IN_K, 1);
 }
 
 /* Chunk after chunk, in the backward from the last to the first, head after head. */
