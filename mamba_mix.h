@@ -494,13 +494,11 @@ enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
       MMIX_FEATURE_NONE };
 enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
-
 typedef struct mmix_mixer {
     int kind;
     mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
     mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
     mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
-
     /* softmax attention */
     double scale;                /* 0: 1/√N */
     int mask;
@@ -511,19 +509,15 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    /* With windows, (H, Π (2 window_a - 1)) or NULL: added to the score of i and j by the distance of their
-       places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest (Swin's relative position
-       bias). */
+    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of i, j by
+       the distance of their places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
-
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
        none: q and k are features already, of your own making. */
     int feature;
-    /* divide row i by (its sum + eps): 1 yes, -1 no, 0 the default: yes for elu1 and relu */
-    int normalise;
+    int normalise;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
     double eps;                  /* 0: 1e-6 */
-
     /* SSD */
     mmix_tensor *dt;             /* (B, L, H) */
     mmix_tensor *A;              /* (H), negative */
@@ -532,21 +526,15 @@ typedef struct mmix_mixer {
     int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
-
-    /* The state before the first token, or NULL; where to put the one after the last, or NULL. SSD: (B, H, P,
-       N). Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows'
-       sums */
-    mmix_tensor *initial_state;
-    mmix_tensor **final_state;
+    /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
+       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for rows' sums. */
+    mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
-
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. */
+       sequences of their own, which see nothing of each other; the initial state enters the first. What it or a
+       mask hides is multiplied by 0: an infinity or NaN among the values reaches tokens that must not see it. */
     mmix_tensor *seq_idx;
-    /* What a mask or seq_idx hides is multiplied by 0: an infinity or a NaN among the values reaches tokens
-       that must not see it. */
 } mmix_mixer;
-
 /* The structs with these tensors and all options at their defaults. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
@@ -567,8 +555,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 /* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
    models, before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in
    step memory is dropped when it returns. look NULL: no more. */
-MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
-                            void *user);
+typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
+MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
@@ -622,11 +610,10 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>api-kernels ==================================================================
    the mixers as plain functions on pointers, steps and sizes
 
-   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for the
-   three says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads
-   in the calling thread; calls on other sequences or heads can run in other threads. Scratch (in reals,
-   aligned as malloc aligns) has the size that mmix_raw_scratch says. Nothing is checked. Gradients are written
-   over what was there, or added, and left out where p is NULL.
+   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for all
+   says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
+   calling thread; calls on others can run in other threads. Nothing is checked. Gradients are written over
+   what was there, or added, and left out where p is NULL.
 
        mmix_raw x = {0};
        x.o.kind = MMIX_SOFTMAX;
@@ -668,7 +655,7 @@ typedef struct mmix_raw {
     int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
 } mmix_raw;
 /* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m), a
-   fifth off the backward's time, 0 beyond 512 keys. Reals of scratch. */
+   fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x);
 MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward);
 /* y, the final state, and what is kept. With L = 1 and final_state = initial_state it is the decoding step. */
@@ -1667,7 +1654,7 @@ struct mmix_ctx {
     int lanes;                                   /* threads that work, the caller's included */
     int in_parallel;
     mmixi_pool *pool;
-    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer);              /* mmix_mix_watch */
+    mmix_look *look;                             /* mmix_mix_watch */
     void *look_user;
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
@@ -5397,12 +5384,6 @@ static mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, si
                      H / t->shape[2] };
     return v;
 }
-/* Input i as heads, and its gradient. */
-static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
-{
-    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
-    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
-}
 static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
@@ -5517,17 +5498,18 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    and heads, by the threads of a context or by the caller's.
    ==================================================================================== */
 
+enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
-/* A window or a token, and a place on the grid: places differ as do the numbers of bias for a distance. */
-typedef struct mmixi_spot { size_t at, place; } mmixi_spot;
-
-/* What the tasks of a pass know. */
+/* A token, its window and its place on the grid: places differ as do the numbers of bias for a distance. */
+typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
+/* What the tasks of a pass know; below what each writes, in a copy of its own. */
 typedef struct mmixi_pass {
-    mmix_raw r;                                  /* its defaults filled in */
+    mmix_raw r;
+    mmix_mixer o;                                /* its options, the defaults filled in */
     const mmixi_kernels *k;
-    void (*task)(const struct mmixi_pass *j, size_t index, size_t lane);
+    void (*task)(struct mmixi_pass *j, size_t index, size_t lane);
     int back, linear, reverse;
-    size_t L, S, H, N, P;                        /* with windows L and S are those of the largest */
+    size_t L, S, H, N, P, D_width;               /* with windows L and S are those of the largest */
     size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
     mmix_real *scratch;
     /* the scan, SSD and linear attention */
@@ -5535,21 +5517,46 @@ typedef struct mmixi_pass {
     size_t shared;                               /* heads that share a state; of softmax attention, a task */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
+    int single;                                  /* softmax attention of one query: row by row, untransposed */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
-    size_t states;                               /* of a head, that are kept: before each chunk but the first */
+    size_t kept_states;                          /* of a head: before each chunk but the first */
     mmix_real *dhead;                            /* of each sequence dA (B, H), dbias (B, H), dD (B, H, D_width) */
-    /* dC and dB: so many tasks add to one, into dq and dk or, where part is not 0, each into so many reals of
-       its own */
+    /* dC, dB: so many tasks add to one, in dq and dk or, where part is not 0, each to so many reals of its own */
     size_t parts[2], part[2];
     mmix_heads target[2];
     /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a
-       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task; of each axis
+       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each window; of each axis
        its windows, and the tokens that the first lacks */
     size_t T, ld, run, runs, windows, distances, many[3], before[3];
     mmix_real *dbias;
-    mmixi_keys *sequence;                        /* (B, L) with seq_idx: the packed one that each token is in */
-    mmixi_spot *spot, *order;                    /* each token's window; (windows, L): each window's tokens, … */
-    size_t *count;                               /* … and how many they are */
+    mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
+    size_t *count;                               /* … and how many they are; NULL: no windows */
+    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; its heads, or
+       queries of softmax attention, are first … last - 1. */
+    size_t b, first, last, head, number, start, end, q;              /* q = end - start */
+    size_t origin;                               /* the scan's first token, … */
+    ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
+    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
+    mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
+    mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
+    mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
+    mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
+    mmixi_mat scores, decay, W, dW, dscores;     /* (q, q): S, L, … */
+    mmix_real *t;                                /* a transpose (max(N, V), q) */
+    mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
+    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
+    /* A task of softmax attention: a head of window `window` of all sequences, its S tokens in order; in the
+       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see n
+       of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an
+       earlier tile, add: any row does. Keys count from the tile's first. own: the last query's packed sequence. */
+    size_t window, tile, i, rows, from, n;
+    mmixi_keys own, seen[MMIXI_QUERY_BLOCK];
+    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
+    /* Of the tile: k, v, in the forward v and in the backward k side by side (heads may lie pages apart, their
+       rows fall into a few sets of the nearest cache); transposes; sums of dk, dv. Of the block: scale q, dy, dq;
+       scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l in sum. */
+    mmixi_mat key, value, key_t, value_t, dkey, dvalue, query, dy, dquery;
+    mmix_real *row_max;
 } mmixi_pass;
 static void mmixi_scan_begin(mmixi_pass *j);
 static mmixi_range_function mmixi_scan_sum;
@@ -5557,7 +5564,7 @@ static void mmixi_softmax_begin(mmixi_pass *j);
 
 /* ---- the definition ---- */
 
-/* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
+/* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_linear_rows. */
 static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
 {
     size_t N = x.cols;
@@ -5576,10 +5583,10 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
 /* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
 static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix_real *u, mmix_real *delta)
 {
-    mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
+    mmix_real low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high;
     for (size_t i = 0; i < dt.rows; i++)
         u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
-    if (j->r.o.dt_softplus) j->k->softplus(dt.rows, u, delta);
+    if (j->o.dt_softplus) j->k->softplus(dt.rows, u, delta);
     for (size_t i = 0; high > 0 && i < dt.rows; i++)
         delta[i] = delta[i] < low ? low : delta[i] > high ? high : delta[i];
 }
@@ -5592,26 +5599,34 @@ static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
     while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
     return run;
 }
-/* What query i sees, windows aside. With more keys than queries, and a mask, the queries are the last. */
-static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
+/* What query i of this packed sequence sees, windows aside. With a mask and more keys than queries those are the
+   last. */
+static mmixi_keys mmixi_seen(const mmixi_pass *j, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &j->r;
-    const mmix_mixer *o = &r->o;
+    const mmix_mixer *o = &j->o;
     size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;       /* tokens beside it */
-    mmixi_keys seen;
     if (o->mask == MMIX_MASK_BAND) {
         left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
         right = mmixi_min(right, o->right);
     }
     else if (o->mask && !j->reverse)
         right = o->mask == MMIX_MASK_PREFIX && at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
-    seen.begin = at - left;
-    seen.end = at + 1 + right;
-    if (r->seq_idx) {
-        seen.begin = mmixi_max(seen.begin, j->sequence[b * r->L + i].begin);
-        seen.end = mmixi_min(seen.end, j->sequence[b * r->L + i].end);
+    own.begin = mmixi_max(r->seq_idx ? own.begin : 0, at - left);
+    own.end = mmixi_min(r->seq_idx ? own.end : r->S, at + 1 + right);
+    return own;
+}
+static mmixi_spot mmixi_spot_of(const mmixi_pass *j, size_t i)
+{
+    mmixi_spot s = { i, 0, 0 };
+    size_t windows = 1, places = 1;
+    for (int a = 3; j->count && a-- > 0; i /= j->o.grid[a]) {
+        size_t at = i % j->o.grid[a];
+        s.window += (at + j->before[a]) / j->o.window[a] * windows;
+        s.place += at * places;
+        windows *= j->many[a]; places *= 2 * j->o.window[a] - 1;
     }
-    return seen;
+    return s;
 }
 /* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
 static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
@@ -5622,16 +5637,18 @@ static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
 {
     const mmix_raw *r = &j->r;
-    int softmax = r->o.kind == MMIX_SOFTMAX;
+    int softmax = j->o.kind == MMIX_SOFTMAX;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
-        mmixi_keys seen = mmixi_seen(j, b, i);
-        double largest = -HUGE_VAL, sum = r->o.eps, decay = 1;
+        mmixi_keys seen = mmixi_seen(j, mmixi_sequence(r, b, i), i);
+        mmixi_spot query = mmixi_spot_of(j, i);
+        double largest = -HUGE_VAL, sum = j->o.eps, decay = 1;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             size_t t = j->reverse ? n : r->S - 1 - n;
+            mmixi_spot key = mmixi_spot_of(j, t);
             double w = softmax ? -HUGE_VAL : 0;
-            if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
-                w = r->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
-                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
+            if (t >= seen.begin && t < seen.end && query.window == key.window) {
+                w = j->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, query.place) - key.place];
                 if (delta)
                     w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
@@ -5642,7 +5659,7 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
             if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
             sum += (double)M[t];
         }
-        for (size_t t = 0; t < r->S && r->o.normalise > 0; t++) M[t] = (mmix_real)((double)M[t] / sum);
+        for (size_t t = 0; t < r->S && j->o.normalise > 0; t++) M[t] = (mmix_real)((double)M[t] / sum);
         if (r->D) M[i] += r->D[h];
     }
 }
@@ -5665,8 +5682,7 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
     if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
     if (!softmax) o.window[0] = 0;
     for (int a = 0; a < 3 && o.window[0]; a++) {
-        o.grid[a] = mmixi_max(x->grid[a], 1);
-        o.window[a] = mmixi_max(x->window[a], 1);
+        o.grid[a] = mmixi_max(x->grid[a], 1); o.window[a] = mmixi_max(x->window[a], 1);
     }
     return o;
 }
@@ -5680,28 +5696,22 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
     at += mmixi_round_up((rows) * (cols), 16)
 static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 {
-    const mmix_raw *r = &s->r;
-    size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0, at = 0;
+    size_t rows = s->r.B * s->H, windows = s->o.window[0] ? s->windows : 0, at = 0;
     MMIXI_PART(scratch, s->lanes * s->lane_size);
-    MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
+    MMIXI_PART(dhead, s->back && s->o.kind == MMIX_SSD ? rows * (2 + s->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
-    MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
-    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx ? r->B * r->L : 0);
-    MMIXI_TABLE(spot, mmixi_spot, windows ? r->L : 0); MMIXI_TABLE(order, mmixi_spot, windows * s->L);
-    MMIXI_TABLE(count, size_t, windows);
+    MMIXI_PART(dbias, s->back && s->r.grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
+    MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
     return at;
 }
 /* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
 static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 {
     memset(j, 0, sizeof *j);
-    j->r = r;
-    j->r.o = mmixi_mixer_settled(&r.o, r.N);
-    j->r.D_width = mmixi_max(r.D_width, 1);
-    j->back = back;
-    j->k = m ? m->k : NULL;
-    j->lanes = m ? mmixi_lanes(m) : 1;
-    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P;
+    j->r = r; j->back = back;
+    j->o = mmixi_mixer_settled(&r.o, r.N);
+    j->k = m ? m->k : NULL; j->lanes = m ? mmixi_lanes(m) : 1;
+    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P; j->D_width = mmixi_max(r.D_width, 1);
     if (r.o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
     else mmixi_scan_begin(j);
     return mmixi_pass_room(j, NULL);
@@ -5709,28 +5719,13 @@ static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 /* Fills the tables in scratch. 0, or -1 if there is none. */
 static int mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 {
-    const mmix_raw *r = &j->r;
-    size_t at[3] = { 0, 0, 0 };
     if (!scratch) return -1;
     mmixi_pass_room(j, scratch);
-    if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + r->D_width) * sizeof *j->dhead);
-    for (size_t i = 0; j->sequence && i < r->B * r->L;) {
-        size_t b = i / r->L;
-        mmixi_keys run = mmixi_sequence(r, b, i % r->L);
-        for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
-    }
+    if (j->dhead) memset(j->dhead, 0, j->r.B * j->H * (2 + j->D_width) * sizeof *j->dhead);
     if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
-    for (size_t i = 0; j->count && i < r->L; i++) {
-        mmixi_spot own = { 0, 0 }, *token;
-        for (int a = 0; a < 3; a++) {
-            own.at = own.at * j->many[a] + (at[a] + j->before[a]) / r->o.window[a];
-            own.place = own.place * (2 * r->o.window[a] - 1) + at[a];
-        }
-        j->spot[i] = own;
-        token = &j->order[own.at * j->L + j->count[own.at]++];
-        token->at = i;
-        token->place = own.place;
-        for (int a = 3; a-- > 0 && ++at[a] == r->o.grid[a];) at[a] = 0;
+    for (size_t i = 0; j->count && i < j->r.L; i++) {
+        mmixi_spot token = mmixi_spot_of(j, i);
+        j->order[token.window * j->L + j->count[token.window]++] = token;
     }
     return 0;
 }
@@ -5742,19 +5737,19 @@ static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t part
 }
 static void mmixi_pass_task(void *arg, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
-    j->task(j, index, lane);
+    mmixi_pass j = *(const mmixi_pass *)arg;
+    j.task(&j, index, lane);
 }
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
     size_t B = j->r.B, H = j->H;
     if (m) mmixi_parallel(m, j->tasks, mmixi_pass_task, j);
-    else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
+    else for (size_t i = 0; i < j->tasks; i++) mmixi_pass_task(j, i, 0);
     if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
     if (!j->dhead) return;
     mmixi_pass_sum(j, MMIX_IN_A, H, B, j->dhead);
     mmixi_pass_sum(j, MMIX_IN_DT_BIAS, H, B, j->dhead + B * H);
-    mmixi_pass_sum(j, MMIX_IN_D, H * j->r.D_width, B, j->dhead + 2 * B * H);
+    mmixi_pass_sum(j, MMIX_IN_D, H * j->D_width, B, j->dhead + 2 * B * H);
     if (m) mmixi_ranges(m, B * j->L, 16, mmixi_scan_sum, j);         /* alone, parts of dB and dC are in place */
 }
 
@@ -5787,47 +5782,36 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_ra
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
-    mmix_tensor *const *in = c->in, *y = c->out[0];
-    mmix_raw r;
-    memset(&r, 0, sizeof r);
-    r.o = *(const mmix_mixer *)c->options;
-    r.B = y->shape[0]; r.L = y->shape[1]; r.H = y->shape[2]; r.P = y->shape[3];
-    r.S = in[MMIX_IN_K]->shape[1]; r.N = in[MMIX_IN_K]->shape[3];
-    mmixi_heads_in(c, MMIX_IN_Q, r.H, &r.q, &r.dq);
-    mmixi_heads_in(c, MMIX_IN_K, r.H, &r.k, &r.dk);
-    mmixi_heads_in(c, MMIX_IN_V, r.H, &r.v, &r.dv);
-    if (in[MMIX_IN_DT]) mmixi_heads_in(c, MMIX_IN_DT, r.H, &r.dt, &r.ddt);
-    r.y = r.dy = mmix_heads_plain(mmix_data(y), r.L, r.H, r.P, r.H);
-    r.dy.p = (mmix_real *)c->dy[0];
-    r.seq_idx = mmix_data_i32(in[MMIX_IN_SEQ_IDX]);
-    r.seq_batch = (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0);
-    r.initial_state = mmix_data(in[MMIX_IN_STATE]);
-    r.final_state = mmix_data(c->out[1]);
-    r.bias = mmix_data(in[MMIX_IN_BIAS]);
-    r.lefts = mmix_data_i32(in[MMIX_IN_LEFTS]);
-    r.A = mmix_data(in[MMIX_IN_A]);
-    r.D = mmix_data(in[MMIX_IN_D]);
-    r.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? r.P : 1;
-    r.dt_bias = mmix_data(in[MMIX_IN_DT_BIAS]);
-    r.dfinal = c->dy[1];
+    mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V],
+        *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y;
+    size_t L = y->shape[1], H = y->shape[2], P = y->shape[3];
+    mmix_raw r = {
+        *(const mmix_mixer *)c->options, y->shape[0], L, k->shape[1], H, k->shape[3], P,
+        mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H),
+        mmixi_heads_of(v, mmix_data(v), H), mmix_heads_plain(mmix_data(y), L, H, P, H),
+        mmix_data_i32(in[MMIX_IN_SEQ_IDX]), (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
+        mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
+        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H),
+        mmix_data(in[MMIX_IN_A]), mmix_data(in[MMIX_IN_D]), mmix_data(in[MMIX_IN_DT_BIAS]),
+        mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1, NULL, NULL, NULL,
+        mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
+        mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
+        mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H), c->dy[1], { NULL }, { 0 }
+    };
     memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
     return r;
 }
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
-    mmix_mark mark;
     mmixi_pass j;
-    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), rows = j.r.B * j.H * j.r.L,
-        keep[3];
-    int softmax = j.r.o.kind == MMIX_SOFTMAX;
-    keep[0] = j.r.o.normalise > 0 ? rows : 0;
-    keep[1] = softmax ? rows : 0;
-    keep[2] = !softmax || j.S <= 2 * (j.N + j.P) ? j.kept : 0;
-    for (int i = 0; i < 3 && c->recorded && !c->dy[0]; i++)
-        if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
+    int back = c->dy[0] != NULL;
+    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), back, m), rows = j.r.B * j.H * j.r.L;
+    size_t softmax = j.o.kind == MMIX_SOFTMAX, keep[3] = { j.o.normalise > 0 ? rows : 0, softmax * rows,
+                                                           softmax && j.S > 2 * (j.N + j.P) ? 0 : j.kept };
+    for (int i = 0; i < 3 && c->recorded && !back; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
-    mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
     mmixi_pass_run(m, &j);
     mmix_rewind(m, mark);
@@ -5837,10 +5821,8 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 static size_t mmixi_mixer_heads(const mmix_mixer *x) { return (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2]; }
 static void mmixi_state_shape(const mmix_mixer *x, size_t *shape)
 {
-    shape[0] = x->v->shape[0];
-    shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
-    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x);
-    shape[3] = x->k->shape[3];
+    shape[0] = x->v->shape[0]; shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
+    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x); shape[3] = x->k->shape[3];
 }
 /* The call for a mixer that was checked, with y; o takes its options. */
 static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *x, mmix_mixer *o)
@@ -5890,13 +5872,11 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
 {
     int n = axes > 0 && axes < 4 && grid && window ? axes : 0;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = a < n ? grid[a] : 1;
-        x->window[a] = a < n ? window[a] : 1;
+        x->grid[a] = a < n ? grid[a] : 1; x->window[a] = a < n ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
     }
     if (!n) {                                    /* for mmixi_windows_check */
-        x->shift[0] = SIZE_MAX;
-        x->shift[1] = (size_t)axes;
+        x->shift[0] = SIZE_MAX; x->shift[1] = (size_t)axes;
     }
 }
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
@@ -5907,73 +5887,67 @@ static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
                      mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
                      (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
 }
-/* d has L and S, and is given D, the numbers of a head's bias. */
+/* d has H, L and S. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
+    static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
-    size_t tokens = d->D = 1;
+    double tokens = 1, distances = 1;
     if (x->shift[0] == SIZE_MAX)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
                          "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        if (o.shift[a] && o.shift[a] >= o.window[a])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
-                             who, (double)o.shift[a], (double)o.window[a], a), 0;
-        if (!mmixi_mul_ok(tokens, o.grid[a], &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(d->D, 2 * o.window[a] - 1, &d->D)) d->D = SIZE_MAX;
+        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, (double)(o.window[a] - 1))) return 0;
+        tokens *= (double)o.grid[a]; distances *= 2 * (double)o.window[a] - 1;
     }
-    return tokens == d->L && tokens == d->S ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
-                     (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L, (double)d->S), 0);
-}
-/* What is wrong with a mixer whose shapes fit, or NULL. */
-static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
-{
-    int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
-        state = x->initial_state || x->final_state;
-    if (x->kind == MMIX_SSD)
-        return d->H % d->G || d->H % d->X || d->H % d->Z ? "the heads of x, B and C must divide dt's"
-            : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
-            ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
-            : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL;
-    if (d->H % d->G) return "heads of k and v do not divide q's";
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d->S < d->L)
-        || (x->seq_idx && d->S != d->L))
-        return "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
-    if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-                   || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d->S != d->L))
-                   || (!causal && (x->seq_idx || state))))
-        return "linear attention has no form with this feature, mask and number of keys, and a state with "
-            "MMIX_MASK_CAUSAL alone";
-    if (!linear && state) return "softmax attention has no initial or final state; see mmix_mix_step";
-    if (x->bias && !windows) return "a bias without windows";
-    if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
-        return "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
-    return x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
+    if (tokens != (double)d->L || d->S != d->L)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys",
+                         who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L,
+                         (double)d->S), 0;
+    d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
+    return mmixi_expect(m, who, d, "+bias? HD", x->bias);
 }
 /* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    int ssd = x && x->kind == MMIX_SSD;
-    const char *wrong;
-    mmixi_dims d;
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL",
-                            x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
-        : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                        x->seq_idx, x->lefts)
-            || (x->kind == MMIX_SOFTMAX && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
-    d.R = d.P + (size_t)mmixi_normalises(x);
-    if (!mmixi_expect(m, who, &d, !ssd ? "+bias? HD, initial_state? BGRN" : mmix_ndim(x->D) == 2
-                      ? "+D? HP, initial_state? BHRN" : "+D? H, initial_state? BHRN", ssd ? x->D : x->bias,
-                      x->kind == MMIX_SOFTMAX ? NULL : x->initial_state)) return 0;
-    wrong = mmixi_mixer_wrong(x, &d);
-    for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++)
-        if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
+    int ssd = x->kind == MMIX_SSD, linear = x->kind == MMIX_LINEAR, windows = x->window[0] > 0,
+        causal = x->mask == MMIX_MASK_CAUSAL, state = x->initial_state || x->final_state;
+    mmixi_dims d;
+    memset(&d, 0, sizeof d);
+    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
+    if (!mmixi_expect(m, who, &d, !ssd ? "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L, "
+                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, "
+                      "dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP" : "+C BLZN, B BLGN, x BLXP, "
+                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? H", x->q, x->k, x->v,
+                      x->seq_idx, ssd ? x->dt : x->lefts, ssd || linear ? x->initial_state : NULL, x->A,
+                      x->dt_bias, x->D)
+        || (!ssd && !linear && windows && !mmixi_windows_check(m, who, x, &d))) return 0;
+    const char *wrong = ssd
+        ? d.H % d.G || d.H % d.X || d.H % d.Z ? "the heads of x, B and C must divide dt's"
+        : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
+        ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
+        : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL
+        : d.H % d.G ? "heads of k and v do not divide q's"
+        : x->mask < 0 || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L) || (x->seq_idx && d.S != d.L)
+        ? "a mask is none to band and needs a key for each query, seq_idx as many keys as queries"
+        : linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
+                     || (causal ? x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L : x->seq_idx || state))
+        ? "linear attention has no form with this feature, mask and number of keys, and a state with "
+          "MMIX_MASK_CAUSAL alone"
+        : !linear && state ? "softmax attention has no initial or final state; see mmix_mix_step"
+        : x->bias && !windows ? "a bias without windows"
+        : windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
+        ? "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx"
+        : x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
+    for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++) {
+        int32_t left = mmixi_index(x->lefts, i);
+        if (left < 0 || (size_t)left > x->left)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
-                             (int)mmixi_index(x->lefts, i), (double)x->left), 0;
+                             (int)left, (double)x->left), 0;
+    }
     return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
 
@@ -6012,13 +5986,11 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
 {
     mmix_mixer o = *x;
-    mmix_call call;
-    size_t shape[4];
     if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
-        mmix_tensor *half[2];
-        for (o.direction = MMIX_FORWARD; o.direction < MMIX_BOTH; o.direction++)
-            half[o.direction] = mmixi_mix(m, &o, plain, NULL);
-        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, half[MMIX_FORWARD], half[MMIX_REVERSE], 0.5, 0.5);
+        o.direction = MMIX_FORWARD;
+        mmix_tensor *y = mmixi_mix(m, &o, plain, NULL);
+        o.direction = MMIX_REVERSE;
+        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, y, mmixi_mix(m, &o, plain, NULL), 0.5, 0.5);
     }
     if (plain) {
         if (x->kind == MMIX_LINEAR) {
@@ -6029,20 +6001,19 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
         into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
         return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
     }
-    call = mmixi_mixer_call(m, x, &o);
+    mmix_call call = mmixi_mixer_call(m, x, &o);
+    size_t shape[4];
     mmixi_state_shape(x, shape);
     call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
     return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
 }
-MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
-                            void *user)
+MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
 {
-    m->look = look;
-    m->look_user = user;
+    m->look = look; m->look_user = user;
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    void (*watch)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
+    mmix_look *watch = m->look;
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
     if (watch) {
         mmix_mark mark = mmix_mark_here(m);
@@ -6057,14 +6028,12 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    int record;
-    mmix_tensor *M;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for "
                                     "each channel, y is not M x"));
-    record = mmix_record(m, 0);
-    M = mmixi_mix(m, x, 1, NULL);
+    int record = mmix_record(m, 0);
+    mmix_tensor *M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
     return M;
 }
@@ -6090,24 +6059,20 @@ static size_t mmixi_carried_bytes(const mmix_tensor *c)
 }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
-    size_t bytes = s ? s->slots * (sizeof *s + sizeof *s->slot) : 0;
-    for (size_t i = 0; s && i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
+    if (!s) return 0;
+    size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
-    mmix_state *s;
-    size_t bytes;
-    if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
+    size_t bytes = 0;
+    if (!slots || !mmixi_mul_ok(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot), &bytes))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
-        return NULL;
-    }
-    s = (mmix_state *)mmixi_zeroed(m, bytes);
+    mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
-    s->m = m;
-    s->slots = slots;
+    s->m = m; s->slots = slots;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
@@ -6119,9 +6084,8 @@ MMIXDEF void mmix_state_clear(mmix_state *s)
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
-    if (!s) return;
     mmix_state_clear(s);
-    mmixi_free(s->m, s, mmix_state_bytes(s));
+    if (s) mmixi_free(s->m, s, mmix_state_bytes(s));
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
@@ -6129,15 +6093,12 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
-        size_t bytes = mmixi_carried_bytes(from);
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
-        to->data = bytes ? mmixi_alloc(s->m, bytes) : NULL;
-        if (to->data) memcpy(to->data, from->data, bytes);
-        else if (bytes) {
-            mmix_state_destroy(copy);
-            return NULL;
-        }
+        if (!from->data) continue;
+        to->data = mmixi_alloc(s->m, mmixi_carried_bytes(from));
+        if (!to->data) return mmix_state_destroy(copy), (mmix_state *)NULL;
+        memcpy(to->data, from->data, mmixi_carried_bytes(from));
     }
     return copy;
 }
@@ -6167,18 +6128,16 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
         || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
-        mmix_real *p;
         all->shape[1] = mmixi_max(2 * n, n + shape[1]);
         all->stride[0] = all->shape[1] * row;
-        p = (mmix_real *)mmixi_zeroed(m, mmixi_carried_bytes(all));
-        if (!p) return NULL;
+        all->data = mmixi_zeroed(m, mmixi_carried_bytes(all));
+        if (!all->data) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(p + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
-                   n * row * sizeof *p);
+            memcpy(mmix_data(all) + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
+                   n * row * sizeof(mmix_real));
         mmixi_free(m, c->data, mmixi_carried_bytes(c));
         *c = *all;
-        c->data = p;
-        c->shape[1] = sees ? n : shape[1];
+        if (sees) c->shape[1] = n;
     }
     *all = *c;
     if (sees) all->shape[1] += shape[1];
@@ -6199,49 +6158,40 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, s
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
                      who, (double)slot, s ? (double)s->slots : 0.0), 0);
 }
-static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
-{
-    const char *who = "mmix_mix_step", *wrong = NULL;
-    if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
-    if (x->seq_idx || x->window[0]) wrong = "seq_idx and windows have no steps";
-    else if (x->initial_state && s->slot[slot].tokens) wrong = "an initial state, but the slot carries one";
-    else if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-             : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        wrong = "the mixer lets tokens see later ones";
-    else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
-    else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
-        wrong = "the first piece has less tokens than the prefix";
-    if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
-    /* keys are checked where they are stored; both must fit before anything changes */
-    return x->kind != MMIX_SOFTMAX
-        || mmixi_carried_check(m, &s->slot[slot].part[MMIXI_CARRIED_VALUES], "values", x->v, 1);
-}
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     static const char what[3][7] = { "state", "keys", "values" };
-    mmix_mixer x;
-    mmix_tensor *y = NULL, *part;
-    size_t shape[4], L, sees = SIZE_MAX;
-    int record, softmax;
-    if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
-    x = *mixer;
+    if (!mmixi_mixer_check(m, "mmix_mix_step", mixer)
+        || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
+    mmix_mixer x = *mixer;
+    mmixi_state_slot *at = &s->slot[slot];
+    size_t shape[4], L = x.q->shape[1],
+        sees = x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
+    int softmax = x.kind == MMIX_SOFTMAX;
+    const char *wrong = x.seq_idx || x.window[0] ? "seq_idx and windows have no steps"
+        : x.initial_state && at->tokens ? "an initial state, but the slot carries one"
+        : (x.kind == MMIX_SSD ? x.direction != MMIX_FORWARD
+           : x.mask == MMIX_MASK_NONE || (x.mask == MMIX_MASK_BAND && x.right))
+        ? "the mixer lets tokens see later ones"
+        : L != x.k->shape[1] ? "as many keys as queries, those before are in the state"
+        : x.mask == MMIX_MASK_PREFIX && !at->tokens && L < x.prefix
+        ? "the first piece has less tokens than the prefix" : NULL;
+    if (wrong) return mmixi_none(mmixi_mixer_refuse(m, "mmix_mix_step", &x, wrong));
+    /* keys are checked where they are stored; both must fit before anything changes */
+    if (softmax && !mmixi_carried_check(m, &at->part[MMIXI_CARRIED_VALUES], "values", x.v, 1)) return NULL;
     x.final_state = NULL;
-    part = s->slot[slot].part;
-    softmax = x.kind == MMIX_SOFTMAX;
-    L = x.q->shape[1];
-    if (x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX) sees = x.left + 1;
     mmixi_state_shape(&x, shape);
-    record = mmix_record(m, 0);
+    int record = mmix_record(m, 0);
     for (int i = 0; i <= softmax && !m->error_kind; i++) {    /* what is carried, and these tokens' behind it */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
-        to = *t = mmixi_carried_rows(m, &part[i], what[i + softmax], softmax ? from->shape : shape,
+        to = *t = mmixi_carried_rows(m, &at->part[i], what[i + softmax], softmax ? from->shape : shape,
                                      softmax ? sees : 0);
         if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
-    if (!m->error_kind) y = mmixi_mix(m, &x, 0, x.initial_state);
-    for (int i = 0; i < 2 && y && softmax; i++) part[i].shape[1] += L;
-    if (y) s->slot[slot].tokens += L;
+    mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state);
+    for (int i = 0; i < 2 && y && softmax; i++) at->part[i].shape[1] += L;
+    if (y) at->tokens += L;
     if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
     mmix_record(m, record);
     return y;
@@ -6267,12 +6217,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
    2024. This loop over time is mmix_ssd_reference.
 
-   The fast form, the scan, takes chunks of Q tokens. Inside a chunk the mixer is a small matrix, between
-   chunks it is the state:
+   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix, between chunks
+   it is the state:
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
-       r_j = L_Qj
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,      r_j = L_Qj,
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i)
 
    Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
    and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
@@ -6280,17 +6229,15 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
    that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
    exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
-
    Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing: a = 0, δ = 1,
    so that W = S, p = r = 1. Its heads that share B and x share the state, too.
 
-   Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
+   Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-       dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+       dS_ij = dW_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
    and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
    for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j)
-              + p_Q h_in · dh
+       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ · C_i + Σ_{j<k} r_j δ_j x_j dhᵀ · B_j + p_Q h_in · dh
    These are sums of their own terms as well (column sums grow from the last row up), not differences.
    ==================================================================================== */
 
@@ -6300,12 +6247,11 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     const mmix_raw *r = &j->r;
     for (size_t n = 0; n < r->L; n++) {
         size_t t = j->reverse ? r->L - 1 - n : n;
-        mmixi_keys seen = mmixi_seen(j, b, t);
+        mmixi_keys own = mmixi_sequence(r, b, t);
         const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
             decay = mmixi_exp_real(delta[t] * r->A[h]);
         mmix_real *y = mmixi_at(&r->y, b, t, h);
-        /* a packed sequence begins */
-        if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);
+        if (n && t == (j->reverse ? own.end - 1 : own.begin)) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
             mmix_real *row = state + p * r->N;
             double sum = 0;
@@ -6313,110 +6259,84 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
                 row[i] = decay * row[i] + delta[t] * x[p] * B[i];
                 sum += (double)row[i] * (double)C[i];
             }
-            y[p] = (mmix_real)sum + (r->D ? r->D[h * r->D_width + p % r->D_width] * x[p] : 0);
+            y[p] = (mmix_real)sum + (r->D ? r->D[h * j->D_width + p % j->D_width] * x[p] : 0);
         }
     }
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
-    const char *who = "mmix_ssd_reference";
     size_t shape[4];
-    mmix_tensor *y, *h;
-    if (!mmixi_mixer_check(m, who, x)) return NULL;
+    if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not "
-                                             "MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction at a "
+                                             "time, not MMIX_BOTH"));
     mmixi_state_shape(x, shape);
-    h = x->initial_state ? mmixi_copied(m, x->initial_state)
-        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
-    y = mmixi_plain(m, x, mmixi_ssd_plain, h);
+    mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
+        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0), *y = mmixi_plain(m, x, mmixi_ssd_plain, h);
     if (y && x->final_state) *x->final_state = h;
     return y;
 }
 
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
-/* Where a task is: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
-typedef struct mmixi_chunk {
-    size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
-    size_t start, end, q;                        /* q = end - start */
-    size_t from;                                 /* the scan's first token, … */
-    ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
-    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
-    mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
-    mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
-    mmixi_mat S, L, W, T, dS;                    /* (q, q) */
-    mmix_real *t;                                /* a transpose (max(N, V), q) */
-    mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
-    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
-} mmixi_chunk;
 /* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
-static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, mmixi_chunk *s)
+static size_t mmixi_chunk_room(mmixi_pass *s, size_t q, mmix_real *base)
 {
-    size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q, at = 0;
-    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * j->NV);
+    size_t N = s->N, V = s->V, ssd = s->linear ? 0 : q, linear = q - ssd, causal = s->full ? 0 : q, at = 0;
+    MMIXI_PART(states, s->step ? 0 : s->heads / s->shared * s->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
-    MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
-    MMIXI_MAT(L, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dS, ssd, ssd);
+    MMIXI_MAT(scores, causal, causal); MMIXI_MAT(dW, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
+    MMIXI_MAT(decay, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dscores, ssd, ssd);
     MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
     MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
     MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
     MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
     s->q = q;
-    if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
+    if (linear) s->W = s->scores, s->dscores = s->dW, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
     return at;
 }
 /* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a
    negative step, so nothing is ever flipped. */
-static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
+static mmixi_mat mmixi_tokens(const mmixi_pass *j, const mmix_heads *v, size_t cols)
 {
-    ptrdiff_t step = c->turn * v->token;
-    return mmixi_matrix(mmixi_at(v, c->b, c->from, c->head) + (ptrdiff_t)c->start * step, c->q, cols, step);
+    ptrdiff_t step = j->turn * v->token;
+    return mmixi_matrix(mmixi_at(v, j->b, j->origin, j->head) + (ptrdiff_t)j->start * step, j->q, cols, step);
 }
 
 /* u, δ and e^(δ A) */
-static void mmixi_ssd_steps(const mmixi_pass *j, const mmixi_chunk *c)
+static void mmixi_ssd_steps(const mmixi_pass *j)
 {
-    mmixi_ssd_delta(j, c->head, mmixi_tokens(&j->r.dt, c, 1), c->u, c->delta);
-    j->k->scale(c->q, j->r.A[c->head], c->delta, c->e);
-    j->k->exp_each(c->q, c->e, c->e);
+    mmixi_ssd_delta(j, j->head, mmixi_tokens(j, &j->r.dt, 1), j->u, j->delta);
+    j->k->scale(j->q, j->r.A[j->head], j->delta, j->e);
+    j->k->exp_each(j->q, j->e, j->e);
 }
 /* y += D x; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_pass *j, const mmixi_chunk *c, mmixi_mat x, mmixi_mat y)
+static void mmixi_ssd_skip(const mmixi_pass *j, mmixi_mat x, mmixi_mat y)
 {
-    const mmix_real *D = j->r.D + c->head * j->r.D_width;
+    const mmix_real *D = j->r.D + j->head * j->D_width;
     for (size_t i = 0; j->r.D && i < y.rows; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        if (j->D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
         else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
 }
 
 /* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins, and
    depend on that sequence alone, so that packed equals separate. */
-static void mmixi_chunk_find(const mmixi_pass *j, mmixi_chunk *c, size_t t)
+static void mmixi_chunk_find(mmixi_pass *j, size_t t)
 {
-    mmixi_keys own = mmixi_sequence(&j->r, c->b, j->reverse ? j->L - 1 - t : t);
+    mmixi_keys own = mmixi_sequence(&j->r, j->b, j->reverse ? j->L - 1 - t : t);
     size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin,
         Q = n > j->one ? j->chunk : n;
-    c->start = first + (t - first) / Q * Q;
-    c->end = mmixi_min(first + n, c->start + Q);
-    c->enters = c->start ? c->start > first : j->r.initial_state || j->r.grad[MMIX_IN_STATE];
-    c->leaves = c->end < j->L ? c->end < first + n : j->back ? j->r.dfinal != NULL : j->r.final_state != NULL;
+    j->start = first + (t - first) / Q * Q;
+    j->end = mmixi_min(first + n, j->start + Q);
+    j->enters = j->start ? j->start > first : j->r.initial_state || j->r.grad[MMIX_IN_STATE];
+    j->leaves = j->end < j->L ? j->end < first + n : j->back ? j->r.dfinal != NULL : j->r.final_state != NULL;
 }
-static size_t mmixi_scan_chunks(const mmixi_pass *j, size_t b)
+static size_t mmixi_scan_chunks(mmixi_pass *j)
 {
-    mmixi_chunk c;
     size_t n = 0;
-    c.b = b;
-    for (c.end = 0; c.end < j->L; n++) mmixi_chunk_find(j, &c, c.end);
+    for (j->end = 0; j->end < j->L; n++) mmixi_chunk_find(j, j->end);
     return n;
-}
-static void mmixi_chunk_begin(const mmixi_pass *j, mmixi_chunk *c, size_t t)
-{
-    mmixi_chunk_find(j, c, t);
-    mmixi_chunk_room(j, c->end - c->start, c->states, c);
 }
 
 /* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
@@ -6426,65 +6346,62 @@ static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
 /* This head's in an array of the interface. */
-static mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *p)
+static mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmix_real *p)
 {
-    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->NV, j->V, j->N, (ptrdiff_t)j->N);
+    return mmixi_matrix(p + (j->b * j->H + j->head) / j->shared * j->NV, j->V, j->N, (ptrdiff_t)j->N);
 }
-/* The one before chunk `number` > 0, kept for the backward. */
-static mmix_real *mmixi_state_kept(const mmixi_pass *j, const mmixi_chunk *c, size_t number)
+/* The one before a chunk that is not the first, kept for the backward. */
+static mmix_real *mmixi_state_kept(const mmixi_pass *j)
 {
-    return j->r.kept + ((c->b * j->H + c->head) / j->shared * j->states + number - 1) * j->NV;
+    return j->r.kept + ((j->b * j->H + j->head) / j->shared * j->kept_states + j->number - 1) * j->NV;
 }
-static void mmixi_state_read(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
+static void mmixi_state_read(const mmixi_pass *j, const mmix_real *from, mmixi_mat h)
 {
-    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
+    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, from));
     else memset(h.p, 0, j->NV * sizeof *h.p);
 }
-static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
+static void mmixi_chunk_head(mmixi_pass *j, size_t h)
 {
-    c->head = h;
-    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->NV, j->N, j->V, (ptrdiff_t)j->V);
+    j->head = h;
+    j->h = mmixi_matrix(j->states + (h - j->first) / j->shared * j->NV, j->N, j->V, (ptrdiff_t)j->V);
 }
 /* The states that a task begins with, or what they have become. */
-static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
+static void mmixi_task_states(mmixi_pass *j, int end)
 {
     const mmix_raw *r = &j->r;
     const mmix_real *p = end ? j->back ? r->grad[MMIX_IN_STATE] : r->final_state
         : j->back ? r->dfinal : r->initial_state;
-    for (size_t h = c->last; h > c->first;) {
-        mmixi_chunk_head(j, c, h -= j->shared);
-        if (!end) mmixi_state_read(j, c, p, c->h);
+    for (size_t h = j->last; h > j->first;) {
+        mmixi_chunk_head(j, h -= j->shared);
+        if (!end) mmixi_state_read(j, p, j->h);
         else if (p) {
-            mmixi_transpose(j->k, c->in_t, c->h);
-            mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), j->back && r->add[MMIX_IN_STATE]);
+            mmixi_transpose(j->k, j->in_t, j->h);
+            mmixi_put_rows(j->k, j->in_t, mmixi_state_of(j, p), j->back && r->add[MMIX_IN_STATE]);
         }
     }
 }
 /* A task's place, and one token of it. */
-static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
+static void mmixi_task_begin(mmixi_pass *j, size_t index, size_t lane)
 {
-    memset(c, 0, sizeof *c);
-    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
-    c->b = index / j->blocks;
-    c->from = j->reverse ? j->L - 1 : 0;
-    c->turn = j->reverse ? -1 : 1;
-    c->first = c->head = index % j->blocks * j->heads;
-    c->last = mmixi_min(j->H, c->first + j->heads);
-    if (!j->step) mmixi_task_states(j, c, 0);
+    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size);
+    j->b = index / j->blocks;
+    j->origin = j->reverse ? j->L - 1 : 0; j->turn = j->reverse ? -1 : 1;
+    j->first = j->head = index % j->blocks * j->heads;
+    j->last = mmixi_min(j->H, j->first + j->heads);
+    if (!j->step) mmixi_task_states(j, 0);
 }
 
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
-static void mmixi_ssd_step_task(const mmixi_pass *j, size_t index, size_t lane)
+static void mmixi_ssd_step_task(mmixi_pass *j, size_t index, size_t lane)
 {
-    mmixi_chunk c;
-    mmixi_task_begin(j, &c, index, lane);
-    for (; c.head < c.last; c.head++) {
-        mmixi_mat x = mmixi_tokens(&j->r.v, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
-        mmixi_ssd_steps(j, &c);
-        j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
-        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.k, &c, j->N).p,
-                       mmixi_tokens(&j->r.q, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
-        mmixi_ssd_skip(j, &c, x, y);
+    mmixi_task_begin(j, index, lane);
+    for (; j->head < j->last; j->head++) {
+        mmixi_mat x = mmixi_tokens(j, &j->r.v, j->P), y = mmixi_tokens(j, &j->r.y, j->P);
+        mmixi_ssd_steps(j);
+        j->k->scale(j->P, j->delta[0], x.p, j->near_x.p);
+        j->k->ssd_step(j->P, j->N, j->e[0], j->near_x.p, mmixi_tokens(j, &j->r.k, j->N).p,
+                       mmixi_tokens(j, &j->r.q, j->N).p, mmixi_state_of(j, j->r.final_state).p, y.p);
+        mmixi_ssd_skip(j, x, y);
     }
 }
 
@@ -6523,220 +6440,206 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
 
 /* With >>linear attention: C = φ(q) (MMIX_IN_Q) or B = ψ(k) (MMIX_IN_K), or back from dC and dB to dq and dk;
    y = num / den, or its gradient. */
-static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
-static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane);
+static void mmixi_linear_rows(const mmixi_pass *j, int input, int back);
+static void mmixi_linear_divide(const mmixi_pass *j);
+static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane);
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
-static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
+static void mmixi_chunk_x(mmixi_pass *j)
 {
-    c->x = mmixi_tokens(&j->r.v, c, j->P);
+    j->x = mmixi_tokens(j, &j->r.v, j->P);
     if (j->linear && j->V == j->P) return;
-    mmixi_put_rows(j->k, c->x, c->near_x, 0);
-    c->x = c->near_x;
-    for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
+    mmixi_put_rows(j->k, j->x, j->near_x, 0);
+    j->x = j->near_x;
+    for (size_t i = 0; j->V > j->P && i < j->q; i++) mmixi_row(j->x, i)[j->P] = 1;
 }
 /* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their
    gradients. */
-static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
+static void mmixi_chunk_y(mmixi_pass *j)
 {
-    c->y = mmixi_tokens(j->back ? &j->r.dy : &j->r.y, c, j->P);
+    j->y = mmixi_tokens(j, j->back ? &j->r.dy : &j->r.y, j->P);
     if (j->V == j->P && (j->linear || !j->back)) return;
-    if (j->back && j->linear) mmixi_linear_divide(j, c);
-    else if (j->back) mmixi_put_rows(j->k, c->y, c->near_y, 0);
-    c->y = c->near_y;
+    if (j->back && j->linear) mmixi_linear_divide(j);
+    else if (j->back) mmixi_put_rows(j->k, j->y, j->near_y, 0);
+    j->y = j->near_y;
 }
 /* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
    1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
-static void mmixi_ssd_weights(const mmixi_pass *j, const mmixi_chunk *c)
+static void mmixi_ssd_weights(const mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
     double a = 0;
-    mmixi_ssd_steps(j, c);
-    for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
-    k->exp_each(c->q, c->p, c->p);
-    for (size_t i = 0; i < c->q; i++) {
-        mmix_real *L = mmixi_row(c->L, i), *W = mmixi_row(c->W, i), *S = mmixi_row(c->S, i);
-        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
-        if (i) k->ssd_row(i, c->e[i], L - c->q, S, c->delta, L, W);
+    mmixi_ssd_steps(j);
+    for (size_t i = 0; i < j->q; i++) j->p[i] = (mmix_real)(a += (double)j->delta[i] * (double)j->r.A[j->head]);
+    k->exp_each(j->q, j->p, j->p);
+    for (size_t i = 0; i < j->q; i++) {
+        mmix_real *L = mmixi_row(j->decay, i), *W = mmixi_row(j->W, i), *S = mmixi_row(j->scores, i);
+        if (j->p[i] < (mmix_real)1.8e-35) j->p[i] = 0;
+        if (i) k->ssd_row(i, j->e[i], L - j->q, S, j->delta, L, W);
         L[i] = 1;
-        W[i] = S[i] * c->delta[i];
-        mmixi_lower_edge(k, c->W, i);
+        W[i] = S[i] * j->delta[i];
+        mmixi_lower_edge(k, j->W, i);
     }
-    k->mul(c->q, mmixi_row(c->L, c->q - 1), c->delta, c->w);
-    for (size_t i = 0; i < c->q; i++) {
-        k->scale(j->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->Cp, i));
-        k->scale(j->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
+    k->mul(j->q, mmixi_row(j->decay, j->q - 1), j->delta, j->w);
+    for (size_t i = 0; i < j->q; i++) {
+        if (j->enters) k->scale(j->N, j->p[i], mmixi_row(j->C, i), mmixi_row(j->Cp, i));
+        if (j->leaves) k->scale(j->N, j->w[i], mmixi_row(j->B, i), mmixi_row(j->Br, i));
     }
 }
 /* Whether head h of the task does not have its B (or C, or x) of the head before. */
-static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
+static int mmixi_chunk_new(const mmixi_pass *j, const mmix_heads *v, size_t h)
 {
-    return h == c->first || h % v->share == 0;
+    return h == j->first || h % v->share == 0;
 }
-/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, dW = dY Xᵀ and
    room for dB, dC and dS. What heads share is read once. */
-static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
+static void mmixi_chunk_read(mmixi_pass *j, size_t h)
 {
     int first = 0;
-    mmixi_chunk_head(j, c, h);
-    if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
-    mmixi_chunk_y(j, c);
+    mmixi_chunk_head(j, h);
+    if (mmixi_chunk_new(j, &j->r.v, h)) mmixi_chunk_x(j);
+    mmixi_chunk_y(j);
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
         const mmix_heads *from = i ? &j->r.k : &j->r.q;
-        mmixi_mat *f = i ? &c->B : &c->C, *df = i ? &c->dB : &c->dC;
-        int own = mmixi_chunk_new(c, from, h);
+        mmixi_mat *f = i ? &j->B : &j->C, *df = i ? &j->dB : &j->dC;
+        int own = mmixi_chunk_new(j, from, h);
         first |= own;
-        if (!j->linear) *f = mmixi_tokens(from, c, j->N);
-        else if (own) mmixi_linear_rows(j, c, i, 0);
+        if (!j->linear) *f = mmixi_tokens(j, from, j->N);
+        else if (own) mmixi_linear_rows(j, i, 0);
         if (j->back && !j->linear) {
-            *df = mmixi_tokens(&j->target[i], c, j->N);
-            df->p += c->first / j->heads % j->parts[i] * j->part[i];
+            *df = mmixi_tokens(j, &j->target[i], j->N);
+            df->p += j->first / j->heads % j->parts[i] * j->part[i];
         }
         if (j->back && own && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*df);
     }
-    if (first) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
-    if (!j->linear) mmixi_ssd_weights(j, c);
+    if (first) mmixi_lower_scores(j->k, j->scores, j->C, j->B, j->t);
+    if (!j->linear) mmixi_ssd_weights(j);
     if (!j->back) return;
-    if (first && !j->linear) mmixi_zero_rows(c->dS);
-    mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
+    if (first && !j->linear) mmixi_zero_rows(j->dscores);
+    mmixi_lower_scores(j->k, j->dW, j->y, j->x, j->t);
 }
 
-static void mmixi_scan_task(const mmixi_pass *j, size_t index, size_t lane)
+/* h = p_Q h + (r δ B)ᵀ x; or of dh, with p C and dy */
+static void mmixi_state_next(const mmixi_pass *j, mmixi_mat from, mmixi_mat values)
+{
+    if (j->enters && !j->linear) j->k->scale(j->NV, j->p[j->q - 1], j->h.p, j->h.p);
+    mmixi_multiply(j->k, j->h, mmixi_t(from), values, j->enters);
+}
+static void mmixi_scan_forward(mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
-    mmixi_chunk c;
-    mmixi_task_begin(j, &c, index, lane);
-    for (size_t number = 0; c.end < j->L; number++) {
-        mmixi_chunk_begin(j, &c, c.end);
-        for (size_t h = c.first; h < c.last; h++) {
-            mmixi_chunk_read(j, &c, h);
-            if (j->r.kept && number && h % j->shared == 0)
-                memcpy(mmixi_state_kept(j, &c, number), c.h.p, j->NV * sizeof *c.h.p);
-            mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
-            if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
-            if (j->linear) mmixi_linear_divide(j, &c);
-            else mmixi_ssd_skip(j, &c, c.x, c.y);
-            if (!c.leaves || (h + 1) % j->shared) continue;
-            if (c.enters && !j->linear) k->scale(j->NV, c.p[c.q - 1], c.h.p, c.h.p);
-            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);    /* h = p_Q h + (r δ B)ᵀ x */
-        }
-    }
-    mmixi_task_states(j, &c, 1);
+    if (j->r.kept && j->number && j->head % j->shared == 0)
+        memcpy(mmixi_state_kept(j), j->h.p, j->NV * sizeof *j->h.p);
+    mmixi_lower(k, j->y, j->W, j->x, 0);                         /* y = W x + p C h */
+    if (j->enters) mmixi_multiply(k, j->y, j->Cp, j->h, 1);
+    if (j->linear) mmixi_linear_divide(j);
+    else mmixi_ssd_skip(j, j->x, j->y);
+    if (j->leaves && (j->head + 1) % j->shared == 0) mmixi_state_next(j, j->Br, j->x);
 }
 
-/* ---- its backward, from the last chunk to the first ---- */
-
-/* Inside the chunk, from the last row up: da = Σ T W, dS, and in dd the gradient of δ in W. */
-static void mmixi_ssd_weights_backward(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    memset(c->dd, 0, c->q * sizeof *c->dd);
-    for (size_t i = c->q; i-- > 0;) {
-        const mmix_real *T = mmixi_row(c->T, i), *S = mmixi_row(c->S, i);
-        mmix_real *dS = mmixi_row(c->dS, i);
-        c->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(c->L, i), S, c->delta, dS, c->dd) : 0;
-        dS[i] += T[i] * c->delta[i];
-        c->dd[i] += T[i] * S[i];
-    }
-}
 /* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
-static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c, mmixi_mat d, mmixi_mat state_t,
-                                    const mmix_real *w, mmixi_mat a, mmixi_mat da)
+static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
+                                    mmixi_mat a, mmixi_mat da)
 {
-    mmixi_multiply(k, c->E, d, state_t, 0);
-    for (size_t i = 0; i < c->q; i++) {
-        c->f[i] = k->dot(a.cols, mmixi_row(c->E, i), mmixi_row(a, i));
-        k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
+    mmixi_multiply(j->k, j->E, d, state_t, 0);
+    for (size_t i = 0; i < j->q; i++) {
+        j->f[i] = j->k->dot(j->N, mmixi_row(j->E, i), mmixi_row(a, i));
+        j->k->axpy(j->N, w[i], mmixi_row(j->E, i), mmixi_row(da, i));
     }
 }
-/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. To da = Σ T W come what h_in gave to y and what the
-   chunk gave to h_out. Then dd, the gradient of δ, goes through δ = clamp(softplus(u)), u = dt + bias. */
-static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
+/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. Inside the chunk, from the last row up,
+   da = Σ dW W, dS, and in dd the gradient of δ in W; then what h_in gave to y and the chunk to h_out. Last dd
+   goes through δ = clamp(softplus(u)), u = dt + bias. */
+static void mmixi_ssd_head_backward(const mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
-    const mmix_mixer *o = &j->r.o;
-    size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
-    const mmix_real *r = mmixi_row(c->L, c->q - 1);
-    mmix_real A = j->r.A[c->head], after = 0, dA = 0, dbias = 0,
-        *dD = j->dhead + 2 * heads + head * j->r.D_width;
-    mmixi_ssd_weights_backward(j, c);
-    if (c->enters) mmixi_ssd_state_product(k, c, c->y, c->in_t, c->p, c->C, c->dC);
-    for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
-    if (c->leaves) mmixi_ssd_state_product(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    after = c->leaves && c->enters ? c->p[c->q - 1] * k->dot(j->NV, c->in.p, c->h.p) : 0;
-    for (size_t i = 0; i < c->q; i++) {
-        mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
-        c->da[i] += after;
-        after += c->delta[i] * f;
-        c->dd[i] += f + A * c->da[i];
-        dA += c->da[i] * c->delta[i];
-        if (o->dt_high > 0 && !(c->delta[i] > (mmix_real)o->dt_low && c->delta[i] < (mmix_real)o->dt_high))
-            c->dd[i] = 0;
+    size_t heads = j->r.B * j->H, head = j->b * j->H + j->head, last = j->q - 1;
+    const mmix_real *r = mmixi_row(j->decay, last);
+    mmix_real A = j->r.A[j->head], low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high, after = 0, dA = 0,
+        dbias = 0, *dD = j->dhead + 2 * heads + head * j->D_width;
+    memset(j->dd, 0, j->q * sizeof *j->dd);
+    for (size_t i = j->q; i-- > 0;) {
+        const mmix_real *dW = mmixi_row(j->dW, i), *S = mmixi_row(j->scores, i);
+        mmix_real *dS = mmixi_row(j->dscores, i);
+        j->da[i] = i ? k->ssd_row_backward(i, dW, mmixi_row(j->decay, i), S, j->delta, dS, j->dd) : 0;
+        dS[i] += dW[i] * j->delta[i];
+        j->dd[i] += dW[i] * S[i];
     }
-    if (o->dt_softplus) k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
+    if (j->enters) mmixi_ssd_state_product(j, j->y, j->in_t, j->p, j->C, j->dC);
+    for (size_t i = j->q; j->enters && i-- > 0;) j->da[i] += after += j->p[i] * j->f[i];
+    if (j->leaves) mmixi_ssd_state_product(j, j->x, j->dh_t, j->w, j->B, j->dB);
+    after = j->leaves && j->enters ? j->p[last] * k->dot(j->NV, j->in.p, j->h.p) : 0;
+    for (size_t i = 0; i < j->q; i++) {
+        mmix_real f = j->leaves ? r[i] * j->f[i] : 0;
+        j->da[i] += after;
+        after += j->delta[i] * f;
+        j->dd[i] += f + A * j->da[i];
+        dA += j->da[i] * j->delta[i];
+        if (high > 0 && !(j->delta[i] > low && j->delta[i] < high)) j->dd[i] = 0;
+    }
+    if (j->o.dt_softplus) k->softplus_backward(j->q, j->u, j->dd, j->dd, 0);
     if (j->r.ddt.p)
-        mmixi_put_rows(k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
-    for (size_t i = 0; i < c->q; i++) {
-        dbias += c->dd[i];
-        if (j->r.D_width > 1) k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
-        else if (j->r.D) *dD += k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
+        mmixi_put_rows(k, mmixi_matrix(j->dd, j->q, 1, 1), mmixi_tokens(j, &j->r.ddt, 1), j->r.add[MMIX_IN_DT]);
+    for (size_t i = 0; i < j->q; i++) {
+        dbias += j->dd[i];
+        if (j->D_width > 1) k->mul_add(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i), dD);
+        else if (j->r.D) *dD += k->dot(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i));
     }
     j->dhead[head] += dA;
     j->dhead[heads + head] += dbias;
 }
-/* dx, then dh becomes ∂/∂h_in. */
-static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
+static void mmixi_scan_backward(mmixi_pass *j)
 {
     const mmixi_kernels *k = j->k;
-    if (j->r.dv.p) {
-        mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
-        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->y, 0, 0, c->q, j->P),
-                    j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
-        if (c->leaves && c->head % j->shared == 0)
-            mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, c, c->y, dx);
+    size_t next = j->head + 1;
+    int first = j->head % j->shared == 0;        /* of those that share a state */
+    if (first && j->enters) {
+        if (j->number) j->in.p = mmixi_state_kept(j);
+        else mmixi_state_read(j, j->r.initial_state, j->in);
+        mmixi_transpose(k, j->in_t, j->in);
     }
-    if (!c->enters) memset(c->h.p, 0, j->NV * sizeof *c->h.p);
+    if (first && j->leaves) mmixi_transpose(k, j->dh_t, j->h);
+    if (!j->linear) mmixi_ssd_head_backward(j);
     else {
-        if (!j->linear) k->scale(j->NV, c->p[c->q - 1], c->h.p, c->h.p);
-        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
+        if (j->enters) mmixi_multiply(k, j->dC, j->y, j->in_t, 1);
+        if (j->leaves && first) mmixi_multiply(k, j->dB, j->x, j->dh_t, 1);
     }
+    if (j->r.dv.p) {
+        mmixi_mat dx = mmixi_tokens(j, &j->r.dv, j->P);
+        mmixi_lower(k, dx, mmixi_t(j->W), mmixi_part(j->y, 0, 0, j->q, j->P),
+                    j->r.add[MMIX_IN_V] || j->head % j->r.dv.share);
+        if (j->leaves && first) mmixi_multiply(k, dx, j->Br, mmixi_part(j->h, 0, 0, j->N, j->P), 1);
+        if (!j->linear) mmixi_ssd_skip(j, j->y, dx);
+    }
+    if (!j->enters) memset(j->h.p, 0, j->NV * sizeof *j->h.p);           /* dh becomes ∂/∂h_in */
+    else mmixi_state_next(j, j->Cp, j->y);
+    /* dC and dB of the scores, once for all heads that shared them */
+    if (next < j->last && !mmixi_chunk_new(j, &j->r.k, next) && !mmixi_chunk_new(j, &j->r.q, next)) return;
+    mmixi_lower(k, j->dC, j->dscores, j->B, 1);
+    mmixi_lower(k, j->dB, mmixi_t(j->dscores), j->C, 1);
+    if (!j->linear) return;
+    mmixi_linear_rows(j, MMIX_IN_Q, 1);
+    if (next % j->shared == 0) mmixi_linear_rows(j, MMIX_IN_K, 1);
 }
-static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t lane)
+
+/* Chunk after chunk, in the backward from the last to the first, head after head. */
+static void mmixi_scan_task(mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_kernels *k = j->k;
-    mmixi_chunk c;
-    mmixi_task_begin(j, &c, index, lane);
-    c.start = j->L;
-    for (size_t number = mmixi_scan_chunks(j, c.b); number-- > 0;) {
-        mmixi_chunk_begin(j, &c, c.start - 1);
-        for (size_t h = c.first; h < c.last; h++) {
-            int first = h % j->shared == 0;                    /* of those that share a state */
-            mmixi_chunk_read(j, &c, h);
-            if (first && c.enters) {
-                if (number) c.in.p = mmixi_state_kept(j, &c, number);
-                else mmixi_state_read(j, &c, j->r.initial_state, c.in);
-                mmixi_transpose(k, c.in_t, c.in);
-            }
-            if (first && c.leaves) mmixi_transpose(k, c.dh_t, c.h);
-            if (!j->linear) mmixi_ssd_head_backward(j, &c);
-            else {
-                if (c.enters) mmixi_multiply(k, c.dC, c.y, c.in_t, 1);
-                if (c.leaves && first) mmixi_multiply(k, c.dB, c.x, c.dh_t, 1);
-            }
-            mmixi_chunk_values_backward(j, &c);
-            /* dC and dB of the scores, once for all heads that shared them */
-            if (h + 1 < c.last && !mmixi_chunk_new(&c, &j->r.k, h + 1) && !mmixi_chunk_new(&c, &j->r.q, h + 1))
-                continue;
-            mmixi_lower(k, c.dC, c.dS, c.B, 1);
-            mmixi_lower(k, c.dB, mmixi_t(c.dS), c.C, 1);
-            if (j->linear) mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
-            if (j->linear && (h + 1) % j->shared == 0) mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
+    mmixi_task_begin(j, index, lane);
+    size_t chunks = mmixi_scan_chunks(j);
+    j->start = j->L; j->end = 0;
+    for (size_t n = 0; n < chunks; n++) {
+        j->number = j->back ? chunks - 1 - n : n;
+        mmixi_chunk_find(j, j->back ? j->start - 1 : j->end);
+        mmixi_chunk_room(j, j->end - j->start, j->states);
+        for (size_t h = j->first; h < j->last; h++) {
+            mmixi_chunk_read(j, h);
+            (j->back ? mmixi_scan_backward : mmixi_scan_forward)(j);
         }
     }
-    mmixi_task_states(j, &c, 1);
+    mmixi_task_states(j, 1);
 }
 /* Tokens of dk and dq: the sums of what the tasks made of them. */
 static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
@@ -6753,43 +6656,36 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
     }
 }
 
-/* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and
-   the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may
-   not depend on the number of threads. */
+/* Where heads share B and C, the fewer the tasks the fewer times S is computed and the fewer partial sums dB and dC
+   have. Those fix the order of summation: a backward's number of tasks may not depend on that of threads. */
 static void mmixi_scan_begin(mmixi_pass *j)
 {
-    mmix_raw *r = &j->r;
-    size_t share[2], NP = j->N * j->P, tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
-    mmixi_chunk c;
-    share[MMIX_IN_Q] = r->q.share; share[MMIX_IN_K] = r->k.share;
-    j->linear = r->o.kind == MMIX_LINEAR;
-    j->full = j->linear && r->o.mask != MMIX_MASK_CAUSAL;
-    j->reverse = !j->linear && r->o.direction == MMIX_REVERSE;
+    const mmix_raw *r = &j->r;
+    size_t share[2] = { r->q.share, r->k.share }, NP = j->N * j->P;
+    j->linear = j->o.kind == MMIX_LINEAR;
+    j->full = j->linear && j->o.mask != MMIX_MASK_CAUSAL;
+    j->reverse = !j->linear && j->o.direction == MMIX_REVERSE;
     j->step = !j->linear && j->L == 1 && r->final_state && r->final_state == r->initial_state;
-    j->task = j->full ? mmixi_linear_task : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward
-        : mmixi_scan_task;
-    j->V = j->P + (r->o.normalise > 0);
-    j->NV = j->N * j->V;
+    j->task = j->full ? mmixi_linear_task : j->step ? mmixi_ssd_step_task : mmixi_scan_task;
+    j->V = j->P + (j->o.normalise > 0); j->NV = j->N * j->V;
     j->shared = j->linear ? r->v.share : 1;
-    j->chunk = j->one = r->o.chunk;
+    j->chunk = j->one = j->o.chunk;
     if (!j->chunk) {
         j->chunk = MMIXI_SCAN_CHUNK;
         j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share[0], share[1])));
     }
     j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
-    for (size_t b = 0; b < r->B; b++) j->states = mmixi_max(j->states, mmixi_scan_chunks(j, b) - 1);
-    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->states = 1;         /* tokens of a block; the state */
-    j->kept = r->B * (j->H / j->shared) * j->states * j->NV;
+    for (; j->b < r->B; j->b++) j->kept_states = mmixi_max(j->kept_states, mmixi_scan_chunks(j) - 1);
+    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->kept_states = j->number = 1;     /* a block of tokens; the state */
+    j->kept = r->B * (j->H / j->shared) * j->kept_states * j->NV;
     /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
        or equal parts of one. A megabyte of state is not worth waking a thread. */
-    if (j->linear) tasks = r->B * j->H;
-    else if (j->step) tasks = mmixi_ceil_div(r->B * j->H * NP, 262144);
-    else if (share[0] == 1 && share[1] == 1) tasks = mmixi_max(tasks, 16);
+    size_t tasks = j->linear ? r->B * j->H : j->step ? mmixi_ceil_div(r->B * j->H * NP, 262144)
+        : mmixi_max(share[0] == 1 && share[1] == 1 ? 16 : 1, !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes));
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
     while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
         j->heads += r->v.share;
-    j->blocks = mmixi_ceil_div(j->H, j->heads);
-    j->tasks = r->B * j->blocks;
+    j->blocks = mmixi_ceil_div(j->H, j->heads); j->tasks = r->B * j->blocks;
     for (int i = MMIX_IN_Q; j->back && !j->linear && i <= MMIX_IN_K; i++) {
         j->target[i] = i ? r->dk : r->dq;
         j->parts[i] = mmixi_ceil_div(share[i], j->heads);
@@ -6797,7 +6693,7 @@ static void mmixi_scan_begin(mmixi_pass *j)
         j->target[i] = mmix_heads_plain(NULL, j->L, j->H / share[i], j->N, j->H);
         j->part[i] = r->B * (size_t)j->target[i].batch;
     }
-    j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
+    j->lane_size = mmixi_chunk_room(j, j->Q, NULL);
 }
 
 /* ==== >>linear attention =============================================================
@@ -6812,64 +6708,41 @@ static void mmixi_scan_begin(mmixi_pass *j)
    >>ssd.
    ==================================================================================== */
 
-/* dx = or += the gradient of x, from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat df,
-                                        mmixi_mat dx, int add)
+/* φ of a block of queries or ψ of its keys, or their gradient from that of φ or ψ; a softmax over tokens has the
+   maximum and 1/sum of each feature. */
+static void mmixi_linear_rows(const mmixi_pass *j, int input, int back)
 {
-    for (size_t r = 0; r < f.rows; r++) {
-        const mmix_real *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
-        mmix_real *to = mmixi_row(dx, r);
-        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
-        else for (size_t i = 0; i < f.cols; i++) {
-            mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
-                g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
-            to[i] = add ? to[i] + g : g;
+    int feature = j->o.feature, add = j->r.add[input], tokens = input && feature == MMIX_FEATURE_EFFICIENT;
+    const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
+    mmixi_mat f = input ? j->B : j->C, df = input ? j->dB : j->dC;
+    if (!heads->p) return;
+    mmixi_mat x = mmixi_tokens(j, heads, j->N);
+    if (!back && !tokens) mmixi_feature_rows(j->k, feature, f, x);
+    for (size_t r = 0; (back || tokens) && r < j->q; r++) {
+        mmix_real *to = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
+        if (tokens)
+            for (size_t n = 0; n < j->N; n++)
+                if (back) to[n] = (add ? to[n] : 0) + y[n] * (dy[n] - j->along[n]);
+                else y[n] = mmixi_exp_real(to[n] - j->top[n]) * j->sum[n];
+        else if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
+            j->k->softmax_backward(j->N, y, dy, j->k->dot(j->N, y, dy), to, add);
+        else for (size_t n = 0, N = j->N; n < N; n++) {
+            mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[n] > elu,
+                g = (one > 0 ? 1 : elu * y[n]) * dy[n];                    /* slope 1; elu + 1: e^x; relu: 0 */
+            to[n] = add ? to[n] + g : g;
         }
     }
 }
-/* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
-static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    mmixi_mat x = mmixi_matrix(mmixi_at(&j->r.k, c->b, 0, c->head), j->S, j->N, j->r.k.token);
-    for (size_t n = 0; n < j->N; n++) {
-        double sum = 0;
-        c->top[n] = x.p[n];
-        for (size_t t = 1; t < x.rows; t++)
-            if (mmixi_row(x, t)[n] > c->top[n]) c->top[n] = mmixi_row(x, t)[n];
-        for (size_t t = 0; t < x.rows; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - c->top[n]);
-        c->sum[n] = (mmix_real)(1 / sum);
-    }
-}
-/* … then ψ of a block of keys; or φ of its queries, or any other ψ. */
-static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back)
-{
-    int feature = j->r.o.feature, add = j->r.add[input];
-    const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
-    mmixi_mat f = input ? c->B : c->C, df = input ? c->dB : c->dC, x;
-    if (!heads->p) return;
-    x = mmixi_tokens(heads, c, j->N);
-    if (!input || feature != MMIX_FEATURE_EFFICIENT) {
-        if (back) mmixi_feature_rows_backward(j->k, feature, f, df, x, add);
-        else mmixi_feature_rows(j->k, feature, f, x);
-    }
-    else for (size_t r = 0; r < c->q; r++) {
-        mmix_real *key = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
-        for (size_t n = 0; n < j->N; n++)
-            if (back) key[n] = (add ? key[n] : 0) + y[n] * (dy[n] - c->along[n]);
-            else y[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
-    }
-}
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c)
+static void mmixi_linear_divide(const mmixi_pass *j)
 {
-    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = j->back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
+    mmixi_mat y = mmixi_tokens(j, &j->r.y, j->P), dy = j->back ? mmixi_tokens(j, &j->r.dy, j->P) : y;
     mmix_real *inverse = j->r.inverse_sum;
-    if (inverse) inverse += (c->b * j->H + c->head) * j->L + c->start;
-    for (size_t i = 0; j->V > j->P && i < c->q; i++) {
-        mmix_real *row = mmixi_row(c->near_y, i), *sum = row + j->P;
+    if (inverse) inverse += (j->b * j->H + j->head) * j->L + j->start;
+    for (size_t i = 0; j->V > j->P && i < j->q; i++) {
+        mmix_real *row = mmixi_row(j->near_y, i), *sum = row + j->P;
         if (!j->back) {
-            *sum = 1 / (*sum + (mmix_real)j->r.o.eps);
+            *sum = 1 / (*sum + (mmix_real)j->o.eps);
             j->k->scale(j->P, *sum, row, mmixi_row(y, i));
             if (inverse) inverse[i] = *sum;
             continue;
@@ -6879,46 +6752,45 @@ static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c)
     }
 }
 
-/* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
-
-/* Whether `total` tokens have a block at c->start, which c becomes. */
-static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
-{
-    if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
-    return c->start < total;
-}
-/* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from
-   the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
-static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
+/* The full form: one key/value group of one sequence, its state serves all its query heads. Two sweeps, the first
+   makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the queries to the
+   keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
+static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
-    mmixi_chunk c;
-    mmixi_mat state;
-    mmixi_task_begin(j, &c, index, lane);
-    state = c.h;
-    if (j->r.kept) state.p = mmixi_state_kept(j, &c, 1);
-    if (j->back) mmixi_transpose(k, c.in_t, state);
-    if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, &c);
+    mmixi_task_begin(j, index, lane);
+    mmixi_mat state = j->h, x = mmixi_matrix(mmixi_at(&j->r.k, j->b, 0, j->head), j->S, j->N, j->r.k.token);
+    if (j->r.kept) state.p = mmixi_state_kept(j);
+    if (j->back) mmixi_transpose(k, j->in_t, state);
+    for (size_t n = 0; j->o.feature == MMIX_FEATURE_EFFICIENT && n < j->N; n++) {
+        double sum = 0;
+        j->top[n] = x.p[n];
+        for (size_t t = 1; t < j->S; t++)
+            if (mmixi_row(x, t)[n] > j->top[n]) j->top[n] = mmixi_row(x, t)[n];
+        for (size_t t = 0; t < j->S; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - j->top[n]);
+        j->sum[n] = (mmix_real)(1 / sum);
+    }
     for (int second = 0, keys = !j->back; second < 2; second++, keys = !keys) {
+        size_t tokens = keys ? j->S : j->L;
         if (second && j->back) {
-            mmixi_transpose(k, c.dh_t, c.h);
+            mmixi_transpose(k, j->dh_t, j->h);
             /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-            for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
+            for (size_t n = 0; n < j->N; n++) j->along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(j->h, n));
         }
-        for (c.head = c.first; c.head < (keys ? c.first + 1 : c.last); c.head++)
-            for (c.start = 0; mmixi_linear_block(j, &c, keys ? j->S : j->L); c.start += c.q) {
-                mmixi_mat f = keys ? c.B : c.C;
-                mmixi_linear_rows(j, &c, keys, 0);
-                (keys ? mmixi_chunk_x : mmixi_chunk_y)(j, &c);
-                if (!second)
-                    mmixi_multiply(k, j->back ? c.h : state, mmixi_t(f), keys ? c.x : c.y, j->back || c.start);
-                else if (!j->back) mmixi_multiply(k, c.y, f, state, 0), mmixi_linear_divide(j, &c);
+        for (j->head = j->first; j->head < (keys ? j->first + 1 : j->last); j->head++)
+            for (j->start = 0; j->start < tokens; j->start += j->q) {
+                mmixi_chunk_room(j, mmixi_min(j->Q, tokens - j->start), j->states);
+                mmixi_linear_rows(j, keys, 0);
+                (keys ? mmixi_chunk_x : mmixi_chunk_y)(j);
+                mmixi_mat f = keys ? j->B : j->C, values = keys ? j->x : j->y;
+                if (!second) mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), values, j->back || j->start);
+                else if (!j->back) mmixi_multiply(k, j->y, f, state, 0), mmixi_linear_divide(j);
                 else if (j->r.dv.p)
-                    mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), f, mmixi_part(c.h, 0, 0, j->N, j->P),
+                    mmixi_multiply(k, mmixi_tokens(j, &j->r.dv, j->P), f, mmixi_part(j->h, 0, 0, j->N, j->P),
                                    j->r.add[MMIX_IN_V]);
                 if (!j->back) continue;
-                mmixi_multiply(k, keys ? c.dB : c.dC, keys ? c.x : c.y, keys ? c.dh_t : c.in_t, 0);
-                mmixi_linear_rows(j, &c, keys, 1);
+                mmixi_multiply(k, keys ? j->dB : j->dC, values, keys ? j->dh_t : j->in_t, 0);
+                mmixi_linear_rows(j, keys, 1);
             }
     }
 }
@@ -6942,206 +6814,130 @@ static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
    of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
-enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
-
-/* ---- a task ----
-   Queries first … last - 1 of a head of sequence b, or of a window of it, block by block: rows queries from i on
-   against the keys of a tile. In the backward all `share` heads from h0 on, that have k and v in common. */
-
-typedef struct mmixi_softmax_task {
-    const mmixi_pass *j;
-    const mmix_raw *x;
-    const mmixi_kernels *k;
-    size_t b, h0, h, window, S, first, last;
-    const mmixi_spot *order;                     /* the window's tokens in the sequence; no windows: NULL */
-    /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
-       again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
-    size_t tile, i, rows, from, n;
-    mmixi_keys seen[MMIXI_QUERY_BLOCK];
-    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    /* Of the tile: K and V, in the forward V and in the backward K side by side (heads may lie pages apart, and
-       their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
-       scale q, its scores and their gradient, dy, dq. What a window has is gathered, y too. Of each query m
-       and l. */
-    mmixi_mat K, V, Kt, Vt, dK, dV, Q, p, ds, y, dy, dq;
-    mmix_real *row_max, *sum, *dbias;
-} mmixi_softmax_task;
-static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_softmax_task *s)
+static size_t mmixi_softmax_room(mmixi_pass *s, mmix_real *base)
 {
-    size_t R = MMIXI_QUERY_BLOCK, N = j->N, P = j->P, T = j->T, back = j->back != 0,
-        windows = j->r.o.window[0] != 0, at = 0;
-    MMIXI_MAT(Kt, N, j->ld); MMIXI_MAT(Vt, back * P, j->ld); MMIXI_MAT(Q, R, N); MMIXI_MAT(p, R, j->ld);
-    MMIXI_MAT(ds, back * R, j->ld); MMIXI_MAT(y, windows * R, P); MMIXI_MAT(dy, back * R, P);
-    MMIXI_MAT(dq, back * R, N); MMIXI_MAT(K, back || windows ? T : 0, N);
-    MMIXI_MAT(V, windows || (!back && j->run > 1) ? T : 0, P);
-    MMIXI_MAT(dK, back * windows * T, N); MMIXI_MAT(dV, back * windows * T, P);
-    MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
+    size_t R = MMIXI_QUERY_BLOCK, N = s->N, P = s->P, T = s->T, back = s->back != 0,
+        windows = s->o.window[0] != 0, at = 0;
+    MMIXI_MAT(key_t, N, s->ld); MMIXI_MAT(value_t, back * P, s->ld); MMIXI_MAT(query, R, N);
+    MMIXI_MAT(scores, R, s->ld); MMIXI_MAT(dscores, back * R, s->ld); MMIXI_MAT(y, windows * R, P);
+    MMIXI_MAT(dy, back * R, P); MMIXI_MAT(dquery, back * R, N); MMIXI_MAT(key, back || windows ? T : 0, N);
+    MMIXI_MAT(value, windows || (!back && s->run > 1) ? T : 0, P);
+    MMIXI_MAT(dkey, back * windows * T, N); MMIXI_MAT(dvalue, back * windows * T, P);
+    MMIXI_PART(row_max, back ? 0 : s->run); MMIXI_PART(sum, back ? 0 : s->run);
     return at;
 }
-static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j, size_t index, size_t lane)
+/* Queries from i on against the keys of the tile; whether they see any. */
+static int mmixi_softmax_block(mmixi_pass *j, size_t i)
 {
-    size_t heads = j->H / j->shared, w = index / j->runs / heads;
-    memset(s, 0, sizeof *s);
-    mmixi_softmax_room(j, j->scratch + lane * j->lane_size, s);
-    s->j = j;
-    s->x = &j->r;
-    s->k = j->k;
-    s->first = index % j->runs * j->run;
-    s->last = mmixi_min(j->L, s->first + j->run);
-    s->h = s->h0 = index / j->runs % heads * j->shared;
-    s->window = w % j->windows;
-    s->b = w / j->windows;
-    s->S = j->S;
-    if (j->dbias) {
-        s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
-        memset(s->dbias, 0, j->shared * j->distances * sizeof *s->dbias);
-    }
-    if (!j->order) return;
-    s->order = j->order + s->window * j->L;
-    s->S = s->last = j->count[s->window];
-}
-static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
-{
-    size_t n = mmixi_min(s->j->T, s->S - s->tile), end = 0;
-    s->i = i;
-    s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
-    s->from = n;
-    s->add = 0;
-    for (size_t r = 0; r < s->rows; r++) {
-        mmixi_keys all = mmixi_seen(s->j, s->b, i + r), *seen = &s->seen[r];
-        s->add |= s->again[r] = all.begin < s->tile;
-        s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
-        seen->begin = mmixi_min(mmixi_max(all.begin, s->tile) - s->tile, n);
-        seen->end = mmixi_min(mmixi_max(all.end, s->tile) - s->tile, n);
+    size_t n = mmixi_min(j->T, j->S - j->tile), end = 0;
+    j->i = i; j->from = n; j->add = 0;
+    j->rows = mmixi_min(MMIXI_QUERY_BLOCK, j->last - i);
+    for (size_t r = 0; r < j->rows; r++) {
+        if (i + r < j->own.begin || i + r >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, i + r);
+        mmixi_keys all = mmixi_seen(j, j->own, i + r), *seen = &j->seen[r];
+        j->add |= j->again[r] = all.begin < j->tile;
+        j->whole[r] = !j->again[r] && mmixi_min(all.end, j->S) <= j->tile + n;
+        seen->begin = mmixi_min(mmixi_max(all.begin, j->tile) - j->tile, n);
+        seen->end = mmixi_min(mmixi_max(all.end, j->tile) - j->tile, n);
         if (seen->begin == seen->end) seen->begin = seen->end = n;
         else end = mmixi_max(end, seen->end);
-        s->from = mmixi_min(s->from, seen->begin);
+        j->from = mmixi_min(j->from, seen->begin);
     }
-    return s->n = end > s->from ? end - s->from : 0;
+    j->n = end - j->from;
+    return end > j->from;
 }
-/* Token t of the task in the sequence; its row of an array. */
-static size_t mmixi_softmax_token(const mmixi_softmax_task *s, size_t t) { return s->order ? s->order[t].at : t; }
-static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads *a, size_t t)
+/* Token t of the task in the sequence. */
+static size_t mmixi_softmax_token(const mmixi_pass *j, size_t t) { return j->order ? j->order[t].at : t; }
+/* Rows of the task's tokens from t on are put, or with add 1 added, to where they belong; -1: the other way. */
+static void mmixi_softmax_put(const mmixi_pass *j, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
 {
-    return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
+    mmix_real *base = mmixi_at(a, j->b, 0, j->head);
+    for (size_t i = 0; i < rows.rows; i++) {
+        mmix_real *row = mmixi_row(rows, i), *at = base + (ptrdiff_t)mmixi_softmax_token(j, t + i) * a->token;
+        mmixi_put(j->k, rows.cols, add < 0 ? at : row, add < 0 ? row : at, add > 0);
+    }
 }
 /* n rows from token t on: where they lie, or in `room` if they lie apart or are to be copied. */
-static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_pass *j, const mmix_heads *a, size_t t, size_t n,
                                        mmixi_mat room, int copy)
 {
-    const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    if (!s->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, room.cols, a->token);
+    if (!j->order && !copy) return mmixi_matrix(mmixi_at(a, j->b, t, j->head), n, room.cols, a->token);
     room.rows = n;
-    for (size_t i = 0; i < n; i++)
-        memcpy(mmixi_row(room, i), base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token,
-               room.cols * sizeof *base);
+    mmixi_softmax_put(j, room, a, t, -1);
     return room;
 }
-/* The other way: such rows are put, or added, to where they belong. */
-static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
-{
-    mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    for (size_t i = 0; i < rows.rows; i++)
-        mmixi_put(s->k, rows.cols, mmixi_row(rows, i),
-                  base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, add);
-}
-/* Where the numbers of query i lie in an array (B, H, L). */
-static size_t mmixi_softmax_query(const mmixi_softmax_task *s, size_t i)
-{
-    return (s->b * s->j->H + s->h) * s->x->L + mmixi_softmax_token(s, i);
-}
 /* Kept e^(s - m) of row r of the block, from the tile's first key on. */
-static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
+static mmix_real *mmixi_softmax_kept(const mmixi_pass *j, size_t r)
 {
-    const mmixi_pass *j = s->j;
-    return s->x->kept + (((s->b * j->windows + s->window) * j->H + s->h) * j->L + s->i + r) * j->ld;
+    return j->r.kept + ((j->window * j->H + j->head) * j->L + j->i + r) * j->ld;
 }
 /* Row r's numbers for keys that it does not see become 0. */
-static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
+static void mmixi_softmax_hide(const mmixi_pass *j, size_t r, mmix_real *row)
 {
-    size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all), end = mmixi_min(s->seen[r].end, all);
-    memset(row + s->from, 0, (begin - s->from) * sizeof *row);
+    size_t all = j->from + j->n, begin = mmixi_min(j->seen[r].begin, all), end = mmixi_min(j->seen[r].end, all);
+    memset(row + j->from, 0, (begin - j->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
-/* One query's products go row by row: a transpose would cost more. */
-static int mmixi_softmax_single(const mmixi_pass *j) { return j->run < 2 && !j->back; }
-static void mmixi_softmax_tile(mmixi_softmax_task *s)
+static void mmixi_softmax_tile(mmixi_pass *j)
 {
-    const mmix_raw *x = s->x;
-    int back = s->j->back, single = mmixi_softmax_single(s->j);
-    size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, s->K, back);
-    if (!(back ? x->kept != NULL : single)) mmixi_transpose(s->k, s->Kt, s->K);
-    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, s->V, !back && !single);
+    const mmix_raw *x = &j->r;
+    int back = j->back;
+    size_t n = mmixi_min(j->T, j->S - j->tile);
+    j->key = mmixi_softmax_rows_of(j, &x->k, j->tile, n, j->key, back);
+    if (!(back ? x->kept != NULL : j->single)) mmixi_transpose(j->k, j->key_t, j->key);
+    j->value = mmixi_softmax_rows_of(j, &x->v, j->tile, n, j->value, !back && !j->single);
     if (!back) return;
-    mmixi_transpose(s->k, s->Vt, s->V);
-    if (x->dk.p) s->dK = mmixi_softmax_rows_of(s, &x->dk, s->tile, n, s->dK, 0);
-    if (x->dk.p && (s->order || !x->add[MMIX_IN_K])) mmixi_zero_rows(s->dK);
-    if (x->dv.p) s->dV = mmixi_softmax_rows_of(s, &x->dv, s->tile, n, s->dV, 0);
-    if (x->dv.p && (s->order || !x->add[MMIX_IN_V])) mmixi_zero_rows(s->dV);
+    mmixi_transpose(j->k, j->value_t, j->value);
+    if (x->dk.p) j->dkey = mmixi_softmax_rows_of(j, &x->dk, j->tile, n, j->dkey, 0);
+    if (x->dk.p && (j->order || !x->add[MMIX_IN_K])) mmixi_zero_rows(j->dkey);
+    if (x->dv.p) j->dvalue = mmixi_softmax_rows_of(j, &x->dv, j->tile, n, j->dvalue, 0);
+    if (x->dv.p && (j->order || !x->add[MMIX_IN_V])) mmixi_zero_rows(j->dvalue);
 }
 /* Q = scale q of the block */
-static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
+static mmixi_mat mmixi_softmax_queries(const mmixi_pass *j)
 {
-    mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, s->Q, 0);
-    for (size_t r = 0; r < s->rows; r++)
-        s->k->scale(q.cols, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(s->Q, r));
-    return mmixi_part(s->Q, 0, 0, s->rows, q.cols);
+    mmixi_mat q = mmixi_softmax_rows_of(j, &j->r.q, j->i, j->rows, j->query, 0);
+    for (size_t r = 0; r < j->rows; r++)
+        j->k->scale(q.cols, (mmix_real)j->o.scale, mmixi_row(q, r), mmixi_row(j->query, r));
+    return mmixi_part(j->query, 0, 0, j->rows, q.cols);
 }
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
-static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
+static void mmixi_softmax_scores(const mmixi_pass *j, mmixi_mat S, mmixi_mat Q)
 {
-    if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
-    else for (size_t t = 0; t < s->n; t++) S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_row(s->K, s->from + t));
-    for (size_t r = 0; s->x->bias && r < s->rows; r++) {
-        const mmix_real *bias = s->x->bias + mmixi_bias_at(s->j, s->h, s->order[s->i + r].place);
-        for (size_t t = 0; t < s->n; t++)
-            mmixi_row(S, r)[t] += bias[-(ptrdiff_t)s->order[s->tile + s->from + t].place];
+    if (!j->single) mmixi_multiply(j->k, S, Q, mmixi_part(j->key_t, 0, j->from, Q.cols, j->n), 0);
+    else for (size_t t = 0; t < j->n; t++) S.p[t] = j->k->dot(Q.cols, Q.p, mmixi_row(j->key, j->from + t));
+    for (size_t r = 0; j->r.bias && r < j->rows; r++) {
+        const mmix_real *bias = j->r.bias + mmixi_bias_at(j, j->head, j->order[j->i + r].place);
+        for (size_t t = 0; t < j->n; t++)
+            mmixi_row(S, r)[t] += bias[-(ptrdiff_t)j->order[j->tile + j->from + t].place];
     }
 }
 
-/* ---- forward ---- */
-
-/* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
-static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *y)
+/* Each row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+static void mmixi_softmax_forward(mmixi_pass *j)
 {
-    size_t a = s->seen[r].begin, n = s->seen[r].end - a;
-    mmix_real *row_max = &s->row_max[s->i - s->first + r], *sum = &s->sum[s->i - s->first + r],
-        before = *row_max, here = s->k->largest(n, p + a);
-    if (n) {
-        *row_max = s->again[r] && before > here ? before : here;
-        here = s->k->exp_row(n, 1, p + a, *row_max, p + a);
-        if (s->again[r]) {
-            mmix_real fade = mmixi_exp_real(before - *row_max);
-            here += *sum * fade;
-            s->k->scale(s->x->P, fade, y, y);
+    mmixi_mat y = mmixi_softmax_rows_of(j, &j->r.y, j->i, j->rows, j->y, 0);
+    if (j->r.kept) j->scores.p = mmixi_softmax_kept(j, 0);
+    mmixi_mat scores = mmixi_part(j->scores, 0, j->from, j->rows, j->n);
+    mmixi_softmax_scores(j, scores, mmixi_softmax_queries(j));
+    for (size_t r = 0; r < j->rows; r++) {
+        size_t a = j->seen[r].begin, n = j->seen[r].end - a;
+        mmix_real *row_max = &j->row_max[j->i - j->first + r], *sum = &j->sum[j->i - j->first + r],
+            *p = mmixi_row(j->scores, r), before = *row_max, here = j->k->largest(n, p + a);
+        if (n) {
+            *row_max = j->again[r] && before > here ? before : here;
+            here = j->k->exp_row(n, 1, p + a, *row_max, p + a);
+            if (j->again[r]) {
+                mmix_real fade = mmixi_exp_real(before - *row_max);
+                here += *sum * fade;
+                j->k->scale(j->P, fade, mmixi_row(y, r), mmixi_row(y, r));
+            }
+            *sum = here;
         }
-        *sum = here;
+        mmixi_softmax_hide(j, r, p);
     }
-    mmixi_softmax_hide(s, r, p);
-}
-static void mmixi_softmax_forward(const mmixi_softmax_task *s)
-{
-    const mmix_raw *x = s->x;
-    mmixi_mat row = s->p, p, y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, s->y, 0);
-    if (x->kept) row.p = mmixi_softmax_kept(s, 0);
-    p = mmixi_part(row, 0, s->from, s->rows, s->n);
-    mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
-    for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
-    mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
-    if (s->order) mmixi_softmax_put(s, y, &x->y, s->i, 0);
-}
-/* When all tiles are in: y = y'/l. */
-static void mmixi_softmax_divide(const mmixi_softmax_task *s)
-{
-    for (size_t i = s->first; i < s->last; i++) {
-        mmix_real inverse = 1 / s->sum[i - s->first], *y = mmixi_softmax_at(s, &s->x->y, i);
-        size_t at = mmixi_softmax_query(s, i);
-        s->k->scale(s->x->P, inverse, y, y);
-        if (!s->x->row_max) continue;
-        s->x->row_max[at] = s->row_max[i - s->first];
-        s->x->inverse_sum[at] = inverse;
-    }
+    mmixi_multiply(j->k, y, scores, mmixi_part(j->value, j->from, 0, j->n, j->P), j->add);
+    if (j->order) mmixi_softmax_put(j, y, &j->r.y, j->i, 0);
 }
 
 /* ---- backward ----
@@ -7150,69 +6946,83 @@ static void mmixi_softmax_divide(const mmixi_softmax_task *s)
 
        ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
 
-/* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
-static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r)
+static void mmixi_softmax_backward(mmixi_pass *j)
 {
-    const mmix_raw *x = s->x;
-    size_t a = s->seen[r].begin, n = s->seen[r].end - a, at = mmixi_softmax_query(s, s->i + r);
-    mmix_real *p = mmixi_row(s->p, r), *ds = mmixi_row(s->ds, r), delta;
-    if (!x->kept) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
-    s->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(s, r) : p) + a, p + a);
-    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a)
-        : s->k->dot(x->P, mmixi_row(s->dy, r), mmixi_softmax_at(s, &x->y, s->i + r));
-    s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-    for (size_t t = a; s->dbias && t < a + n; t++)
-        s->dbias[mmixi_bias_at(s->j, s->h - s->h0, s->order[s->i + r].place)
-                 - s->order[s->tile + t].place] += ds[t];
-    mmixi_softmax_hide(s, r, p);
-    mmixi_softmax_hide(s, r, ds);
-}
-static void mmixi_softmax_backward(const mmixi_softmax_task *s)
-{
-    const mmix_raw *x = s->x;
-    const mmixi_kernels *k = s->k;
-    size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
-    mmixi_mat p = mmixi_part(s->p, 0, from, rows, n), ds = mmixi_part(s->ds, 0, from, rows, n),
-        Q = mmixi_softmax_queries(s), dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, s->dy, 1),
-        dq = mmixi_part(s->dq, 0, 0, rows, N);
-    if (!x->kept) mmixi_softmax_scores(s, p, Q);
-    mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++) mmixi_softmax_row_backward(s, r);
-    if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
-    if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
-    if (!x->dq.p) return;
-    mmixi_multiply(k, dq, ds, mmixi_part(s->K, from, 0, n, N), 0);
-    k->scale(rows * N, (mmix_real)x->o.scale, dq.p, dq.p);
-    mmixi_softmax_put(s, dq, &x->dq, s->i, x->add[MMIX_IN_Q] || s->add);
-}
-
-/* ---- a pass over everything ---- */
-
-static void mmixi_softmax_task_run(const mmixi_pass *j, size_t index, size_t lane)
-{
-    mmixi_softmax_task s;
-    mmixi_softmax_task_begin(&s, j, index, lane);
-    for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
-        int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
-        if (ready) mmixi_softmax_tile(&s);
-        for (size_t h = 0; h < j->shared; h++)
-            for (size_t i = s.first; i < s.last; i += s.rows) {
-                s.h = s.h0 + h;
-                if (!mmixi_softmax_block(&s, i)) continue;
-                if (!ready++) mmixi_softmax_tile(&s);
-                (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(&s);
-            }
-        if (j->back && s.order && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add[MMIX_IN_K]);
-        if (j->back && s.order && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add[MMIX_IN_V]);
+    const mmix_raw *x = &j->r;
+    const mmixi_kernels *k = j->k;
+    size_t rows = j->rows, from = j->from, N = j->N, P = j->P;
+    mmixi_mat scores = mmixi_part(j->scores, 0, from, rows, j->n),
+        dscores = mmixi_part(j->dscores, 0, from, rows, j->n), dq = mmixi_part(j->dquery, 0, 0, rows, N),
+        Q = mmixi_softmax_queries(j), dy = mmixi_softmax_rows_of(j, &x->dy, j->i, rows, j->dy, 1);
+    if (!x->kept) mmixi_softmax_scores(j, scores, Q);
+    mmixi_multiply(k, dscores, dy, mmixi_part(j->value_t, 0, from, P, j->n), 0);
+    /* p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient */
+    for (size_t r = 0; r < rows; r++) {
+        size_t a = j->seen[r].begin, n = j->seen[r].end - a, t = mmixi_softmax_token(j, j->i + r),
+            at = (j->b * j->H + j->head) * x->L + t;
+        mmix_real *p = mmixi_row(j->scores, r), *ds = mmixi_row(j->dscores, r);
+        if (!x->kept) k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+        k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(j, r) : p) + a, p + a);
+        /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+        mmix_real delta = j->whole[r] ? k->dot(n, p + a, ds + a)
+            : k->dot(P, mmixi_row(j->dy, r), mmixi_at(&x->y, j->b, t, j->head));
+        k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
+        for (size_t s = a; j->dbias && s < a + n; s++)
+            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + s].place] += ds[s];
+        mmixi_softmax_hide(j, r, p);
+        mmixi_softmax_hide(j, r, ds);
     }
-    if (!j->back) mmixi_softmax_divide(&s);
+    if (x->dv.p) mmixi_multiply(k, mmixi_part(j->dvalue, from, 0, j->n, P), mmixi_t(scores), dy, 1);
+    if (x->dk.p) mmixi_multiply(k, mmixi_part(j->dkey, from, 0, j->n, N), mmixi_t(dscores), Q, 1);
+    if (!x->dq.p) return;
+    mmixi_multiply(k, dq, dscores, mmixi_part(j->key, from, 0, j->n, N), 0);
+    k->scale(rows * N, (mmix_real)j->o.scale, dq.p, dq.p);
+    mmixi_softmax_put(j, dq, &x->dq, j->i, x->add[MMIX_IN_Q] || j->add);
+}
+
+static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
+{
+    size_t heads = j->H / j->shared, first = index / j->runs % heads * j->shared;
+    mmixi_softmax_room(j, j->scratch + lane * j->lane_size);
+    j->first = index % j->runs * j->run;
+    j->last = mmixi_min(j->L, j->first + j->run);
+    j->head = first;
+    j->window = index / j->runs / heads; j->b = j->window / j->windows;
+    if (j->dbias) {
+        j->dbias += j->window * j->H * j->distances;
+        memset(j->dbias + first * j->distances, 0, j->shared * j->distances * sizeof *j->dbias);
+    }
+    if (j->order) {
+        j->order += j->window % j->windows * j->L;
+        j->S = j->last = j->count[j->window % j->windows];
+    }
+    for (j->tile = 0; j->tile < j->S; j->tile += j->T) {
+        int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
+        if (ready) mmixi_softmax_tile(j);
+        for (size_t h = 0; h < j->shared; h++)
+            for (size_t i = j->first; i < j->last; i += j->rows) {
+                j->head = first + h;
+                if (!mmixi_softmax_block(j, i)) continue;
+                if (!ready++) mmixi_softmax_tile(j);
+                (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(j);
+            }
+        if (!j->back || !j->order) continue;
+        if (j->r.dk.p) mmixi_softmax_put(j, j->dkey, &j->r.dk, j->tile, j->r.add[MMIX_IN_K]);
+        if (j->r.dv.p) mmixi_softmax_put(j, j->dvalue, &j->r.dv, j->tile, j->r.add[MMIX_IN_V]);
+    }
+    for (size_t i = j->first; !j->back && i < j->last; i++) {        /* all tiles are in: y = y'/l */
+        size_t t = mmixi_softmax_token(j, i), at = (j->b * j->H + j->head) * j->r.L + t;
+        mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_at(&j->r.y, j->b, t, j->head);
+        j->k->scale(j->P, inverse, y, y);
+        if (!j->r.row_max) continue;
+        j->r.row_max[at] = j->row_max[i - j->first];
+        j->r.inverse_sum[at] = inverse;
+    }
 }
 static void mmixi_softmax_begin(mmixi_pass *j)
 {
-    const mmix_mixer *o = &j->r.o;
+    const mmix_mixer *o = &j->o;
     size_t heads = j->r.B * j->H, L = j->L;
-    mmixi_softmax_task s;
     j->windows = 1;
     j->distances = j->r.bias ? 1 : 0;
     if (o->window[0]) j->L = j->S = 1;
@@ -7228,11 +7038,12 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     if (j->back || o->window[0] || heads >= 16) j->run = j->L;
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
-    j->task = mmixi_softmax_task_run;
+    j->single = j->run < 2 && !j->back;
+    j->task = mmixi_softmax_task;
     j->shared = j->back ? j->r.k.share : 1;
     j->tasks = heads / j->shared * j->windows * j->runs;
     j->kept = j->S > j->T ? 0 : heads * j->windows * j->L * j->ld;
-    j->lane_size = mmixi_softmax_room(j, NULL, &s);
+    j->lane_size = mmixi_softmax_room(j, NULL);
 }
 
 #undef MMIXI_TABLE

@@ -144,7 +144,7 @@ static void bad_arguments(void)
     }
     x.q = x.k;
     x.shift[0] = 2;
-    BAD(mmix_mix(m, &x), "mmix_mix", "shift 2 of a window of 2 on axis 0");
+    BAD(mmix_mix(m, &x), "mmix_mix", "shift[0] is 2, expected 0 to 1");
     x.shift[0] = 0;
     x.mask = MMIX_MASK_PREFIX;
     BAD(mmix_mix(m, &x), "mmix_mix", "windows are for softmax attention");
