@@ -219,10 +219,8 @@ MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 MMIXDEF void mmix_reset(mmix_ctx *m);
 
 /* A point in step memory to come back to. */
-typedef struct mmix_mark {
-    size_t block, used, high, header_block, header_used, nodes;
-    mmix_tensor *graded;
-} mmix_mark;
+typedef struct mmix_place { size_t block, low, high; } mmix_place;
+typedef struct mmix_mark { mmix_place step, header; size_t nodes; mmix_tensor *graded; } mmix_mark;
 /* Where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
 /* Drops what came after the mark: results, records and gradients, those of older leaves included; parameters
@@ -1713,15 +1711,12 @@ int madvise(void *address, size_t bytes, int advice);
 enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
 enum { MMIXI_BLOCK = MMIXI_SIZE(1 << 20, 256), MMIXI_HEADER_BLOCK = MMIXI_SIZE(1 << 16, 256) };
 
-/* free: base + low … base + high */
-typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;
+typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;      /* free: low … high */
 typedef struct mmixi_hole { char *ptr; size_t size; } mmixi_hole;
 typedef struct mmixi_arena {
     mmixi_block *block;
-    /* current: the block that is being filled; least: bytes of a new one */
-    size_t count, capacity, current, least;
-    /* bytes outside the free middles, holes included, now and at most */
-    size_t used, peak;
+    size_t count, capacity, current, least;      /* the block that is being filled; bytes of a new one */
+    size_t used, peak;                           /* bytes outside the free middles, holes included; at most */
 } mmixi_arena;
 
 typedef struct mmixi_node {
@@ -1748,11 +1743,9 @@ struct mmix_ctx {
     mmixi_node *node;                            /* the tape */
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
-    int recording, in_backward;
-    int rerunning;                               /* inside of a checkpoint's backward, which began at … */
-    mmix_mark rerun_from;
+    int recording, in_backward, in_parallel;
+    const mmix_mark *rerun;                      /* where the checkpoint's backward began that is running */
     int lanes;                                   /* threads that work, the caller's included */
-    int in_parallel;
     mmixi_pool *pool;
     void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer);              /* mmix_mix_watch */
     void *look_user;
@@ -1789,20 +1782,17 @@ static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double v
    mmix_fail. */
 static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 {
-    int ok = !m->error_kind;
     va_list list;
     va_start(list, names);
-    while (ok && names) {
-        int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
-        ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
-        if (!ok)
+    for (int length; *names && !m->error_kind; names += length + 2 * (names[length] == ',')) {
+        int pointer = *names == '*';
+        length = (int)strcspn(names, ",");
+        if (pointer ? !va_arg(list, const void *) : !va_arg(list, size_t))
             mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
-                      : "%s: %.*s is 0, expected at least 1", who, length, names + pointer);
-        names = strchr(names, ',');
-        if (names) names += 2;
+                      : "%s: %.*s is 0, expected at least 1", who, length - pointer, names + pointer);
     }
     va_end(list);
-    return ok;
+    return !m->error_kind;
 }
 
 static int mmixi_mul_ok(size_t a, size_t b, size_t *out)
@@ -1851,8 +1841,7 @@ static void *mmixi_malloc(void *user, size_t size)
 }
 static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)size; free(ptr); }
 
-/* Lasting memory, aligned to a cache line; the byte before it holds the distance to what the allocator
-   returned. */
+/* Lasting memory, aligned to a cache line; the byte before it says how far the allocator's block lies before. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
     const mmix_allocator *a = &m->allocator;
@@ -1888,19 +1877,16 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
     m->allocator.free(m->allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
 }
 
-/* Makes room for `need` elements of an array that grows by doubling; 0, or -1. */
-static int mmixi_grow(mmix_ctx *m, void **array, size_t *capacity, size_t need, size_t element)
+/* The array with room for `need` elements, doubled where it has less; as it was if there is no memory. */
+static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need, size_t element)
 {
     size_t n = mmixi_max(need, *capacity ? 2 * *capacity : 8);
-    void *bigger;
-    if (need <= *capacity) return 0;
-    bigger = mmixi_alloc(m, n * element);
-    if (!bigger) return -1;
-    if (*array) memcpy(bigger, *array, *capacity * element);
-    mmixi_free(m, *array, *capacity * element);
-    *array = bigger;
+    void *bigger = need > *capacity ? mmixi_alloc(m, n * element) : NULL;
+    if (!bigger) return array;
+    if (array) memcpy(bigger, array, *capacity * element);
+    mmixi_free(m, array, *capacity * element);
     *capacity = n;
-    return 0;
+    return bigger;
 }
 
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
@@ -1923,11 +1909,8 @@ static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
     mmixi_block b = { NULL, bytes, 0, bytes };
-    void *array = a->block;
-    if (mmixi_grow(m, &array, &a->capacity, a->count + 1, sizeof b)) return -1;
-    a->block = (mmixi_block *)array;
-    b.base = (char *)mmixi_alloc(m, bytes);
-    if (!b.base) return -1;
+    a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
+    if (a->count == a->capacity || !(b.base = (char *)mmixi_alloc(m, bytes))) return -1;
     mmixi_poison(b.base, bytes);
     a->block[a->count++] = b;
     return 0;
@@ -1940,18 +1923,18 @@ static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
 
 static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; }
 
-/* Makes the current block one with room for `bytes`. Empty blocks at the end that are too small give way to
-   one that holds them all: else a first pass would touch much more than it needs. 0, or -1. */
-static int mmixi_arena_room(mmix_ctx *m, mmixi_arena *a, size_t bytes)
+/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room for them. If
+   there is none, empty blocks at the end give way to one that holds them all: else a first pass would touch
+   much more than it needs. NULL on error. */
+static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
-    while (a->current >= a->count || mmixi_block_left(&a->block[a->current]) < bytes) {
-        size_t next = a->current + 1, empty = a->count, grown = 0;
-        while (empty > next && mmixi_block_left(&a->block[empty - 1]) == a->block[empty - 1].size) empty--;
-        if (next < a->count && (empty > next || mmixi_block_left(&a->block[next]) >= bytes)) {
-            a->current = next;
-            continue;
-        }
-        if (next < a->count) grown = mmixi_arena_cut(m, a, next);
+    size_t at = a->current, end = a->count, grown;
+    mmixi_block *b;
+    char *p;
+    while (at < a->count && mmixi_block_left(&a->block[at]) < bytes) at++;
+    if (at == a->count) {
+        while (end > a->current + 1 && mmixi_block_left(&a->block[end - 1]) == a->block[end - 1].size) end--;
+        grown = mmixi_arena_cut(m, a, end);
 #ifdef MMIX_REGRESSION
         grown = bytes < a->least ? a->least - bytes : 0;
 #else
@@ -1959,18 +1942,11 @@ static int mmixi_arena_room(mmix_ctx *m, mmixi_arena *a, size_t bytes)
         grown = mmixi_max(mmixi_max(grown, a->least),
                           mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
 #endif
-        if (mmixi_arena_add(m, a, bytes + grown)) return -1;
-        a->current = a->count - 1;
+        if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
+        at = a->count - 1;
     }
-    return 0;
-}
-/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end; NULL on error. */
-static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
-{
-    mmixi_block *b;
-    char *p;
-    if (mmixi_arena_room(m, a, bytes)) return NULL;
-    b = &a->block[a->current];
+    a->current = at;
+    b = &a->block[at];
     if (high) p = b->base + (b->high -= bytes);
     else p = b->base + (b->low += bytes) - bytes;
     a->used += bytes;
@@ -2003,30 +1979,30 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
 }
 
 /* The block of step memory in which p lies, and how far from its beginning. */
-static size_t mmixi_block_of(const mmix_ctx *m, const void *p, size_t *at)
+static mmixi_block *mmixi_block_of(const mmix_ctx *m, const void *p, size_t *at)
 {
-    size_t i = 0;
-    while ((*at = (size_t)((uintptr_t)p - (uintptr_t)m->step.block[i].base)) >= m->step.block[i].size) i++;
-    return i;
+    mmixi_block *b = m->step.block;
+    while ((*at = (size_t)((uintptr_t)p - (uintptr_t)b->base)) >= b->size) b++;
+    return b;
 }
 
 /* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. What a
    checkpoint's backward took from the low end is all dropped after it: no gradient may move in there. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
-    mmix_mark from = m->rerun_from;
-    size_t at, index, i = m->holes;
+    const mmix_place *from = m->rerun ? &m->rerun->step : NULL;
+    const mmixi_block *first = from ? &m->step.block[from->block] : NULL;
+    size_t at, i = m->holes;
     mmixi_hole *h = &m->hole[i];
     mmixi_block *b;
     if (!ptr) return;
-    index = mmixi_block_of(m, ptr, &at);
-    b = &m->step.block[index];
+    b = mmixi_block_of(m, ptr, &at);
     h->ptr = (char *)ptr;
     h->size = mmixi_step_size(bytes);
     mmixi_poison(h->ptr, h->size);
     if (at + h->size != b->low && at != b->high) {
-        m->holes += i < MMIXI_HOLES && !(m->rerunning && at < b->low
-                    && (index > from.block || (index == from.block && at >= from.used)));
+        if (i == MMIXI_HOLES) return;
+        m->holes += !from || at >= b->low || b < first || (b == first && at < from->low);
         return;
     }
     for (m->holes++; i < m->holes; ) {           /* an end moves back; a hole may lie at the new one */
@@ -2036,7 +2012,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         else continue;
         m->step.used -= h->size;
         *h = m->hole[--m->holes];
-        i = m->rerunning ? m->holes : 0;
+        i = from ? m->holes : 0;
     }
 }
 
@@ -2046,33 +2022,32 @@ static void *mmixi_header(mmix_ctx *m, size_t bytes)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
+static mmix_place mmixi_place_in(const mmixi_arena *a)
+{
+    mmix_place place = { a->current, 0, (size_t)-1 };    /* before there is a block: all of the first one */
+    if (a->count) { place.low = a->block[a->current].low; place.high = a->block[a->current].high; }
+    return place;
+}
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
 {
-    mmix_mark mark = { m->step.current, 0, (size_t)-1, m->header.current, 0, m->nodes, m->graded };
-    if (m->step.count) {                         /* before there is a block: all of the first one */
-        mark.used = m->step.block[mark.block].low;
-        mark.high = m->step.block[mark.block].high;
-    }
-    if (m->header.count) mark.header_used = m->header.block[mark.header_block].low;
+    mmix_mark mark = { mmixi_place_in(&m->step), mmixi_place_in(&m->header), m->nodes, m->graded };
     return mark;
 }
 
-/* Takes the low end back to (block, used) and, where nothing will ask for gradients any more, the high end
-   too. */
-static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t high, int drop_high)
+/* Takes the low end back to a place and, where nothing will ask for gradients any more, the high end too. */
+static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 {
-    if (!a->count) return;
-    for (size_t i = a->count; i-- > block;) {
+    for (size_t i = a->count; i-- > to.block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = i == block ? used : 0, top = !drop_high ? b->high : i == block ? mmixi_min(high, b->size)
-            : b->size;
+        size_t low = i == to.block ? to.low : 0,
+            high = !drop_high ? b->high : i == to.block ? mmixi_min(to.high, b->size) : b->size;
         if (low < b->low) mmixi_poison(b->base + low, b->low - low);
-        if (top > b->high) mmixi_poison(b->base + b->high, top - b->high);
-        a->used -= (b->low - low) + (top - b->high);
+        if (high > b->high) mmixi_poison(b->base + b->high, high - b->high);
+        a->used -= (b->low - low) + (high - b->high);
         b->low = low;
-        b->high = top;
+        b->high = high;
     }
-    a->current = block;
+    a->current = to.block;
 }
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
@@ -2081,25 +2056,23 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* wi
    backward pass gradients, their headers and the holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
+    size_t holes = m->holes, at;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
-    if (!m->in_backward) {
-        size_t kept = 0;
-        mmixi_drop_gradients(m, mark.graded);
-        for (size_t i = 0, at; i < m->holes; i++) {
-            size_t j = mmixi_block_of(m, m->hole[i].ptr, &at);
-            if (j < mark.block || (j == mark.block && (at < mark.used
-                || at >= (drop_high ? mark.high : m->step.block[j].high)))) m->hole[kept++] = m->hole[i];
-        }
-        m->holes = kept;
-        mmixi_arena_back(&m->header, mark.header_block, mark.header_used, 0, 0);
+    mmixi_arena_back(&m->step, mark.step, drop_high);
+    if (m->in_backward) return;
+    m->holes = 0;
+    for (const mmixi_hole *h = m->hole; h < m->hole + holes; h++) {
+        const mmixi_block *b = mmixi_block_of(m, h->ptr, &at);
+        if (at < b->low || at >= b->high) m->hole[m->holes++] = *h;
     }
-    mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, drop_high);
+    mmixi_drop_gradients(m, mark.graded);
+    mmixi_arena_back(&m->header, mark.header, 0);
 }
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
 
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    mmix_mark start = { 0, 0, (size_t)-1, 0, 0, 0, NULL };
+    mmix_mark start = { { 0, 0, (size_t)-1 }, { 0, 0, 0 }, 0, NULL };
     if (!m) return;
     m->holes = 0;
     mmix_rewind(m, start);
@@ -4260,29 +4233,25 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
 static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
                                         const void *options, size_t size)
 {
+    mmixi_node *node;
     if (m->error_kind || !call->out[0]) return NULL;
     for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
     call->m = m;
-    call->options = options;
-    if (call->recorded) {
-        void *node = m->node;
-        if (mmixi_grow(m, &node, &m->node_capacity, m->nodes + 1, sizeof *m->node)) return NULL;
-        m->node = (mmixi_node *)node;
-        call->options = mmixi_kept(m, options, size);
-    }
+    call->options = call->recorded ? mmixi_kept(m, options, size) : options;
     if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
     for (int i = 0; i < 2 && call->out[i]; i++) {
         call->out[i]->leaf = !call->recorded;
         call->out[i]->wants = call->recorded;
     }
-    if (call->recorded) {
-        mmixi_node *node = &m->node[m->nodes++];
-        node->run = *run;
-        node->call = *call;
+    if (!call->recorded) return call->out[0];
+    m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
+    if (m->error_kind) return NULL;
+    node = &m->node[m->nodes++];
+    node->run = *run;
+    node->call = *call;
 #ifdef MMIX_REGRESSION
-        for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
 #endif
-    }
     return call->out[0];
 }
 static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options, size_t size)
@@ -4423,35 +4392,33 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
 enum { MMIXI_KEEP = 8 };
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
+    const char *who = "mmix_rewind_keep";
     mmix_tensor was[MMIXI_KEEP];
     int falls = 0;
-    if (m->error_kind) return -1;
-    if (n > MMIXI_KEEP || m->nodes > mark.nodes)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
-                         : "mmix_rewind_keep: ops were recorded since the mark");
+    if (m->error_kind || mmixi_within(m, who, "the number of tensors", (double)n, 0, MMIXI_KEEP)) return -1;
+    if (m->nodes > mark.nodes)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: ops were recorded since the mark", who);
     for (size_t i = 0; i < n; i++) {
-        void *data = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL, *copy;
+        void *data = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL;
         size_t bytes = data ? mmixi_bytes(keep[i]) : 0;
         if (!data || !mmixi_contiguous(keep[i]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: tensor %d is NULL or has gaps", who, (int)i);
         was[i] = *keep[i];
         was[i].data = data;                      /* of a view it is the base's */
 #if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
         if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
-            const mmixi_block *b = &m->step.block[mark.block];
-            size_t at = (uintptr_t)data - (uintptr_t)b->base - mark.used, room = b->low - mark.used;
-            falls = at < room && bytes <= room - at;
+            const mmixi_block *b = &m->step.block[mark.step.block];
+            falls = (uintptr_t)data - (uintptr_t)b->base - mark.step.low < b->low - mark.step.low;
         }
 #endif
         if (falls) break;
-        copy = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);             /* not into a hole */
-        if (!copy) return -1;
-        was[i].data = memcpy(copy, data, bytes);
+        was[i].data = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);      /* not into a hole */
+        if (!was[i].data) return -1;
+        memcpy(was[i].data, data, bytes);
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
-        keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
+        keep[i] = mmixi_new(m, who, was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
         if (!keep[i]) return -1;
         keep[i]->wants = was[i].leaf && was[i].wants;
     }
@@ -4465,18 +4432,16 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
     const mmixi_rerun *o = (const mmixi_rerun *)call->options;
     size_t bottom = m->nodes;
-    int was = m->rerunning, failed;
-    mmix_mark from = m->rerun_from;
+    const mmix_mark *outer = m->rerun, from = mmix_mark_here(m);
+    int failed;
     mmix_tensor *y;
-    m->rerun_from = mmix_mark_here(m);
-    m->rerunning = 1;
+    m->rerun = &from;
     mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
     if (y) mmixi_grad_give(m, y, &call->out[0]->grad);
     failed = mmixi_backward(m, bottom);
-    m->rerunning = was;
-    m->rerun_from = from;
+    m->rerun = outer;
     return !y || failed ? -1 : 0;
 }
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
@@ -7448,7 +7413,6 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     mmix_ctx *m = p->m;
     mmix_param q = { full, NULL, 0, 0, { start, a, b } };
     mmixi_slot *slot;
-    void *at = p->at;
     if (length < 0 || length >= MMIXI_PARAM_NAME)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
                   "bytes, found %s", MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
@@ -7456,8 +7420,8 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
         mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
                   : "mmix_params_add: %s is there already", full);
     slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
-    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
-    p->at = (mmix_param *)at;
+    if (!slot) return NULL;
+    p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
     q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
     q.tensor = &slot->value;
     q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
@@ -13079,8 +13043,10 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     found = mmix_archive_find(f->a, full);
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
-    else if (!mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e))
-        ((mmix_entry *)f->entries)[f->n++] = e;
+    else {
+        f->entries = mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
+        if (f->n < f->room) ((mmix_entry *)f->entries)[f->n++] = e;
+    }
 }
 /* `values` in place of the parameters' own, to be saved. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, mmix_real *values)
