@@ -94,7 +94,7 @@ static void bad_arguments(void)
     BAD(mmix_gated_rms_norm(m, x3, x3, NULL, 1e-5, 4), "mmix_gated_rms_norm", "4 groups");
     BAD(mmix_gated_rms_norm(m, x3, NULL, NULL, 1e-5, 1), "mmix_gated_rms_norm", "z is NULL");
     BAD(mmix_gated_rms_norm(m, x3, mmix_new2(m, 3, 6), NULL, 1e-5, 1), "mmix_gated_rms_norm", "rows");
-    BAD(mmix_linear(m, a, b, NULL), "mmix_linear", "x has shape (2, 3), expected (…, 5)");
+    BAD(mmix_linear(m, a, b, NULL), "mmix_linear", "x has shape (2, 3), expected (2, 5): …");
     BAD(mmix_linear(m, a, NULL, NULL), "mmix_linear", "weight is NULL");
     BAD(mmix_linear(m, mmix_new2(m, 2, 5), b, a), "mmix_linear", "bias has shape (2, 3), expected (4)");
     BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, mmix_new2(m, 3, 4), NULL), "mmix_linear_add", "residual");
