@@ -2157,10 +2157,11 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 /* ==== >>threads ======================================================================
    a pool of lanes that pull task numbers from one counter
 
-   mmixi_parallel(m, count, task, arg) runs task(arg, i, lane) for every i < count. Which lane runs which i is
-   left to chance, so a task's arithmetic depends on i alone and its scratch on `lane` alone: the result is
-   the same for any number of threads. Idle workers spin for some ten microseconds, then sleep; a caller waits
-   for tasks, not for workers, so a worker that the system has parked holds nobody up.
+   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, a number that comes from shapes.
+   Which lane gets which range is left to chance, so a task's arithmetic depends on its range alone and its
+   scratch on its lane alone: the result is the same for any number of threads. Idle workers spin for some ten
+   microseconds, then sleep; a caller waits for tasks, not for workers: one that the system has parked holds
+   nobody up.
 
    In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
    full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
@@ -2196,15 +2197,22 @@ static uint64_t mmixi_flush(int on)
     return old;
 }
 
-typedef void mmixi_lane_task(void *arg, size_t index, size_t lane);
-
 static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
 
-/* Tasks first, first + step, … in this thread. */
-static void mmixi_run_tasks(size_t first, size_t count, size_t step, size_t lane, mmixi_lane_task *task, void *arg)
+typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
+typedef void mmixi_range_task(void *arg, mmixi_range range);
+typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
+static void mmixi_job_run(const mmixi_job *j, size_t i, size_t lane)
 {
+    mmixi_range range = { i * j->grain, mmixi_min(j->n, (i + 1) * j->grain), lane };
+    j->task(j->arg, range);
+}
+/* Ranges lane, lane + lanes, … in this thread: all, or what one call of the user's parallel_for does. */
+static void mmixi_job_lane(void *arg, size_t lane)
+{
+    const mmixi_job *j = (const mmixi_job *)arg;
     uint64_t old = mmixi_flush(1);
-    for (size_t i = first; i < count; i += step) task(arg, i, lane);
+    for (size_t i = lane; i * j->grain < j->n; i += j->lanes) mmixi_job_run(j, i, lane);
     mmixi_flush_end(old);
 }
 
@@ -2277,13 +2285,12 @@ enum { MMIXI_SPINS = 1000 };
 
 typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
 
-/* One job at a time. The ticket holds (job number << 32 | next task): a worker claims a task by raising it,
-   which fails if the job has changed meanwhile, so that a late worker can never run an old task with a new
-   argument. Before a job's count, task and argument change, the ticket is closed: it gets a number of its own
-   and a task below no count. */
+/* One job at a time. The ticket holds (job number << 32 | next range): a worker claims a range by raising it,
+   which fails if the job has changed meanwhile: a late worker never touches one that is gone. Before job (an
+   address) and count change, the ticket is closed: it gets a number of its own and a range below no count. A
+   negative ticket ends the workers. */
 struct mmixi_pool {
-    /* task and arg as integers: a late worker may read them while they change */
-    mmixi_atomic ticket, done, count, task, arg, quit;
+    mmixi_atomic ticket, done, count, job;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
     mmix_options options;
@@ -2299,60 +2306,63 @@ static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
     MMIXI_UNLOCK(&p->mutex);
 }
 
-static void mmixi_pool_work(mmixi_pool *p, long long job, size_t lane)
+static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 {
+    uint64_t old = mmixi_flush(1);
     for (;;) {
-        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count);
-        long long task = MMIXI_GET(&p->task), arg = MMIXI_GET(&p->arg), i = ticket & 0xffffffff;
-        if (ticket >> 32 != job || i >= count) return;
+        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count), job = MMIXI_GET(&p->job),
+            i = ticket & 0xffffffff;
+        if (ticket >> 32 != number || i >= count) break;
         if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
-        ((mmixi_lane_task *)(intptr_t)task)((void *)(intptr_t)arg, (size_t)i, lane);
+        mmixi_job_run((const mmixi_job *)(intptr_t)job, (size_t)i, lane);
         if (MMIXI_NEXT(&p->done) == count) mmixi_pool_wake(p, &p->finished);
     }
+    mmixi_flush_end(old);
 }
 
-static int mmixi_pool_idle(mmixi_pool *p, long long job)
+/* Waits while the job has this number (a worker), or while it is not done (lane 0). */
+static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
 {
-    return MMIXI_GET(&p->ticket) >> 32 == job && !MMIXI_GET(&p->quit);
+    return lane ? MMIXI_GET(&p->ticket) >> 32 == number : MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
+}
+static void mmixi_pool_wait(mmixi_pool *p, long long number, size_t lane)
+{
+    int spins = lane ? MMIXI_SPINS : 4 * MMIXI_SPINS;
+    while (spins-- > 0 && mmixi_pool_waits(p, number, lane)) MMIXI_PAUSE();
+    if (!mmixi_pool_waits(p, number, lane)) return;
+    MMIXI_LOCK(&p->mutex);
+    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(lane ? &p->work : &p->finished, &p->mutex);
+    MMIXI_UNLOCK(&p->mutex);
 }
 MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
     const mmixi_worker *w = (const mmixi_worker *)arg;
     mmixi_pool *p = w->pool;
     if (p->options.thread_start) p->options.thread_start(p->options.thread_user, (int)w->lane);
-    mmixi_flush(1);
-    for (long long job = 0;;) {
-        for (int spin = 0; spin < MMIXI_SPINS && mmixi_pool_idle(p, job); spin++) MMIXI_PAUSE();
-        if (mmixi_pool_idle(p, job)) {
-            MMIXI_LOCK(&p->mutex);
-            while (mmixi_pool_idle(p, job)) MMIXI_WAIT(&p->work, &p->mutex);
-            MMIXI_UNLOCK(&p->mutex);
-        }
-        if (MMIXI_GET(&p->quit)) return 0;
-        job = MMIXI_GET(&p->ticket) >> 32;
-        mmixi_pool_work(p, job, w->lane);
+    for (long long number = 0;;) {
+        mmixi_pool_wait(p, number, w->lane);
+        number = MMIXI_GET(&p->ticket) >> 32;
+        if (number < 0) return 0;
+        mmixi_pool_work(p, number, w->lane);
     }
 }
 
-static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
-{
-    long long job = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff, count = (long long)tasks;
-    MMIXI_PUT(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
-    MMIXI_PUT(&p->done, 0);
-    MMIXI_PUT(&p->count, count);
-    MMIXI_PUT(&p->task, (long long)(intptr_t)task);
-    MMIXI_PUT(&p->arg, (long long)(intptr_t)arg);
-    MMIXI_PUT(&p->ticket, job << 32);
-    mmixi_pool_wake(p, &p->work);
-    mmixi_pool_work(p, job, 0);
-    for (int spin = 0; spin < 4 * MMIXI_SPINS && MMIXI_GET(&p->done) < count; spin++) MMIXI_PAUSE();
-    if (MMIXI_GET(&p->done) == count) return;
-    MMIXI_LOCK(&p->mutex);
-    while (MMIXI_GET(&p->done) < count) MMIXI_WAIT(&p->finished, &p->mutex);
-    MMIXI_UNLOCK(&p->mutex);
-}
 /* Whether the threads are there: fork copies the memory of a process, not its threads. */
 static int mmixi_pool_here(const mmixi_pool *p) { return p->process == mmixi_process(); }
+static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
+{
+    long long number = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff;
+    if (!mmixi_pool_here(p)) return 0;
+    MMIXI_PUT(&p->ticket, (number ^ 1) << 32 | 0xffffffff);
+    MMIXI_PUT(&p->done, 0);
+    MMIXI_PUT(&p->count, (long long)count);
+    MMIXI_PUT(&p->job, (long long)(intptr_t)job);
+    MMIXI_PUT(&p->ticket, number << 32);
+    mmixi_pool_wake(p, &p->work);
+    mmixi_pool_work(p, number, 0);
+    mmixi_pool_wait(p, number, 0);
+    return 1;
+}
 
 /* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
    without memory. */
@@ -2380,7 +2390,7 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 {
     if (p && mmixi_pool_here(p)) {
-        MMIXI_PUT(&p->quit, 1);
+        MMIXI_PUT(&p->ticket, -1);
         mmixi_pool_wake(p, &p->work);
         for (int i = 0; i < p->workers; i++) MMIXI_THREAD_END(p->worker[i].thread);
 #ifndef _WIN32
@@ -2394,7 +2404,6 @@ static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 
 #else
 static int mmixi_cores(void) { return 1; }
-static int mmixi_pool_here(const mmixi_pool *p) { return p != NULL; }
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 {
@@ -2402,67 +2411,38 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
     m->lanes = 1;
     return NULL;
 }
-static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
+static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
-    (void)p, (void)tasks, (void)task, (void)arg;                 /* there is none */
+    return (void)p, (void)count, (void)job, 0;
 }
 #endif
 
-/* With the user's parallel_for lane l of n takes tasks l, l + n, l + 2n, … */
-typedef struct mmixi_lane_job { mmixi_lane_task *task; void *arg; size_t count, lanes; } mmixi_lane_job;
-static void mmixi_lane_run(void *arg, size_t lane)
+static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *task, void *arg)
 {
-    const mmixi_lane_job *job = (const mmixi_lane_job *)arg;
-    mmixi_run_tasks(lane, job->count, job->lanes, lane, job->task, job->arg);
-}
-
-static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, void *arg)
-{
-    int alone = m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel;
-    if (alone || (!m->parallel_for && !mmixi_pool_here(m->pool))) {
-        mmixi_run_tasks(0, count, 1, 0, task, arg);
-        return;
+    mmixi_job job = { task, arg, n, mmixi_max(grain, 1), 1 };
+    size_t count = mmixi_ceil_div(n, job.grain);
+    int together = m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel;
+    if (together) m->in_parallel = 1;
+    if (together && m->parallel_for) {
+        job.lanes = mmixi_min(mmixi_lanes(m), count);
+        m->parallel_for(m->parallel_user, job.lanes, mmixi_job_lane, &job);
     }
-    m->in_parallel = 1;
-    if (m->parallel_for) {
-        mmixi_lane_job job = { task, arg, count, mmixi_min((size_t)m->lanes, count) };
-        m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
-    }
-    else {
-        uint64_t old = mmixi_flush(1);
-        mmixi_pool_run(m->pool, count, task, arg);
-        mmixi_flush_end(old);
-    }
-    m->in_parallel = 0;
-}
-
-/* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */
-typedef void mmixi_range_function(void *arg, size_t begin, size_t end, size_t lane);
-typedef struct mmixi_range_job { mmixi_range_function *run; void *arg; size_t n, grain; } mmixi_range_job;
-static void mmixi_range_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_range_job *job = (const mmixi_range_job *)arg;
-    job->run(job->arg, index * job->grain, mmixi_min(job->n, (index + 1) * job->grain), lane);
-}
-static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_function *run, void *arg)
-{
-    mmixi_range_job job = { run, arg, n, mmixi_max(grain, 1) };
-    mmixi_parallel(m, mmixi_ceil_div(n, job.grain), mmixi_range_task, &job);
+    else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
+    if (together) m->in_parallel = 0;
 }
 
 typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
-static void mmixi_user_run(void *arg, size_t index, size_t lane)
+static void mmixi_user_run(void *arg, mmixi_range range)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
     uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
-    (void)lane;
-    job->task(job->arg, index);
+    job->task(job->arg, range.begin);
     mmixi_flush_end(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
     mmixi_user_job job = { task, arg };
-    mmixi_parallel(m, count, mmixi_user_run, &job);
+    mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
 
 MMIXDEF int mmix_threads(const mmix_ctx *m) { return m->lanes; }
@@ -3605,14 +3585,13 @@ typedef struct mmixi_gemm_plan {
     size_t row_parts, panel_parts;
 } mmixi_gemm_plan;
 
-static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
+static void mmixi_gemm_pack_task(void *arg, mmixi_range range)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     mmixi_mat b = plan->g.b;
     size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
-    size_t k0, p, depth = mmixi_span(b.rows, index % depths, depths, &k0);
-    size_t left = mmixi_span(panels, index / depths, plan->panel_parts, &p);
-    (void)lane;
+    size_t k0, p, depth = mmixi_span(b.rows, range.begin % depths, depths, &k0);
+    size_t left = mmixi_span(panels, range.begin / depths, plan->panel_parts, &p);
     for (; left > 0; left--, p++) {
         size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
         size_t width = mmixi_min(ld, b.cols - j);
@@ -3632,23 +3611,23 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
     mmixi_gemm_plan plan = { m->k, *g, to, NULL, 0, 0, mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4) };
     if (!g->b.cols || !g->b.rows) return;
-    mmixi_parallel(m, mmixi_depths(g->b.rows) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
+    mmixi_ranges(m, mmixi_depths(g->b.rows) * plan.panel_parts, 1, mmixi_gemm_pack_task, &plan);
 }
 
-static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
+static void mmixi_gemm_task(void *arg, mmixi_range range)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
     size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
     size_t at, first;
-    size_t rows = mmixi_span(g->c.rows, index % plan->row_parts, plan->row_parts, &at);
-    size_t last = mmixi_span(panels, index / plan->row_parts, plan->panel_parts, &first) + first;
+    size_t rows = mmixi_span(g->c.rows, range.begin % plan->row_parts, plan->row_parts, &at);
+    size_t last = mmixi_span(panels, range.begin / plan->row_parts, plan->panel_parts, &first) + first;
     size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
     mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
     if (!plan->dots)
         mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
-                          plan->copy ? plan->copy + lane * MMIXI_MC * MMIXI_KC : NULL);
+                          plan->copy ? plan->copy + range.lane * MMIXI_MC * MMIXI_KC : NULL);
     else
         for (size_t j = j0; j < j1; j++)
             for (size_t i = 0; i < rows; i++) {
@@ -3714,7 +3693,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         if (g->residual) plan.g.residual = g->residual + at;
         if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
         mmixi_gemm_parts(&plan);
-        mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
+        mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_gemm_task, &plan);
     }
     mmix_rewind(m, mark);
     return 0;
@@ -3925,11 +3904,10 @@ typedef struct mmixi_put_job {
     mmix_real *y;
     int add;
 } mmixi_put_job;
-static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_put_range(void *arg, mmixi_range range)
 {
     const mmixi_put_job *j = (const mmixi_put_job *)arg;
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
+    for (size_t r = range.begin; r < range.end; r++)
         mmixi_put(j->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
                   j->y + mmixi_row_offset(j->as_y, r), j->add);
 }
@@ -3939,10 +3917,9 @@ static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real 
     mmixi_put_job j = { m->k, as_x, as_y, x, y, add };
     mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
 }
-static void mmixi_zero_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_zero_range(void *arg, mmixi_range range)
 {
-    (void)lane;
-    memset((mmix_real *)arg + begin, 0, (end - begin) * sizeof(mmix_real));
+    memset((mmix_real *)arg + range.begin, 0, (range.end - range.begin) * sizeof(mmix_real));
 }
 static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 {
@@ -4509,12 +4486,12 @@ static mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mm
 static mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
 /* task on runs of n rows, `grain` at a time. */
-typedef void mmixi_rows_task(const mmix_call *c, size_t begin, size_t end, size_t lane);
+typedef void mmixi_rows_task(const mmix_call *c, mmixi_range range);
 typedef struct mmixi_rows_job { const mmix_call *call; mmixi_rows_task *task; } mmixi_rows_job;
-static void mmixi_rows_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_rows_range(void *arg, mmixi_range range)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
-    j->task(j->call, begin, end, lane);
+    j->task(j->call, range);
 }
 static int mmixi_over(const mmix_call *c, size_t n, size_t grain, mmixi_rows_task *task)
 {
@@ -4557,21 +4534,20 @@ static inline void mmixi_row_next(mmixi_row_pass *p)
    scale: y = α a + β, the second operand is ignored. Backward is the same op on dy and the other one (div:
    on b). A stretched operand is a view that does not step there: its gradient is the sum, in order. */
 
-static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *out = c->out[0];
     int op = c->op, back = c->dy[0] != NULL, product = op == MMIX_OP_MUL || op == MMIX_OP_DIV,
         two = product || (op == MMIX_OP_ADD && !back);             /* b is read */
     size_t n = mmixi_cols(out);
-    (void)lane;
     for (int i = 0; i <= back; i++) {
         const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
             *tb = c->in[!back || op == MMIX_OP_DIV || !i];
         mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
         int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two);
-        for (size_t r = begin; r < end && (!back || c->dx[i]); r++) {
+        for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
             const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
                 *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(out) + r * n;
             mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
@@ -4635,7 +4611,7 @@ MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, doubl
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    return x ? mmixi_binary(m, "a copy without gaps", MMIX_OP_SCALE, x, x, 1, 0) : NULL;
+    return x ? mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, x, 1, 0) : NULL;
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -4700,12 +4676,11 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
    exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
    softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
 
-static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     int op = c->op, add = c->add[0];
-    (void)lane;
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         const mmix_real *x = p.x, *dy = p.dy;
         mmix_real *y = p.y, *dx = p.dx;
         size_t n = p.n;
@@ -4897,19 +4872,19 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, si
 /* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on
    to x. Either is the other's backward: some columns of all rows of a list and of a table, in which a row may
    be met twice. */
-static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_gather_columns(const mmix_call *c, mmixi_range range)
 {
     int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
     const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
-    mmixi_mat ours = mmixi_rows_of(in, back ? c->dx[!gather] : mmix_data(in)),
-        theirs = mmixi_rows_of(y, back ? c->dy[0] : mmix_data(y)), table = gather ? ours : theirs,
-        list = gather ? theirs : ours;
+    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmix_data(in)) + range.begin),
+        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmix_data(y)) + range.begin),
+        table = gather ? ours : theirs, list = gather ? theirs : ours;
     size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
-    (void)lane;
     for (size_t i = 0; i < list.rows; i++) {
-        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)) + begin,
-            *place = mmixi_row(list, i) + begin;
-        mmixi_put(c->m->k, end - begin, scatter ? place : row, scatter ? row : place, scatter || c->add[1]);
+        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)),
+            *place = mmixi_row(list, i);
+        mmixi_put(c->m->k, range.end - range.begin, scatter ? place : row, scatter ? row : place,
+                  scatter || c->add[1]);
     }
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
@@ -4978,17 +4953,18 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
 /* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm.
    options: while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and
    db. */
-static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups,
         center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
-        *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
+    mmix_real *gate = (mmix_real *)(uintptr_t)c->options + range.lane * 3 * D, *u = gate + D, *du = u + D,
+        *dw = c->dy[0]
+        ? gate + ((mmixi_lanes(c->m) - range.lane) * 3 + range.begin / c->size[1] * 2) * D : NULL;
     mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
         mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
             *kept = c->saved[0] ? c->saved[0] + p.r * (groups + center) : NULL;
@@ -5074,12 +5050,11 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 /* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
         dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
 
-static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmix_data(c->in[1]);
-    (void)lane;
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         double norm = sqrt(k->variance(p.n, p.x, 0)), eps = c->number[0],
             length = norm > eps ? norm : eps, scale = (g ? g[p.r] : 1) / length, along, back;
         if (!p.dy) {
@@ -5139,12 +5114,11 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     if (s) g.rows_per_scale = x.rows / mmix_count(s);
     return mmixi_gemm_run(m, &g);
 }
-static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_bias_columns(const mmix_call *c, mmixi_range range)
 {
-    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    (void)lane;
+    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0] + range.begin);
     for (size_t r = 0; r < dy.rows; r++)
-        mmixi_put(c->m->k, end - begin, mmixi_row(dy, r) + begin, c->dx[2] + begin, r || c->add[2]);
+        mmixi_put(c->m->k, range.end - range.begin, mmixi_row(dy, r), c->dx[2] + range.begin, r || c->add[2]);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
@@ -5244,32 +5218,32 @@ static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, int back, size_t b
     return x;
 }
 /* y; backward du, and a run's part of dw and db */
-static void mmixi_conv_tokens(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
     size_t silu = j->c->size[0], D = j->D, W = j->W;
-    mmix_real *dw = dy ? j->partial + begin / j->grain * (W + 1) * D : NULL,
+    mmix_real *dw = dy ? j->partial + range.begin / j->grain * (W + 1) * D : NULL,
         *y = dy ? j->du : mmix_data(j->c->out[0]);
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         size_t b = r / j->L, t = r % j->L, at = (r - t + mmixi_conv_row(j, t)) * D;
-        const mmix_real **x = mmixi_conv_taps(j, 0, b, t, lane);
+        const mmix_real **x = mmixi_conv_taps(j, 0, b, t, range.lane);
         if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y + at);
         if (silu) dy ? k->silu_backward(D, y + at, dy + at, y + at, 0) : k->silu(D, y + at, y + at);
         if (dy) k->conv_weight(D, W, y + at, x, dw, D, dw + W * D);
     }
 }
 /* The gradients of places: s is tap k of token s - k. */
-static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_conv_places_backward(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     size_t before = j->W - 1, places = j->L + before;
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         size_t b = r / places, s = r % places;
         mmix_real *dx = mmixi_conv_at(j, 1, b, s - before, s);
         if (dx)
-            j->c->m->k->conv(j->D, j->W, mmixi_conv_taps(j, 1, b, s, lane), j->w, j->D,
+            j->c->m->k->conv(j->D, j->W, mmixi_conv_taps(j, 1, b, s, range.lane), j->w, j->D,
                              s >= before && j->c->add[0] ? dx : NULL, dx);
     }
 }
@@ -5519,16 +5493,15 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
 
 /* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2,
    2), a row for each of the L or B L positions. */
-static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const size_t *s = o->sections;
     double log_theta = mmixi_log(o->theta);
-    (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-        for (size_t t = begin; t < end; t++) {
+        for (size_t t = range.begin; t < range.end; t++) {
             double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             turn[0] = (mmix_real)mmixi_cos(angle);
@@ -5536,7 +5509,7 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
         }
     }
 }
-static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_tokens(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const mmix_tensor *in = c->in[0], *out = c->out[0];
@@ -5545,8 +5518,7 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
         other = o->interleaved ? 1 : R / 2;
     mmix_heads from = back ? mmixi_heads_of(out, c->dy[0], H) : mmixi_heads_of(in, mmix_data(in), H),
         to = back ? mmixi_heads_of(in, c->dx[0], H) : mmixi_heads_of(out, mmix_data(out), H);
-    (void)lane;
-    for (size_t t = begin; t < end; t++)
+    for (size_t t = range.begin; t < range.end; t++)
         for (size_t h = 0; h < H; h++) {
             const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
             mmix_real *z = mmixi_at(&to, t / L, t % L, h);
@@ -5651,7 +5623,7 @@ typedef struct mmixi_pass {
     size_t *count;                               /* … and how many they are */
 } mmixi_pass;
 static void mmixi_scan_begin(mmixi_pass *j);
-static mmixi_range_function mmixi_scan_sum;
+static mmixi_range_task mmixi_scan_sum;
 static void mmixi_softmax_begin(mmixi_pass *j);
 
 /* ---- the definition ---- */
@@ -5839,15 +5811,15 @@ static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t part
     for (size_t i = 0; j->r.grad[input] && i < parts; i++)
         mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
 }
-static void mmixi_pass_task(void *arg, size_t index, size_t lane)
+static void mmixi_pass_task(void *arg, mmixi_range range)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
-    j->task(j, index, lane);
+    j->task(j, range.begin, range.lane);
 }
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
     size_t B = j->r.B, H = j->H;
-    if (m) mmixi_parallel(m, j->tasks, mmixi_pass_task, j);
+    if (m) mmixi_ranges(m, j->tasks, 1, mmixi_pass_task, j);
     else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
     if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
     if (!j->dhead) return;
@@ -6838,13 +6810,12 @@ static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t l
     mmixi_task_states(j, &c, 1);
 }
 /* Tokens of dk and dq: the sums of what the tasks made of them. */
-static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_scan_sum(void *arg, mmixi_range range)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
-    (void)lane;
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
         const mmix_heads *to = i ? &j->r.dk : &j->r.dq;
-        for (size_t t = to->p && j->part[i] ? begin : end; t < end; t++)
+        for (size_t t = to->p && j->part[i] ? range.begin : range.end; t < range.end; t++)
             for (size_t h = 0; h < j->H; h += to->share)
                 for (size_t n = 0; n < j->parts[i]; n++)
                     mmixi_put(j->k, j->N, mmixi_at(&j->target[i], 0, t, h) + n * j->part[i],
@@ -7436,13 +7407,13 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
     return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
-static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
-    (void)lane;
     for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
-    for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
+    for (size_t i = range.begin; i < range.end; i++)
+        mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 /* start 0: zeros; a file's values will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
@@ -8029,29 +8000,28 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
         o->square[r] += (double)k->variance(w, t[0] + i, 0);
     }
 }
-static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         double weight = o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / o->layer] : o->weight;
         mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
         if (!dx) o->loss[r] = o->square[r] = 0;
         if (mmixi_loss_counts(c, o, r))
             (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
                 (c, o, r, dx ? weight * (double)*c->dy[0] : 1, mmixi_row(x, r), dx,
-                 o->blocks + lane * 4 * MMIXI_LOSS_BLOCK);
+                 o->blocks + range.lane * 4 * MMIXI_LOSS_BLOCK);
         else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
     }
 }
 /* softmax((t - c)/T) and its entropy */
-static void mmixi_dino_teacher_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat teacher = mmixi_values(c->in[1]);
     size_t K = teacher.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         mmix_real *t = mmixi_row(teacher, r), *q = c->saved[MMIXI_LOSS_TEACHER] + r * K;
         for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
         c->m->k->softmax(K, q, q);
@@ -8263,16 +8233,16 @@ typedef struct mmixi_adamw_job {
     size_t param;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
     const mmix_param *q = &p->at[j->param];
     double t = (double)j->s->steps[j->param], decay = q->decay ? o->weight_decay : 0;
-    size_t at = (size_t)(mmix_data(q->tensor) - p->values) + begin, n = end - begin;
-    (void)lane;
-    if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    size_t at = (size_t)(mmix_data(q->tensor) - p->values) + range.begin, n = range.end - range.begin;
+    if (j->factor < 0)
+        j->square[range.begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
                         (mmix_real)j->factor, (mmix_real)(1 - o->lr * decay),
                         (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
@@ -8330,11 +8300,11 @@ typedef struct mmixi_ema_job {
     const mmix_params *teacher, *student;
     mmix_real momentum;
 } mmixi_ema_job;
-static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_ema_range(void *arg, mmixi_range range)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
-    (void)lane;
-    j->teacher->m->k->lerp(end - begin, j->momentum, j->student->values + begin, j->teacher->values + begin);
+    j->teacher->m->k->lerp(range.end - range.begin, j->momentum, j->student->values + range.begin,
+                           j->teacher->values + range.begin);
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
@@ -8983,13 +8953,12 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
 /* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
    P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
    in: f, b, z, runs. size: first. number: c. */
-static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
     const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
-    (void)lane;
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = range.begin; i < range.end; i++) {
         size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
         const mmix_real *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
@@ -10708,22 +10677,22 @@ static mmix_tensor *mmixi_knn_rows(mmix_ctx *m, const char *name, mmix_tensor *x
     }
     return mmix_l2_normalise(m, x, 1e-12);
 }
-static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_knn_tile(void *arg, mmixi_range range)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
-    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
+    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < train.rows; t++)
-        for (size_t r = begin; r < end; r++) {
+        for (size_t r = range.begin; r < range.end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - begin) * k, *at = first + mmixi_min(t, k);
+            mmixi_scored *first = best + (r - range.begin) * k, *at = first + mmixi_min(t, k);
             if (t >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = begin; r < end; r++, best += k) {
+    for (size_t r = range.begin; r < range.end; r++, best += k) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
@@ -10819,16 +10788,16 @@ typedef struct mmixi_rank_job {
     double eps, *scratch;
     mmix_rank r;
 } mmixi_rank_job;
-static void mmixi_rank_task(void *arg, size_t index, size_t lane)
+static void mmixi_rank_task(void *arg, mmixi_range range)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    size_t i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
+    size_t index = range.begin, i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
     mmixi_mat block = mmixi_part(j->M, index / r->cols / r->rows * j->R + i, k, mmixi_min(j->h, j->R - i),
                                  mmixi_min(j->w, j->M.cols - k));
     size_t n = block.rows * block.cols;
-    double *a = j->scratch + lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0, sum = 0,
-        squares = 0, logs = 0, first;
+    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0,
+        sum = 0, squares = 0, logs = 0, first;
     if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
     for (size_t e = 0; e < n; e++) {
         a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
@@ -10868,7 +10837,7 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_ten
                          { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, n, 1),
                            mmixi_doubles(m, n, 1), mmixi_doubles(m, n, 1), mmixi_doubles(m, n, mmixi_min(h, w)) } };
     if (m->error_kind) return -1;
-    mmixi_parallel(m, n, mmixi_rank_task, &j);
+    mmixi_ranges(m, n, 1, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
@@ -10956,15 +10925,14 @@ MMIXI_COLD_END
 
 /* y (·, D) = w x, w (·, rows), x (rows, D). w NULL: xᵀ x, from the diagonal on. */
 typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t rows, D; } mmixi_pca_product;
-static void mmixi_pca_task(void *arg, size_t i, size_t lane)
+static void mmixi_pca_task(void *arg, mmixi_range range)
 {
     const mmixi_pca_product *j = (const mmixi_pca_product *)arg;
-    double *y = j->y + i * j->D;
-    (void)lane;
+    double *y = j->y + range.begin * j->D;
     memset(y, 0, j->D * sizeof *y);
     for (size_t r = 0; r < j->rows; r++) {
-        const double *x = j->x + r * j->D, w = j->w ? j->w[i * j->rows + r] : x[i];
-        for (size_t d = j->w ? 0 : i; d < j->D; d++) y[d] += w * x[d];
+        const double *x = j->x + r * j->D, w = j->w ? j->w[range.begin * j->rows + r] : x[range.begin];
+        for (size_t d = j->w ? 0 : range.begin; d < j->D; d++) y[d] += w * x[d];
     }
 }
 /* The first k rows of v (block, D) become C's eigenvectors, lambda their λ; behind v is room for as much. */
@@ -10980,7 +10948,7 @@ static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lam
     }
     /* what 300 rounds do not tell apart varies equally */
     for (int round = 0; round < 300 && wrong > 1e-13 * energy; round++) {
-        mmixi_parallel(m, block, mmixi_pca_task, &images);
+        mmixi_ranges(m, block, 1, mmixi_pca_task, &images);
         mmixi_singular(y, block, D, lambda);
         wrong = 0;                               /* |C v - λ v| for all k together */
         for (size_t i = 0; i < block * D; i++) {
@@ -11016,7 +10984,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
         centred[i] -= r.mean[i % D];
         energy += centred[i] * centred[i];
     }
-    mmixi_parallel(m, D, mmixi_pca_task, &covariance);
+    mmixi_ranges(m, D, 1, mmixi_pca_task, &covariance);
     for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I keeps images from vanishing */
         for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
         c[a * D + a] += 1e-16 * energy;
@@ -11535,17 +11503,17 @@ typedef struct mmixi_augment_job {
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
-static void mmixi_augment_task(void *arg, size_t i, size_t lane)
+static void mmixi_augment_task(void *arg, mmixi_range range)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
-    size_t b = i % j->B, local = i >= 2 * j->B;
+    size_t i = range.begin, b = i % j->B, local = i >= 2 * j->B;
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
     crop.image = b;
     crop.crop = i / j->B;
     mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
-                      j->scratch + lane * j->bytes);
+                      j->scratch + range.lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
@@ -11583,7 +11551,7 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     }
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
     if (!job.scratch) return -1;
-    mmixi_parallel(m, 2 * B + d.B, mmixi_augment_task, &job);
+    mmixi_ranges(m, 2 * B + d.B, 1, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
