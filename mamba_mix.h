@@ -312,7 +312,7 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on);
 /* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. For parameters:
    mmix_params_train. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
-/* The gradient after mmix_backward, of t's shape; NULL if there is none. */
+/* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
 /* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. mmix_backward starts
    from a scalar; mmix_backward_from takes the upstream gradients of n outputs, each of its output's shape. 0,
@@ -3719,9 +3719,10 @@ struct mmix_tensor {
     mmix_ctx *m;
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
-    mmix_tensor *grad;
+    mmix_real *grad;                             /* of an owner, contiguous */
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    int wants, leaf, written;                    /* a gradient; no op's output; something in the gradient */
+    int wants, leaf;                             /* a gradient; no op's output */
+    int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
     mmix_real scalar;                            /* data of a single element: backward does not free it */
     int lasting;                                 /* a parameter: any context may use it */
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
@@ -4112,50 +4113,42 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
         m->graded->written = 0;
     }
 }
+enum { MMIXI_LENT = 2 };                         /* a gradient to be read only */
 /* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
    something is there already, at least zeros: around the share of a view, and where what several inputs share
    is written in any order. */
 static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int *add)
 {
-    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL, *g = owner ? owner->grad : NULL;
-    if (owner && (!g || g->base)) {              /* none, or one lent by the caller, to be read only */
-        mmix_real *values = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
-        mmix_tensor *own = values ? mmixi_tensor(m) : NULL;
-        if (!own) return NULL;
-        mmixi_describe(m, own, "gradient", MMIX_DTYPE_REAL, owner->ndim, owner->shape);
-        own->data = values;
-        if (g) mmixi_put_all(m, g, mmix_data(g), own, values, 0);
-        if (owner->leaf) {
-            owner->next_graded = m->graded;
-            m->graded = owner;
-        }
-        owner->grad = g = own;
-    }
+    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL;
     if (!owner) return NULL;
+    if (!owner->grad || owner->written == MMIXI_LENT) {
+        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+        if (!own) return NULL;
+        if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
+        if (owner->leaf) { owner->next_graded = m->graded; m->graded = owner; }
+        owner->grad = own;
+    }
     shared |= t->base != NULL;
-    if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), mmix_data(g));
+    if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), owner->grad);
     *add = shared || owner->written;
     owner->written = 1;
-    return mmix_data(g) + t->offset;
+    return owner->grad + t->offset;
 }
-/* *g is a gradient of t: it becomes t's if t has none and its values stay, else it is added. */
-static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *t, mmix_tensor **g)
+/* What has reached `from` is the gradient of t: it becomes t's own if t has none and it may, else it is added. */
+static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
-    int add, whole = !t->base && !t->leaf && !t->grad && mmixi_owner(*g)->leaf && mmixi_contiguous(*g);
+    int add, whole = from->written && !t->base && !t->leaf && !t->grad;
     mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
-    if (to) mmixi_put_all(m, *g, mmix_data(*g), t, to, add);
+    if (to) mmixi_put_all(m, from, from->grad, t, to, add);
     if (!whole) return;
-    t->grad = *g;
-    t->written = 1;
-    *g = NULL;
+    t->grad = from->grad; t->written = from->written; from->grad = NULL;
 }
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
-    mmix_tensor *g = mmixi_wants(t) && mmixi_owner(t)->written ? mmixi_owner(t)->grad : NULL, *v;
-    if (!g || !t->base) return g;
-    v = mmixi_view(t->m, (mmix_tensor *)t, g->offset);
-    if (v) v->base = mmixi_owner(g);
-    return v;
+    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL,
+        *g = owner && owner->written ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
+    if (g) { g->base = NULL; g->data = owner->grad; g->wants = 0; }
+    return g;
 }
 
 /* ---- nodes ---- */
@@ -4227,7 +4220,7 @@ static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *
 /* The gradient that reached an output, or NULL if none did. */
 static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
 {
-    return out && out->written ? mmix_data(out->grad) : NULL;
+    return out && out->written ? out->grad : NULL;
 }
 /* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
    one's gradient is zeros. 0, or -1. */
@@ -4255,7 +4248,7 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
-        if (out->grad && !out->grad->base) mmixi_step_free(m, out->grad->data, mmixi_bytes(out));
+        if (out->written != MMIXI_LENT) mmixi_step_free(m, out->grad, mmixi_bytes(out));
         out->grad = NULL;
         out->wants = out->written = 0;
         if (out->data == &out->scalar) continue;
@@ -4280,7 +4273,7 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
                              "was recorded", i, mmix_op_name(call->op));
 #endif
     failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
-    if (!failed && call->passed) mmixi_grad_give(m, call->in[call->passed - 1], &call->out[0]->grad);
+    if (!failed && call->passed) mmixi_grad_give(m, call->out[0], call->in[call->passed - 1]);
     mmix_rewind(m, mark);
     return failed || m->error_kind;
 }
@@ -4315,9 +4308,11 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient, or a backward consumed it)", (int)k);
     }
-    for (size_t k = 0; k < n; k++) {             /* a view is enough, unless more is added */
-        mmix_tensor *g = mmixi_view(m, gradients[k], 0);
-        if (g) mmixi_grad_give(m, outputs[k], &g);
+    for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
+        mmix_tensor g = *gradients[k];
+        g.grad = mmix_data(&g);
+        g.written = mmixi_owner(&g)->leaf && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
+        mmixi_grad_give(m, &g, outputs[k]);
     }
     return m->error_kind ? -1 : mmixi_backward(m, 0);
 }
@@ -4404,7 +4399,7 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
     mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
-    if (y) mmixi_grad_give(m, y, &call->out[0]->grad);
+    if (y) mmixi_grad_give(m, call->out[0], y);
     failed = mmixi_backward(m, bottom);
     m->rerun = outer;
     return !y || failed ? -1 : 0;
@@ -7353,7 +7348,6 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;   /* of a parameter; its name follows */
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
@@ -7366,25 +7360,22 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     int length = prefix && name ? snprintf(full, sizeof full, "%s%s", prefix, name) : -1;
     mmix_ctx *m = p->m;
     mmix_param q = { full, NULL, 0, 0, { start, a, b } };
-    mmixi_slot *slot;
     if (length < 0 || length >= MMIXI_PARAM_NAME)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
                   "bytes, found %s", MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
     else if (p->values || mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
                   : "mmix_params_add: %s is there already", full);
-    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
-    if (!slot) return NULL;
+    q.tensor = (mmix_tensor *)mmixi_own(p, sizeof *q.tensor + (size_t)length + 1);
+    if (!q.tensor) return NULL;
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
-    q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
-    q.tensor = &slot->value;
+    q.name = (const char *)memcpy(q.tensor + 1, full, (size_t)length + 1);
     q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
     if (mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape)
         > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
-    slot->value.lasting = 1;
-    slot->gradient = slot->value;
+    q.tensor->lasting = 1;
     p->at[p->count++] = q;
     p->elements += mmix_count(q.tensor); p->slab += mmixi_slab_size(q.tensor);
     return q.tensor;
@@ -7455,9 +7446,8 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
         p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
     if (train && !p->gradients) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
-        g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
-        t->grad = train ? g : NULL;
+        mmix_tensor *t = p->at[i].tensor;
+        t->grad = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
         t->wants = train && !p->at[i].frozen;
         t->written = 0;
     }
