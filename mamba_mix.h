@@ -293,7 +293,7 @@ MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
 /* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
-/* Elements start … start+count-1 of an axis. */
+/* Elements start … start+count-1 of an axis; t itself if these are all. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
 
 /* ==== >>api-tape =====================================================================
@@ -1805,23 +1805,19 @@ static size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 static size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
 
-static void mmixi_unpoison(void *p, size_t size)
+/* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
+static void mmixi_poison(void *p, size_t size, int on)
 {
 #ifdef MMIXI_ASAN
-    __asan_unpoison_memory_region(p, size);
+    __asan_unpoison_memory_region(p, size);      /* parts of it may be poisoned already */
 #endif
-    (void)p; (void)size;
-}
-static void mmixi_poison(void *p, size_t size)
-{
 #ifdef MMIX_REGRESSION
-    mmixi_unpoison(p, size);                     /* parts of it may be poisoned already */
-    memset(p, 0xff, size);                       /* every float becomes a NaN */
+    if (on) memset(p, 0xff, size);
 #endif
 #ifdef MMIXI_ASAN
-    __asan_poison_memory_region(p, size);
+    if (on) __asan_poison_memory_region(p, size);
 #endif
-    (void)p; (void)size;
+    (void)p; (void)size; (void)on;
 }
 
 /* malloc; on Linux large blocks are offered pages of 2 MiB. The mixers walk over rows that lie pages apart,
@@ -1899,7 +1895,7 @@ static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
     size_t bytes = 0;
     for (; a->count > first; bytes += a->block[a->count].size) {
         mmixi_block *b = &a->block[--a->count];
-        mmixi_unpoison(b->base, b->size);
+        mmixi_poison(b->base, b->size, 0);
         mmixi_free(m, b->base, b->size);
     }
     a->current = mmixi_min(a->current, first ? first - 1 : 0);
@@ -1910,7 +1906,7 @@ static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
     mmixi_block b = { NULL, bytes, 0, bytes };
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
     if (a->count == a->capacity || !(b.base = (char *)mmixi_alloc(m, bytes))) return -1;
-    mmixi_poison(b.base, bytes);
+    mmixi_poison(b.base, bytes, 1);
     a->block[a->count++] = b;
     return 0;
 }
@@ -1950,7 +1946,7 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
     else p = b->base + (b->low += bytes) - bytes;
     a->used += bytes;
     a->peak = mmixi_max(a->peak, a->used);
-    mmixi_unpoison(p, bytes);
+    mmixi_poison(p, bytes, 0);
     return p;
 }
 
@@ -1971,7 +1967,7 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
         if (m->hole[i].size == size) {
             void *p = m->hole[i].ptr;
             m->hole[i] = m->hole[--m->holes];
-            mmixi_unpoison(p, size);
+            mmixi_poison(p, size, 0);
             return p;
         }
     return mmixi_arena_take(m, &m->step, size, 1);
@@ -1998,7 +1994,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
     b = mmixi_block_of(m, ptr, &at);
     h->ptr = (char *)ptr;
     h->size = mmixi_step_size(bytes);
-    mmixi_poison(h->ptr, h->size);
+    mmixi_poison(h->ptr, h->size, 1);
     if (at + h->size != b->low && at != b->high) {
         if (i == MMIXI_HOLES) return;
         m->holes += !from || at >= b->low || b < first || (b == first && at < from->low);
@@ -2040,8 +2036,8 @@ static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
         mmixi_block *b = &a->block[i];
         size_t low = i == to.block ? to.low : 0,
             high = !drop_high ? b->high : i == to.block ? mmixi_min(to.high, b->size) : b->size;
-        if (low < b->low) mmixi_poison(b->base + low, b->low - low);
-        if (high > b->high) mmixi_poison(b->base + b->high, high - b->high);
+        if (low < b->low) mmixi_poison(b->base + low, b->low - low, 1);
+        if (high > b->high) mmixi_poison(b->base + b->high, high - b->high, 1);
         a->used -= (b->low - low) + (high - b->high);
         b->low = low;
         b->high = high;
@@ -2120,9 +2116,9 @@ static void mmixi_random(uint64_t seed, uint32_t purpose, uint64_t step, uint64_
     mmixi_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 
-static double mmixi_unit(uint32_t high, uint32_t low)            /* 53 bits in [0, 1) */
+static double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
 {
-    return ((double)(high >> 5) * 67108864.0 + (double)(low >> 6)) / 9007199254740992.0;
+    return ((double)(c[0] >> 5) * 67108864.0 + (double)(c[1] >> 6)) / 9007199254740992.0;
 }
 
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m->seed; }
@@ -2139,7 +2135,7 @@ MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t
 {
     uint32_t c[4];
     mmixi_random(m->seed, purpose, step, element, c);
-    return mmixi_unit(c[0], c[1]);
+    return mmixi_unit(c);
 }
 
 static double mmixi_log(double x);
@@ -2150,8 +2146,7 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 {
     uint32_t c[4];
     mmixi_random(m->seed, purpose, step, element, c);
-    return sqrt(-2 * mmixi_log(1 - mmixi_unit(c[0], c[1]))) * mmixi_cos(6.283185307179586 * mmixi_unit(c[2],
-            c[3]));
+    return sqrt(-2 * mmixi_log(1 - mmixi_unit(c))) * mmixi_cos(6.283185307179586 * mmixi_unit(c + 2));
 }
 
 /* ==== >>threads ======================================================================
@@ -3721,7 +3716,7 @@ struct mmix_tensor {
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_real *grad;                             /* of an owner, contiguous */
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    int wants, leaf;                             /* a gradient; no op's output */
+    int wants;                                   /* a gradient: a leaf, or MMIXI_RECORDED an op's output */
     int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
     mmix_real scalar;                            /* data of a single element: backward does not free it */
     int lasting;                                 /* a parameter: any context may use it */
@@ -3781,7 +3776,6 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     t->m = m;
     t->dtype = dtype;
     t->ndim = ndim;
-    t->leaf = 1;
     for (int i = ndim; i-- > 0;) {
         t->shape[i] = shape[i];
         t->stride[i] = bytes / mmixi_dtype_size(dtype);
@@ -4084,6 +4078,7 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
     if (!count || start > size || count > size - start)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
+    else if (count == size) return t;
     else v = mmixi_view(m, t, start * mmix_stride(t, axis));
     if (v) v->shape[mmixi_axis(t, axis)] = count;
     return v;
@@ -4097,12 +4092,13 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
    held.
    ==================================================================================== */
 
+enum { MMIXI_RECORDED = 2, MMIXI_LENT = 2 };     /* .wants, .written */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
     mmix_tensor *owner = t && t->dtype == MMIX_DTYPE_REAL ? mmixi_owner(t) : NULL;
     if (owner && owner->lasting && !owner->grad)
         mmix_fail(owner->m, MMIX_ERROR_ARGUMENT, "mmix_require_grad: for parameters call mmix_params_train");
-    else if (owner) owner->wants = 1;
+    else if (owner && !owner->wants) owner->wants = 1;
     return t;
 }
 /* Leaves that came to a gradient after `until` did have none again. */
@@ -4113,7 +4109,6 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
         m->graded->written = 0;
     }
 }
-enum { MMIXI_LENT = 2 };                         /* a gradient to be read only */
 /* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
    something is there already, at least zeros: around the share of a view, and where what several inputs share
    is written in any order. */
@@ -4125,7 +4120,7 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int
         mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
         if (!own) return NULL;
         if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
-        if (owner->leaf) { owner->next_graded = m->graded; m->graded = owner; }
+        if (owner->wants == 1) { owner->next_graded = m->graded; m->graded = owner; }
         owner->grad = own;
     }
     shared |= t->base != NULL;
@@ -4134,10 +4129,10 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int
     owner->written = 1;
     return owner->grad + t->offset;
 }
-/* What has reached `from` is the gradient of t: it becomes t's own if t has none and it may, else it is added. */
+/* What has reached `from` is the gradient of t: it becomes t's if t has none and it may, else it is added. */
 static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
-    int add, whole = from->written && !t->base && !t->leaf && !t->grad;
+    int add, whole = from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad;
     mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
     if (to) mmixi_put_all(m, from, from->grad, t, to, add);
     if (!whole) return;
@@ -4196,10 +4191,7 @@ static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *ru
     call->m = m;
     call->options = call->recorded ? mmixi_kept(m, options, size) : options;
     if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
-    for (int i = 0; i < 2 && call->out[i]; i++) {
-        call->out[i]->leaf = !call->recorded;
-        call->out[i]->wants = call->recorded;
-    }
+    for (int i = 0; i < 2 && call->out[i]; i++) call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
     if (!call->recorded) return call->out[0];
     m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
     if (m->error_kind) return NULL;
@@ -4311,7 +4303,7 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
     for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
         mmix_tensor g = *gradients[k];
         g.grad = mmix_data(&g);
-        g.written = mmixi_owner(&g)->leaf && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
+        g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
         mmixi_grad_give(m, &g, outputs[k]);
     }
     return m->error_kind ? -1 : mmixi_backward(m, 0);
@@ -4380,7 +4372,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
     for (size_t i = 0; i < n; i++) {
         keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
         if (!keep[i]) return -1;
-        keep[i]->wants = was[i].leaf && was[i].wants;
+        keep[i]->wants = was[i].wants == 1;
     }
     for (size_t i = n; !falls && i-- > 0;) mmixi_step_free(m, was[i].data, mmixi_bytes(&was[i]));
     return 0;
@@ -4830,12 +4822,11 @@ static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n)
 {
     const char *who = "mmix_concat";
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    mmix_call call;
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
     int a, ndim;
-    if (mmixi_within(m, who, "the number of parts", (double)n, 1, MMIX_MAX_INPUTS)
-        || !mmixi_given(m, who, "*parts", parts) || !mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
+    if (mmixi_inputs(m, who, &call, parts, n) || !mmixi_expect(m, who, &d, "parts[0] ...", call.in[0])
         || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
     ndim = parts[0]->ndim;
     memcpy(shape, parts[0]->shape, sizeof shape);
@@ -4844,7 +4835,6 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
         char spec[24];
         snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
-        call.in[p] = parts[p];
         shape[a] += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
@@ -5138,12 +5128,10 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias, residual,
-                      s)) return NULL;
-    if (s && (!residual || d.B != x->shape[0]))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who,
-                                    (double)d.B, (double)x->shape[0],
-                                    residual ? "" : "; s without a residual"));
+    memset(&d, 0, sizeof d);
+    d.B = mmix_shape(x, 0);
+    if (!mmixi_expect(m, who, &d, s ? "+weight OD, x ...D, bias? O, residual ~O, s B" : "+weight OD, x ...D, "
+                      "bias? O, residual? ~O", weight, x, bias, residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual);
     call.in[4] = s;
@@ -8508,11 +8496,6 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* n tokens of (B, L, …) from `first` on: a view, or x. */
-static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
-{
-    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
-}
 /* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
@@ -8520,7 +8503,7 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
     mmix_tensor *rows;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
+    if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
     rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
@@ -8985,7 +8968,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     for (int d = 0; d < 1 + (a->n > 0); d++) {
         int own = f->dir[d].A_log ? d : 0;
         mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
-        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        for (int i = 0; d && i < 4; i++) *part[i] = mmix_slice(m, *part[i], 1, a->first, a->n);
         if (d) {
             order = mmix_slice(m, order, 0, a->first, a->n);
             scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
@@ -9017,7 +9000,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 /* Tokens first … first + n - 1 of each sequence, as B sequences. */
 static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n, size_t B)
 {
-    return mmixi_as(m, mmixi_tokens_from(m, x, first, n), 4, B, mmix_shape(x, 0) * n / B, mmix_shape(x, 2),
+    return mmixi_as(m, mmix_slice(m, x, 1, first, n), 4, B, mmix_shape(x, 0) * n / B, mmix_shape(x, 2),
                     mmix_shape(x, 3));
 }
 /* Of the grid tokens, (B, their number, H, P): each span a sequence with windows, shifted in some layers;
