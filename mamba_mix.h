@@ -1728,7 +1728,7 @@ typedef struct mmixi_node {
 typedef struct mmixi_pool mmixi_pool;
 
 struct mmix_ctx {
-    mmix_allocator allocator;
+    mmix_options options;
     mmix_memory_use memory;
     char error[256];
     int error_kind;
@@ -1748,8 +1748,6 @@ struct mmix_ctx {
     mmixi_pool *pool;
     void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer);              /* mmix_mix_watch */
     void *look_user;
-    void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
-    void *parallel_user;
 };
 
 MMIXDEF const char *mmix_error(const mmix_ctx *m)
@@ -1794,12 +1792,8 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
     return !m->error_kind;
 }
 
-static int mmixi_mul_ok(size_t a, size_t b, size_t *out)
-{
-    if (b && a > SIZE_MAX / b) return 0;
-    *out = a * b;
-    return 1;
-}
+/* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
+static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
 static size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -1839,7 +1833,7 @@ static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)
 /* Lasting memory, aligned to a cache line; the byte before it holds how far it lies in the allocator's. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
-    const mmix_allocator *a = &m->allocator;
+    const mmix_allocator *a = &m->options.allocator;
     size_t size = bytes + MMIXI_ALIGN;
     unsigned char *raw = NULL, *p;
     if (size > bytes && (!a->count_limit || m->memory.allocations < a->count_limit)
@@ -1869,7 +1863,7 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
     unsigned char *p = (unsigned char *)ptr;
     if (!p) return;
     m->memory.bytes -= bytes + MMIXI_ALIGN;
-    m->allocator.free(m->allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
+    m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
 }
 
 /* The array with room for `need` elements, doubled where it has less; as it was if there is no memory. */
@@ -1955,7 +1949,7 @@ static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(by
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
 {
     if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: a tensor of more than half the address space");
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of more than half the address space");
     return NULL;
 }
 
@@ -2288,7 +2282,7 @@ struct mmixi_pool {
     mmixi_atomic ticket, done, count, job;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
-    mmix_options options;
+    const mmix_options *options;
     long process;                                /* of the threads; a forked child has none of them */
     int workers;
     mmixi_worker worker[MMIXI_MAX_THREADS];
@@ -2333,7 +2327,7 @@ MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
     const mmixi_worker *w = (const mmixi_worker *)arg;
     mmixi_pool *p = w->pool;
-    if (p->options.thread_start) p->options.thread_start(p->options.thread_user, (int)w->lane);
+    if (p->options->thread_start) p->options->thread_start(p->options->thread_user, (int)w->lane);
     for (long long number = 0;;) {
         mmixi_pool_wait(p, number, w->lane);
         number = MMIXI_GET(&p->ticket) >> 32;
@@ -2361,11 +2355,11 @@ static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 
 /* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
    without memory. */
-static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
+static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_zeroed(m, sizeof *p);
     if (!p) return NULL;
-    if (options) p->options = *options;
+    p->options = &m->options;
     p->process = mmixi_process();
 #ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
@@ -2400,9 +2394,8 @@ static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 #else
 static int mmixi_cores(void) { return 1; }
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
-static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
+static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
-    (void)options;
     m->lanes = 1;
     return NULL;
 }
@@ -2418,9 +2411,9 @@ static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *
     size_t count = mmixi_ceil_div(n, job.grain);
     int together = m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel;
     if (together) m->in_parallel = 1;
-    if (together && m->parallel_for) {
+    if (together && m->options.parallel_for) {
         job.lanes = mmixi_min(mmixi_lanes(m), count);
-        m->parallel_for(m->parallel_user, job.lanes, mmixi_job_lane, &job);
+        m->options.parallel_for(m->options.parallel_user, job.lanes, mmixi_job_lane, &job);
     }
     else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
     if (together) m->in_parallel = 0;
@@ -3779,7 +3772,8 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     for (int i = ndim; i-- > 0;) {
         t->shape[i] = shape[i];
         t->stride[i] = bytes / mmixi_dtype_size(dtype);
-        if (!shape[i] || !mmixi_mul_ok(bytes, shape[i], &bytes)) {
+        bytes = mmixi_mul(bytes, shape[i]);
+        if (!bytes || bytes == SIZE_MAX) {
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f, expected 1 to what memory "
                       "has room for", who, i, (double)shape[i]);
             return 0;
@@ -3789,14 +3783,10 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
 }
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
 
-/* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
+/* Step memory for a x b numbers. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
-    size_t n;
-    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &n)) return mmixi_step(m, n);
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %.0f x %.0f numbers", (double)a,
-              (double)b);
-    return NULL;
+    return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
 }
 static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
 {
@@ -5973,8 +5963,8 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
         if (o.shift[a] && o.shift[a] >= o.window[a])
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
                              who, (double)o.shift[a], (double)o.window[a], a), 0;
-        if (!mmixi_mul_ok(tokens, o.grid[a], &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(d->D, 2 * o.window[a] - 1, &d->D)) d->D = SIZE_MAX;
+        tokens = mmixi_mul(tokens, o.grid[a]);
+        d->D = mmixi_mul(d->D, 2 * o.window[a] - 1);
     }
     return tokens == d->L && tokens == d->S ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
@@ -6151,9 +6141,9 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
     mmix_state *s;
-    size_t bytes;
+    size_t bytes = mmixi_mul(slots, sizeof *s + sizeof *s->slot);
     if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
+    if (!slots || bytes == SIZE_MAX) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
         return NULL;
@@ -13459,18 +13449,15 @@ MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
+    mmix_allocator *allocator = &start.options.allocator;
     memset(&start, 0, sizeof start);
-    if (options) {
-        start.allocator = options->allocator;
-        start.seed = options->seed;
-        start.parallel_for = options->parallel_for;
-        start.parallel_user = options->parallel_user;
-        start.lanes = options->threads;
+    if (options) start.options = *options;
+    if (!allocator->alloc || !allocator->free) {
+        allocator->alloc = mmixi_malloc;
+        allocator->free = mmixi_mfree;
     }
-    if (!start.allocator.alloc || !start.allocator.free) {
-        start.allocator.alloc = mmixi_malloc;
-        start.allocator.free = mmixi_mfree;
-    }
+    start.seed = start.options.seed;
+    start.lanes = start.options.threads;
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
@@ -13481,8 +13468,8 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (!m) return NULL;
     *m = start;
     m->k = (mmixi_kernels *)mmixi_alloc(m, sizeof *m->k);
-    if (m->k) mmixi_kernels_fill(m->k, options ? options->simd : MMIX_SIMD_AUTO);
-    if (m->k && m->lanes > 1 && !m->parallel_for) m->pool = mmixi_pool_create(m, options);
+    if (m->k) mmixi_kernels_fill(m->k, m->options.simd);
+    if (m->k && m->lanes > 1 && !m->options.parallel_for) m->pool = mmixi_pool_create(m);
     if (!m->error_kind) return m;
     mmix_destroy(m);
     return NULL;
