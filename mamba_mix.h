@@ -1726,7 +1726,6 @@ typedef struct mmixi_node {
 #endif
 } mmixi_node;
 typedef struct mmixi_pool mmixi_pool;
-
 struct mmix_ctx {
     mmix_options options;
     mmix_memory_use memory;
@@ -1756,7 +1755,6 @@ MMIXDEF const char *mmix_error(const mmix_ctx *m)
 }
 MMIXDEF int mmix_error_kind(const mmix_ctx *m) { return m ? m->error_kind : MMIX_ERROR_MEMORY; }
 MMIXDEF void mmix_error_clear(mmix_ctx *m) { m->error_kind = MMIX_OK; }
-
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
     va_list list;
@@ -1767,7 +1765,6 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
     m->error_kind = kind;
     return -1;
 }
-
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
 /* Whether a number lies where it has to: 0, or -1. */
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
@@ -1791,14 +1788,12 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
     va_end(list);
     return !m->error_kind;
 }
-
 /* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
 static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
 static size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 static size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
-
 /* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
 static void mmixi_poison(void *p, size_t size, int on)
 {
@@ -1829,7 +1824,6 @@ static void *mmixi_malloc(void *user, size_t size)
     return p;
 }
 static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)size; free(ptr); }
-
 /* Lasting memory, aligned to a cache line; the byte before it holds how far it lies in the allocator's. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
@@ -1851,7 +1845,6 @@ static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
     p[-1] = (unsigned char)(p - raw);
     return p;
 }
-
 /* Zeroed lasting memory; NULL on error, and after one. */
 static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
 {
@@ -1865,7 +1858,6 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
     m->memory.bytes -= bytes + MMIXI_ALIGN;
     m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
 }
-
 /* The array with room for `need` elements, doubled where it has less; as it was if there is no memory. */
 static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need, size_t element)
 {
@@ -1877,7 +1869,6 @@ static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need,
     *capacity = n;
     return bigger;
 }
-
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.bytes; }
 
@@ -1911,7 +1902,6 @@ static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
 }
 
 static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; }
-
 /* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room for them. If
    there is none, empty blocks at the end give way to one that holds them all: else a first pass would touch
    much more than it needs. NULL on error. */
@@ -1943,9 +1933,7 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
     mmixi_poison(p, bytes, 0);
     return p;
 }
-
 static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN); }
-
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
 {
     if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
@@ -2040,7 +2028,6 @@ static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 }
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
-
 /* The low end goes back, and the high end too if it is to be dropped, with the holes in what goes. During a
    backward pass gradients, their headers and the holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
@@ -2058,7 +2045,6 @@ static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
     mmixi_arena_back(&m->header, mark.header, 0);
 }
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
-
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
     mmix_mark start = { { 0, 0, (size_t)-1 }, { 0, 0, 0 }, 0, NULL };
@@ -2100,7 +2086,6 @@ static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
         k1 += 0xBB67AE85u;
     }
 }
-
 static void mmixi_random(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t element, uint32_t c[4])
 {
     c[0] = (uint32_t)element;
@@ -2109,29 +2094,24 @@ static void mmixi_random(uint64_t seed, uint32_t purpose, uint64_t step, uint64_
     c[3] = (uint32_t)(step >> 32) ^ (purpose << 16);
     mmixi_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
-
 static double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
 {
     return ((double)(c[0] >> 5) * 67108864.0 + (double)(c[1] >> 6)) / 9007199254740992.0;
 }
-
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m->seed; }
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed) { m->seed = seed; }
-
 MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
     uint32_t c[4];
     mmixi_random(m->seed, purpose, step, element, c);
     return c[0];
 }
-
 MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
     uint32_t c[4];
     mmixi_random(m->seed, purpose, step, element, c);
     return mmixi_unit(c);
 }
-
 static double mmixi_log(double x);
 static double mmixi_cos(double x);
 
@@ -2185,9 +2165,7 @@ static uint64_t mmixi_flush(int on)
     mmixi_flush_end(on ? old | bits : old & ~bits);
     return old;
 }
-
 static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
-
 typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
 typedef void mmixi_range_task(void *arg, mmixi_range range);
 typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
@@ -2206,7 +2184,6 @@ static void mmixi_job_lane(void *arg, size_t lane)
 }
 
 #if !defined(MMIX_NO_THREADS)
-
 #if defined(_WIN32)
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
@@ -2271,9 +2248,7 @@ typedef long long mmixi_atomic;
 #endif
 
 enum { MMIXI_SPINS = 1000 };
-
 typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
-
 /* One job at a time. The ticket holds (job number << 32 | next range): a worker claims a range by raising it,
    which fails if the job has changed meanwhile: a late worker never touches one that is gone. Before job (an
    address) and count change, the ticket is closed: it gets a number of its own and a range below no count. A
@@ -2294,7 +2269,6 @@ static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
     MMIXI_WAKE(cond);
     MMIXI_UNLOCK(&p->mutex);
 }
-
 static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 {
     uint64_t old = mmixi_flush(1);
@@ -2308,7 +2282,6 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
     }
     mmixi_flush_end(old);
 }
-
 /* Waits while the job has this number (a worker), or while it is not done (lane 0). */
 static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
 {
@@ -2375,7 +2348,6 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
     m->lanes = p->workers + 1;
     return p;
 }
-
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 {
     if (p && mmixi_pool_here(p)) {
@@ -2390,7 +2362,6 @@ static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
     }
     mmixi_free(m, p, sizeof *p);
 }
-
 #else
 static int mmixi_cores(void) { return 1; }
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
@@ -2418,7 +2389,6 @@ static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *
     else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
     if (together) m->in_parallel = 0;
 }
-
 typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
 static void mmixi_user_run(void *arg, mmixi_range range)
 {
@@ -2432,7 +2402,6 @@ MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void 
     mmixi_user_job job = { task, arg };
     mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
-
 MMIXDEF int mmix_threads(const mmix_ctx *m) { return m->lanes; }
 
 /* ==== >>micro-kernels ================================================================
@@ -3717,7 +3686,6 @@ struct mmix_tensor {
     const mmix_real *packed;
     size_t packed_nr;
 };
-
 static size_t mmixi_dtype_size(int dtype)
 {
     return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t) : 1;
@@ -3757,7 +3725,6 @@ MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_d
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
 
 /* ---- making ---- */
-
 /* Fills in dtype, shape and the strides of a contiguous tensor; the number of bytes, or 0 after an error. */
 static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim,
                              const size_t *shape)
@@ -3782,7 +3749,6 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     return bytes;
 }
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
-
 /* Step memory for a x b numbers. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
@@ -3971,7 +3937,6 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
 } mmixi_dims;
-
 enum { MMIXI_TEXT = 96 };                        /* a shape in words */
 static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
 {
@@ -4043,7 +4008,6 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
 }
 
 /* ---- views ---- */
-
 static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
 {
     mmix_tensor *v = mmixi_tensor(m);
@@ -4137,7 +4101,6 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 }
 
 /* ---- nodes ---- */
-
 MMIXDEF int mmix_record(mmix_ctx *m, int on)
 {
     int was = m ? m->recording : 0;
@@ -4163,7 +4126,6 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
     return sum;
 }
 #endif
-
 /* p for as long as the step: a copy of its `size` bytes, or itself if size is 0. */
 static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
 {
@@ -4238,7 +4200,6 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         out->data = NULL;
     }
 }
-
 /* The backward of one node, in step memory that is given back. */
 static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 {
@@ -4329,7 +4290,6 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run_functions(m, &functions, &call, user, 0);
 }
-
 enum { MMIXI_KEEP = 8 };
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
@@ -4510,7 +4470,6 @@ static inline void mmixi_row_next(mmixi_row_pass *p)
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
    scale: y = α a + β, the second operand is ignored. Backward is the same op on dy and the other one (div:
    on b). A stretched operand is a view that does not step there: its gradient is the sum, in order. */
-
 static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
@@ -4602,7 +4561,6 @@ MMIXI_BINARY(div, MMIX_OP_DIV, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
-
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
     mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
@@ -4652,7 +4610,6 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 /* ---- one tensor in, one of its shape out ------------------------------------------------
    exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
    softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
-
 static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
@@ -4695,7 +4652,6 @@ MMIXI_UNARY(silu, MMIX_OP_SILU)
 MMIXI_UNARY(gelu, MMIX_OP_GELU)
 MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
 #undef MMIXI_UNARY
-
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
@@ -4716,7 +4672,6 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 }
 
 /* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
-
 static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
@@ -4761,7 +4716,6 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
-
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
@@ -4795,7 +4749,6 @@ MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 }
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
-
 /* Each part is a view of the output, along axis size[0]. */
 static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
