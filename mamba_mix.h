@@ -1710,8 +1710,9 @@ int madvise(void *address, size_t bytes, int advice);
 enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
 enum { MMIXI_BLOCK = MMIXI_SIZE(1 << 20, 256), MMIXI_HEADER_BLOCK = MMIXI_SIZE(1 << 16, 256) };
 
-typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;      /* free: low … high */
-typedef struct mmixi_hole { char *ptr; size_t size; } mmixi_hole;
+/* Addresses are numbers here. Of a block low … high is free. */
+typedef struct mmixi_block { size_t base, size, low, high; } mmixi_block;
+typedef struct mmixi_hole { size_t at, size; } mmixi_hole;
 typedef struct mmixi_arena {
     mmixi_block *block;
     size_t count, capacity, current, least;      /* the block that is being filled; bytes of a new one */
@@ -1795,8 +1796,9 @@ static size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 static size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
 /* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
-static void mmixi_poison(void *p, size_t size, int on)
+static void mmixi_poison(size_t at, size_t size, int on)
 {
+    void *p = (void *)at;
 #ifdef MMIXI_ASAN
     __asan_unpoison_memory_region(p, size);      /* parts of it may be poisoned already */
 #endif
@@ -1881,17 +1883,18 @@ static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
     for (; a->count > first; bytes += a->block[a->count].size) {
         mmixi_block *b = &a->block[--a->count];
         mmixi_poison(b->base, b->size, 0);
-        mmixi_free(m, b->base, b->size);
+        mmixi_free(m, (void *)b->base, b->size);
     }
     a->current = mmixi_min(a->current, first ? first - 1 : 0);
     return bytes;
 }
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
-    mmixi_block b = { NULL, bytes, 0, bytes };
+    mmixi_block b = { 0, bytes, 0, 0 };
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
-    if (a->count == a->capacity || !(b.base = (char *)mmixi_alloc(m, bytes))) return -1;
+    if (a->count == a->capacity || !(b.base = b.low = (size_t)mmixi_alloc(m, bytes))) return -1;
     mmixi_poison(b.base, bytes, 1);
+    b.high = b.low + bytes;
     a->block[a->count++] = b;
     return 0;
 }
@@ -1907,11 +1910,10 @@ static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; 
    much more than it needs. NULL on error. */
 static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
-    size_t at = a->current, end = a->count, grown;
+    size_t i = a->current, end = a->count, grown, at;
     mmixi_block *b;
-    char *p;
-    while (at < a->count && mmixi_block_left(&a->block[at]) < bytes) at++;
-    if (at == a->count) {
+    while (i < a->count && mmixi_block_left(&a->block[i]) < bytes) i++;
+    if (i == a->count) {
         while (end > a->current + 1 && mmixi_block_left(&a->block[end - 1]) == a->block[end - 1].size) end--;
         grown = mmixi_arena_cut(m, a, end);
 #ifdef MMIX_REGRESSION
@@ -1922,16 +1924,15 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
                           mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
 #endif
         if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
-        at = a->count - 1;
+        i = a->count - 1;
     }
-    a->current = at;
-    b = &a->block[at];
-    if (high) p = b->base + (b->high -= bytes);
-    else p = b->base + (b->low += bytes) - bytes;
+    a->current = i;
+    b = &a->block[i];
+    at = high ? b->high -= bytes : (b->low += bytes) - bytes;
     a->used += bytes;
     a->peak = mmixi_max(a->peak, a->used);
-    mmixi_poison(p, bytes, 0);
-    return p;
+    mmixi_poison(at, bytes, 0);
+    return (void *)at;
 }
 static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN); }
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
@@ -1947,19 +1948,19 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
     size_t size = mmixi_step_size(bytes);
     for (size_t i = m->holes; i-- > 0;)
         if (m->hole[i].size == size) {
-            void *p = m->hole[i].ptr;
+            size_t at = m->hole[i].at;
             m->hole[i] = m->hole[--m->holes];
-            mmixi_poison(p, size, 0);
-            return p;
+            mmixi_poison(at, size, 0);
+            return (void *)at;
         }
     return mmixi_arena_take(m, &m->step, size, 1);
 }
 
-/* The block of step memory in which p lies, and how far from its beginning. */
-static mmixi_block *mmixi_block_of(const mmix_ctx *m, const void *p, size_t *at)
+/* The block of step memory that holds an address. */
+static mmixi_block *mmixi_block_of(const mmix_ctx *m, size_t at)
 {
     mmixi_block *b = m->step.block;
-    while ((*at = (size_t)((uintptr_t)p - (uintptr_t)b->base)) >= b->size) b++;
+    while (at - b->base >= b->size) b++;
     return b;
 }
 
@@ -1969,14 +1970,14 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
     const mmix_place *from = m->rerun ? &m->rerun->step : NULL;
     const mmixi_block *first = from ? &m->step.block[from->block] : NULL;
-    size_t at, i = m->holes;
+    size_t at = (size_t)ptr, i = m->holes;
     mmixi_hole *h = &m->hole[i];
     mmixi_block *b;
     if (!ptr) return;
-    b = mmixi_block_of(m, ptr, &at);
-    h->ptr = (char *)ptr;
+    b = mmixi_block_of(m, at);
+    h->at = at;
     h->size = mmixi_step_size(bytes);
-    mmixi_poison(h->ptr, h->size, 1);
+    mmixi_poison(at, h->size, 1);
     if (at + h->size != b->low && at != b->high) {
         if (i == MMIXI_HOLES) return;
         m->holes += !from || at >= b->low || b < first || (b == first && at < from->low);
@@ -1984,8 +1985,8 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
     }
     for (m->holes++; i < m->holes; ) {           /* an end moves back; a hole may lie at the new one */
         h = &m->hole[i++];
-        if (h->ptr + h->size == b->base + b->low) b->low -= h->size;
-        else if (h->ptr == b->base + b->high) b->high += h->size;
+        if (h->at + h->size == b->low) b->low -= h->size;
+        else if (h->at == b->high) b->high += h->size;
         else continue;
         m->step.used -= h->size;
         *h = m->hole[--m->holes];
@@ -2001,7 +2002,7 @@ static void *mmixi_header(mmix_ctx *m, size_t bytes)
 
 static mmix_place mmixi_place_in(const mmixi_arena *a)
 {
-    mmix_place place = { a->current, 0, (size_t)-1 };    /* before there is a block: all of the first one */
+    mmix_place place = { a->current, 0, SIZE_MAX };      /* before there is a block: all of the first one */
     if (a->count) { place.low = a->block[a->current].low; place.high = a->block[a->current].high; }
     return place;
 }
@@ -2016,10 +2017,10 @@ static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 {
     for (size_t i = a->count; i-- > to.block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = i == to.block ? to.low : 0,
-            high = !drop_high ? b->high : i == to.block ? mmixi_min(to.high, b->size) : b->size;
-        if (low < b->low) mmixi_poison(b->base + low, b->low - low, 1);
-        if (high > b->high) mmixi_poison(b->base + b->high, high - b->high, 1);
+        size_t low = mmixi_max(i == to.block ? to.low : 0, b->base),
+            high = drop_high ? mmixi_min(i == to.block ? to.high : SIZE_MAX, b->base + b->size) : b->high;
+        if (low < b->low) mmixi_poison(low, b->low - low, 1);
+        if (high > b->high) mmixi_poison(b->high, high - b->high, 1);
         a->used -= (b->low - low) + (high - b->high);
         b->low = low;
         b->high = high;
@@ -2028,18 +2029,18 @@ static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 }
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
-/* The low end goes back, and the high end too if it is to be dropped, with the holes in what goes. During a
-   backward pass gradients, their headers and the holes stay. */
+/* Both ends go back, the high one if it is to be dropped, with the holes in what goes. During a backward pass
+   gradients and holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
-    size_t holes = m->holes, at;
+    size_t holes = m->holes;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
     mmixi_arena_back(&m->step, mark.step, drop_high);
     if (m->in_backward) return;
     m->holes = 0;
     for (const mmixi_hole *h = m->hole; h < m->hole + holes; h++) {
-        const mmixi_block *b = mmixi_block_of(m, h->ptr, &at);
-        if (at < b->low || at >= b->high) m->hole[m->holes++] = *h;
+        const mmixi_block *b = mmixi_block_of(m, h->at);
+        if (h->at < b->low || h->at >= b->high) m->hole[m->holes++] = *h;
     }
     mmixi_drop_gradients(m, mark.graded);
     mmixi_arena_back(&m->header, mark.header, 0);
@@ -2047,7 +2048,7 @@ static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    mmix_mark start = { { 0, 0, (size_t)-1 }, { 0, 0, 0 }, 0, NULL };
+    mmix_mark start = { { 0, 0, SIZE_MAX }, { 0, 0, 0 }, 0, NULL };
     if (!m) return;
     m->holes = 0;
     mmix_rewind(m, start);
@@ -4310,7 +4311,8 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 #if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
         if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
             const mmixi_block *b = &m->step.block[mark.step.block];
-            falls = (uintptr_t)data - (uintptr_t)b->base - mark.step.low < b->low - mark.step.low;
+            size_t low = mmixi_max(mark.step.low, b->base);
+            falls = (size_t)data - low < b->low - low;
         }
 #endif
         if (falls) break;
