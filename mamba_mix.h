@@ -223,8 +223,7 @@ typedef struct mmix_place { size_t block, low, high; } mmix_place;
 typedef struct mmix_mark { mmix_place step, header; size_t nodes; mmix_tensor *graded; } mmix_mark;
 /* Where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
-/* Drops what came after the mark: results, records and gradients, those of older leaves included; parameters
-   keep theirs. */
+/* Drops what came after the mark: results, records and gradients, also of older leaves, not of parameters. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
 /* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and
    keep[i] is set to the new tensor. With one call a block a network of any depth runs in the memory of one
@@ -235,8 +234,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 MMIXDEF int mmix_threads(const mmix_ctx *m);
 MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
 
-/* task(arg, i) for each i < count on the context's threads; returns when all are done. From inside a task it
-   runs the tasks one after another. */
+/* task(arg, i) for each i < count on the context's threads, until all are done; inside a task, one by one. */
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg);
 
 /* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone,
@@ -257,8 +255,7 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 
 enum { MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8 };
 
-/* New tensors in step memory, values undefined; NULL on error. A tensor has 0 (a scalar) to MMIX_MAX_DIMS
-   axes. */
+/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
@@ -269,15 +266,13 @@ MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
 /* Sets every element of reals or integers; returns t. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0 and the given deviation; `stream` tells one tensor's numbers from another's.
-   Returns t. */
+/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t. */
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
 /* MMIX_DTYPE_…; the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis; negative axes count from the end. 0 for an axis that is not
-   there. */
+/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not there. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
@@ -309,14 +304,12 @@ enum { MMIX_RECORD_LAYERS = 2 };
    must last until mmix_backward then. Set before, it also holds for the steps that record by themselves,
    mmix_dino_step and mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. For parameters:
-   mmix_params_train. */
+/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters: mmix_params_train. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
 /* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. mmix_backward starts
-   from a scalar; mmix_backward_from takes the upstream gradients of n outputs, each of its output's shape. 0,
-   or -1. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1. The first
+   starts from a scalar, the second from the upstream gradients of n outputs, each of its output's shape. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
@@ -363,8 +356,7 @@ enum {
     MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS,
     MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
 };
-/* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
-   op. */
+/* Overrides an op of this context; NULL functions restore the built-in ones. 0, or -1 for an unknown op. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
@@ -430,8 +422,7 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 
 /* e^x / Σ e^x along an axis. */
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
-/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight and bias (D) or
-   NULL. */
+/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight, bias (D) or NULL. */
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      double eps);
 /* x / √(mean(x²) + eps) · weight over the last axis; weight (D) or NULL. Zhang & Sennrich 2019. */
@@ -445,8 +436,7 @@ MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path), or NULL for
-   1. */
+/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path) or NULL: 1. */
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
@@ -1773,8 +1763,7 @@ static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double v
     return value >= low && value <= high ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected "
                                                          "%.10g to %.10g", who, name, value, low, high);
 }
-/* Plain arguments by their names: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
-   mmix_fail. */
+/* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after mmix_fail. */
 static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 {
     va_list list;
@@ -1840,8 +1829,7 @@ static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
                   (double)m->memory.bytes);
         return NULL;
     }
-    m->memory.allocations++;
-    m->memory.bytes += size;
+    m->memory.allocations++; m->memory.bytes += size;
     if (m->memory.bytes > m->memory.peak) m->memory.peak = m->memory.bytes;
     p = raw + (MMIXI_ALIGN - (size_t)((uintptr_t)raw % MMIXI_ALIGN));
     p[-1] = (unsigned char)(p - raw);
@@ -1975,8 +1963,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
     mmixi_block *b;
     if (!ptr) return;
     b = mmixi_block_of(m, at);
-    h->at = at;
-    h->size = mmixi_step_size(bytes);
+    h->at = at; h->size = mmixi_step_size(bytes);
     mmixi_poison(at, h->size, 1);
     if (at + h->size != b->low && at != b->high) {
         if (i == MMIXI_HOLES) return;
@@ -2022,8 +2009,7 @@ static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
         if (low < b->low) mmixi_poison(low, b->low - low, 1);
         if (high > b->high) mmixi_poison(b->high, high - b->high, 1);
         a->used -= (b->low - low) + (high - b->high);
-        b->low = low;
-        b->high = high;
+        b->low = low; b->high = high;
     }
     a->current = to.block;
 }
@@ -2079,20 +2065,15 @@ static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
         uint32_t c1 = c[1], c3 = c[3];
-        c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c[1] = (uint32_t)b;
-        c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c[3] = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0; c[1] = (uint32_t)b;
+        c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1; c[3] = (uint32_t)a;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
 }
 static void mmixi_random(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t element, uint32_t c[4])
 {
-    c[0] = (uint32_t)element;
-    c[1] = (uint32_t)(element >> 32);
-    c[2] = (uint32_t)step;
-    c[3] = (uint32_t)(step >> 32) ^ (purpose << 16);
+    c[0] = (uint32_t)element; c[1] = (uint32_t)(element >> 32);
+    c[2] = (uint32_t)step; c[3] = (uint32_t)(step >> 32) ^ (purpose << 16);
     mmixi_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 static double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
@@ -2130,8 +2111,7 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
    mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, a number that comes from shapes.
    Which lane gets which range is left to chance, so a task's arithmetic depends on its range alone and its
    scratch on its lane alone: the result is the same for any number of threads. Idle workers spin for some ten
-   microseconds, then sleep; a caller waits for tasks, not for workers: one that the system has parked holds
-   nobody up.
+   microseconds, then sleep; a caller waits for tasks, not for a worker that the system may have parked.
 
    In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
    full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
@@ -2160,8 +2140,7 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 static void mmixi_flush_end(uint64_t old) { MMIXI_FLOATS_SET(old); }
 static uint64_t mmixi_flush(int on)
 {
-    uint64_t bits = MMIXI_FLUSH;
-    uint64_t old;
+    uint64_t bits = MMIXI_FLUSH, old;
     MMIXI_FLOATS_GET(old);
     mmixi_flush_end(on ? old | bits : old & ~bits);
     return old;
@@ -2327,14 +2306,12 @@ static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
     return 1;
 }
 
-/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
-   without memory. */
+/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL on error. */
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_zeroed(m, sizeof *p);
     if (!p) return NULL;
-    p->options = &m->options;
-    p->process = mmixi_process();
+    p->options = &m->options; p->process = mmixi_process();
 #ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);
@@ -2342,8 +2319,7 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 #endif
     for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
-        w->pool = p;
-        w->lane = (size_t)p->workers + 1;
+        w->pool = p; w->lane = (size_t)p->workers + 1;
         if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
@@ -3734,9 +3710,7 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     if (mmixi_within(m, who, "dtype (MMIX_DTYPE_REAL, _I32 or _U8)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_U8)
         || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)
         || (ndim && !shape && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who))) return 0;
-    t->m = m;
-    t->dtype = dtype;
-    t->ndim = ndim;
+    t->m = m; t->dtype = dtype; t->ndim = ndim;
     for (int i = ndim; i-- > 0;) {
         t->shape[i] = shape[i];
         t->stride[i] = bytes / mmixi_dtype_size(dtype);
@@ -3941,13 +3915,11 @@ typedef struct mmixi_dims {
 enum { MMIXI_TEXT = 96 };                        /* a shape in words */
 static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
 {
-    size_t at = 1;
-    text[0] = '(';
-    for (int i = 0; i < t->ndim; i++) {
-        if (i) at += (size_t)snprintf(text + at, MMIXI_TEXT - at, ", ");
-        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%.9g" : "*", (double)t->shape[i]);
-    }
-    snprintf(text + at, MMIXI_TEXT - at, ")");
+    size_t at = 0;
+    for (int i = 0; i < t->ndim; i++)
+        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%s%.9g" : "%s*", i ? ", " : "(",
+                               (double)t->shape[i]);
+    snprintf(text + at, MMIXI_TEXT - at, at ? ")" : "()");
     return text;
 }
 /* All arguments of a call: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters
@@ -4014,10 +3986,8 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     mmix_tensor *v = mmixi_tensor(m);
     if (!v) return NULL;
     *v = *t;
-    v->base = mmixi_owner(t);
-    v->offset += offset;
-    v->grad = NULL;
-    v->packed = NULL;
+    v->base = mmixi_owner(t); v->offset += offset;
+    v->grad = NULL; v->packed = NULL;
     return v;
 }
 static int mmixi_wants(const mmix_tensor *t)
@@ -4042,9 +4012,8 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 /* ==== >>tape =========================================================================
    backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what x has
 
-   The engine is short: mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from
-   the last to the first, calls each backward whose output's gradient was written, and frees what the node
-   held.
+   mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from the last to the
+   first, calls each backward whose output's gradient was written, and frees what the node held.
    ==================================================================================== */
 
 enum { MMIXI_RECORDED = 2, MMIXI_LENT = 2 };     /* .wants, .written */
@@ -4060,8 +4029,7 @@ MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
     for (; m->graded != until; m->graded = m->graded->next_graded) {
-        m->graded->grad = NULL;
-        m->graded->written = 0;
+        m->graded->grad = NULL; m->graded->written = 0;
     }
 }
 /* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
@@ -4149,8 +4117,7 @@ static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *ru
     m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
     if (m->error_kind) return NULL;
     node = &m->node[m->nodes++];
-    node->run = *run;
-    node->call = *call;
+    node->run = *run; node->call = *call;
 #ifdef MMIX_REGRESSION
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
 #endif
@@ -4162,18 +4129,13 @@ static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *
     return mmixi_run_functions(m, &m->table[op], call, options, size);
 }
 
-/* The gradient that reached an output, or NULL if none did. */
-static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
-{
-    return out && out->written ? out->grad : NULL;
-}
 /* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
    one's gradient is zeros. 0, or -1. */
 static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 {
     unsigned skip = c->constant | (1u << c->passed >> 1);
     int add;
-    for (int i = 0; i < 2; i++) c->dy[i] = mmixi_out_grad(c->out[i]);
+    for (int i = 0; i < 2 && c->out[i]; i++) c->dy[i] = c->out[i]->grad;
     if (!c->dy[0]) c->dy[0] = mmixi_grad_target(m, c->out[0], 1, &add);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
         int shared = 0;
@@ -4230,15 +4192,15 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     m->in_backward = 1;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
-        if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1])))
+        const mmix_tensor *second = node.call.out[1];
+        if (!failed && (node.call.out[0]->grad || (second && second->grad)))
             failed = mmixi_node_backward(m, &node);
         mmixi_node_free(m, &node);
     }
-    m->recording = was_recording;
-    m->in_backward = was_inside;
+    m->recording = was_recording; m->in_backward = was_inside;
     /* gradients may live in a later block than the low end does; the marks of the next ops must cover them */
     for (size_t i = m->step.count; !was_inside && i-- > m->step.current + 1;)
-        if (m->step.block[i].high < m->step.block[i].size) m->step.current = i;
+        if (m->step.block[i].high < m->step.block[i].base + m->step.block[i].size) m->step.current = i;
     return failed ? -1 : 0;
 }
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
@@ -4306,8 +4268,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         if (!data)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
-        was[i] = *t;
-        was[i].data = data;                      /* of a view it is the base's */
+        was[i] = *t; was[i].data = data;         /* of a view it is the base's */
 #if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
         if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
             const mmixi_block *b = &m->step.block[mark.step.block];
@@ -4339,8 +4300,7 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
     const mmix_mark *outer = m->rerun, from = mmix_mark_here(m);
     int failed;
     mmix_tensor *y;
-    m->rerun = &from;
-    mmix_record(m, 1);
+    m->rerun = &from; mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
     if (y) mmixi_grad_give(m, call->out[0], y);
@@ -4358,8 +4318,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     int recording;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!m->recording) return f(m, user, call.in);
-    o.f = f;
-    o.user = mmixi_kept(m, user, size);
+    o.f = f; o.user = mmixi_kept(m, user, size);
     if (m->error_kind) return NULL;
     mark = mmix_mark_here(m);
     recording = mmix_record(m, 0);
@@ -4461,17 +4420,15 @@ static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 }
 static inline void mmixi_row_next(mmixi_row_pass *p)
 {
-    p->r++;
-    p->x += p->step;
-    p->y += p->n;
+    p->r++; p->x += p->step; p->y += p->n;
     if (p->dy) p->dy += p->n;
     if (p->dx) p->dx += p->step;
 }
 
 /* ---- add, mul, div, scale: elementwise, on views of any steps --------------------------------
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
-   scale: y = α a + β, the second operand is ignored. Backward is the same op on dy and the other one (div:
-   on b). A stretched operand is a view that does not step there: its gradient is the sum, in order. */
+   scale: y = α a + β, there is no b. Backward is the same op on dy and the other one (div: on b). A stretched
+   operand is a view that does not step there: its gradient is the sum, in order. */
 static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
@@ -4486,9 +4443,9 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
         int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two);
         for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
+            mmix_real *own = mmix_data(out) + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
             const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
-                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(out) + r * n;
-            mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
+                *b = two ? mmix_data(tb) + mmixi_row_offset(tb, r) : a;
             if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
             else if (dense && !product) {
@@ -4498,7 +4455,7 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
             }
             else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
                 mmix_real v = !product ? alpha * *a + beta * (two ? *b : 1) : op == MMIX_OP_MUL ? *a * *b
-                    : *a / *b * (i ? -quotient[j] : 1);
+                    : *a / *b * (i ? -own[j] : 1);
                 *y = add ? *y + v : v;
             }
         }
@@ -4512,7 +4469,7 @@ static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 }
 static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
 {
-    mmix_tensor *v = !as || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
+    mmix_tensor *v = !as || !t || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
     for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
         v->ndim = as->ndim;
         v->shape[as->ndim + i] = mmix_shape(as, i);
@@ -4525,9 +4482,9 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
-    int ndim, alone = op == MMIX_OP_SCALE;
-    if (!mmixi_expect(m, who, NULL, alone ? "x ..., x ..." : "a ..., b ...", a, b)) return NULL;
-    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    int ndim;
+    if (!mmixi_expect(m, who, NULL, op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...", a, b)) return NULL;
+    ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
     for (int i = 0; i < ndim; i++) {
         size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
         shape[i] = mmixi_max(na, nb);
@@ -4537,19 +4494,17 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     call.in[0] = mmixi_stretched(m, a, call.out[0]);
     call.in[1] = mmixi_stretched(m, b, call.out[0]);
-    call.number[0] = alpha;
-    call.number[1] = beta;
-    call.constant = alone ? 2 : 0;
-    call.size[0] = !alone && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
+    call.number[0] = alpha; call.number[1] = beta;
+    call.size[0] = b && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
     return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
-    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, x, alpha, beta);
+    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, NULL, alpha, beta);
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    return x ? mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, x, 1, 0) : NULL;
+    return x ? mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0) : NULL;
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -4572,8 +4527,7 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
                                         "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
-        v->shape[i] = x->shape[a];
-        v->stride[i] = x->stride[a];
+        v->shape[i] = x->shape[a]; v->stride[i] = x->stride[a];
     }
     return mmixi_copied(m, v);
 }
@@ -4668,8 +4622,7 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
     a = mmixi_axis_of(m, "mmix_softmax", x, axis);
     if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x);
-    order[a] = x->ndim - 1;                      /* that axis and the last change places, and back */
-    order[x->ndim - 1] = a;
+    order[a] = x->ndim - 1; order[x->ndim - 1] = a;      /* that axis and the last change places, and back */
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
 }
 
@@ -5078,11 +5031,8 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     if (!mmixi_expect(m, who, &d, s ? "+weight OD, x ...D, bias? O, residual ~O, s B" : "+weight OD, x ...D, "
                       "bias? O, residual? ~O", weight, x, bias, residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
-    call.in[3] = mmixi_strided(m, residual);
-    call.in[4] = s;
-    call.constant = 1u << 4;
-    call.passed = residual ? 4 : 0;
-    call.size[0] = (size_t)gelu;
+    call.in[3] = mmixi_strided(m, residual); call.in[4] = s;
+    call.constant = 1u << 4; call.passed = residual ? 4 : 0; call.size[0] = (size_t)gelu;
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
