@@ -1821,9 +1821,8 @@ static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
     const mmix_allocator *a = &m->options.allocator;
     size_t size = bytes + MMIXI_ALIGN;
     unsigned char *raw = NULL, *p;
-    if (size > bytes && (!a->count_limit || m->memory.allocations < a->count_limit)
-        && (!a->byte_limit || (size <= a->byte_limit && m->memory.bytes <= a->byte_limit - size)))
-        raw = (unsigned char *)a->alloc(a->user, size);
+    if (size > bytes && m->memory.allocations <= a->count_limit - 1          /* 0 - 1 is all there is */
+        && m->memory.bytes + size - 1 <= a->byte_limit - 1) raw = (unsigned char *)a->alloc(a->user, size);
     if (!raw) {
         mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more, %.0f held", (double)bytes,
                   (double)m->memory.bytes);
@@ -2070,11 +2069,13 @@ static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
         k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
 }
-static void mmixi_random(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t element, uint32_t c[4])
+typedef struct mmixi_bits { uint32_t c[4]; } mmixi_bits;
+static mmixi_bits mmixi_random(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    c[0] = (uint32_t)element; c[1] = (uint32_t)(element >> 32);
-    c[2] = (uint32_t)step; c[3] = (uint32_t)(step >> 32) ^ (purpose << 16);
-    mmixi_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
+    mmixi_bits bits = { { (uint32_t)element, (uint32_t)(element >> 32), (uint32_t)step,
+                          (uint32_t)(step >> 32) ^ (purpose << 16) } };
+    mmixi_philox(bits.c, (uint32_t)m->seed, (uint32_t)(m->seed >> 32));
+    return bits;
 }
 static double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
 {
@@ -2084,15 +2085,12 @@ MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m->seed; }
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed) { m->seed = seed; }
 MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    uint32_t c[4];
-    mmixi_random(m->seed, purpose, step, element, c);
-    return c[0];
+    return mmixi_random(m, purpose, step, element).c[0];
 }
 MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    uint32_t c[4];
-    mmixi_random(m->seed, purpose, step, element, c);
-    return mmixi_unit(c);
+    mmixi_bits bits = mmixi_random(m, purpose, step, element);
+    return mmixi_unit(bits.c);
 }
 static double mmixi_log(double x);
 static double mmixi_cos(double x);
@@ -2100,9 +2098,8 @@ static double mmixi_cos(double x);
 /* Box & Muller 1958: √(-2 ln u) cos(2πv) */
 MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    uint32_t c[4];
-    mmixi_random(m->seed, purpose, step, element, c);
-    return sqrt(-2 * mmixi_log(1 - mmixi_unit(c))) * mmixi_cos(6.283185307179586 * mmixi_unit(c + 2));
+    mmixi_bits b = mmixi_random(m, purpose, step, element);
+    return sqrt(-2 * mmixi_log(1 - mmixi_unit(b.c))) * mmixi_cos(6.283185307179586 * mmixi_unit(b.c + 2));
 }
 
 /* ==== >>threads ======================================================================
