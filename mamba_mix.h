@@ -205,14 +205,11 @@ MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 MMIXDEF void mmix_reset(mmix_ctx *m);
 
 /* A point in step memory to come back to. */
-typedef struct mmix_mark {
-    size_t block, used, high, header_block, header_used, nodes;
-    mmix_tensor *graded;
-} mmix_mark;
+typedef struct mmix_place { size_t block, low, high; } mmix_place;
+typedef struct mmix_mark { mmix_place step, header; size_t nodes; mmix_tensor *graded; } mmix_mark;
 /* Where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
-/* Drops what came after the mark: results, records and gradients, those of older leaves included; parameters
-   keep theirs. */
+/* Drops what came after the mark: results, records and gradients, also of older leaves, not of parameters. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
 /* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and
    keep[i] is set to the new tensor. With one call a block a network of any depth runs in the memory of one
@@ -223,8 +220,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 MMIXDEF int mmix_threads(const mmix_ctx *m);
 MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
 
-/* task(arg, i) for each i < count on the context's threads; returns when all are done. From inside a task it
-   runs the tasks one after another. */
+/* task(arg, i) for each i < count on the context's threads, until all are done; inside a task, one by one. */
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg);
 
 /* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone,
@@ -245,8 +241,7 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 
 enum { MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8 };
 
-/* New tensors in step memory, values undefined; NULL on error. A tensor has 0 (a scalar) to MMIX_MAX_DIMS
-   axes. */
+/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
@@ -257,15 +252,13 @@ MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
 /* Sets every element of reals or integers; returns t. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0 and the given deviation; `stream` tells one tensor's numbers from another's.
-   Returns t. */
+/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t. */
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
 /* MMIX_DTYPE_…; the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis; negative axes count from the end. 0 for an axis that is not
-   there. */
+/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not there. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
@@ -281,7 +274,7 @@ MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
 /* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
-/* Elements start … start+count-1 of an axis. */
+/* Elements start … start+count-1 of an axis; t itself if these are all. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
 
 /* ==== >>api-tape =====================================================================
@@ -297,14 +290,12 @@ enum { MMIX_RECORD_LAYERS = 2 };
    must last until mmix_backward then. Set before, it also holds for the steps that record by themselves,
    mmix_dino_step and mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. For parameters:
-   mmix_params_train. */
+/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters: mmix_params_train. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
-/* The gradient after mmix_backward, of t's shape; NULL if there is none. */
+/* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. mmix_backward starts
-   from a scalar; mmix_backward_from takes the upstream gradients of n outputs, each of its output's shape. 0,
-   or -1. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1. The first
+   starts from a scalar, the second from the upstream gradients of n outputs, each of its output's shape. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
@@ -343,17 +334,14 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
 
 /* The ops of the table. A device overrides them one by one; the rest stays as it is. */
 enum {
-    MMIX_OP_COPY, MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP,
-    MMIX_OP_LOG, MMIX_OP_SQRT, MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM,
-    MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX,
-    MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
-    MMIX_OP_CONV1D, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
-    MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
-    MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS, MMIX_OP_KD_HIDDEN,
-    MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
+    MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP, MMIX_OP_LOG, MMIX_OP_SQRT,
+    MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM, MMIX_OP_MATMUL,
+    MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX, MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM,
+    MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR, MMIX_OP_CONV1D, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY, MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION,
+    MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS,
+    MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
 };
-/* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
-   op. */
+/* Overrides an op of this context; NULL functions restore the built-in ones. 0, or -1 for an unknown op. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
@@ -419,8 +407,7 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 
 /* e^x / Σ e^x along an axis. */
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
-/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight and bias (D) or
-   NULL. */
+/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight, bias (D) or NULL. */
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      double eps);
 /* x / √(mean(x²) + eps) · weight over the last axis; weight (D) or NULL. Zhang & Sennrich 2019. */
@@ -434,8 +421,7 @@ MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path), or NULL for
-   1. */
+/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path) or NULL: 1. */
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
@@ -1613,15 +1599,13 @@ int madvise(void *address, size_t bytes, int advice);
 enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
 enum { MMIXI_BLOCK = MMIXI_SIZE(1 << 20, 256), MMIXI_HEADER_BLOCK = MMIXI_SIZE(1 << 16, 256) };
 
-/* free: base + low … base + high */
-typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;
-typedef struct mmixi_hole { char *ptr; size_t size; } mmixi_hole;
+/* Addresses are numbers here. Of a block low … high is free. */
+typedef struct mmixi_block { size_t base, size, low, high; } mmixi_block;
+typedef struct mmixi_hole { size_t at, size; } mmixi_hole;
 typedef struct mmixi_arena {
     mmixi_block *block;
-    /* current: the block that is being filled; least: bytes of a new one */
-    size_t count, capacity, current, least;
-    /* bytes outside the free middles, holes included, now and at most */
-    size_t used, peak;
+    size_t count, capacity, current, least;      /* the block that is being filled; bytes of a new one */
+    size_t used, peak;                           /* bytes outside the free middles, holes included; at most */
 } mmixi_arena;
 
 typedef struct mmixi_node {
@@ -1632,9 +1616,8 @@ typedef struct mmixi_node {
 #endif
 } mmixi_node;
 typedef struct mmixi_pool mmixi_pool;
-
 struct mmix_ctx {
-    mmix_allocator allocator;
+    mmix_options options;
     mmix_memory_use memory;
     char error[256];
     int error_kind;
@@ -1648,16 +1631,12 @@ struct mmix_ctx {
     mmixi_node *node;                            /* the tape */
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
-    int recording, in_backward;
-    int rerunning;                               /* inside of a checkpoint's backward, which began at … */
-    mmix_mark rerun_from;
+    int recording, in_backward, in_parallel;
+    const mmix_mark *rerun;                      /* where the checkpoint's backward began that is running */
     int lanes;                                   /* threads that work, the caller's included */
-    int in_parallel;
     mmixi_pool *pool;
     mmix_look *look;                             /* mmix_mix_watch */
     void *look_user;
-    void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
-    void *parallel_user;
 };
 
 MMIXDEF const char *mmix_error(const mmix_ctx *m)
@@ -1666,7 +1645,6 @@ MMIXDEF const char *mmix_error(const mmix_ctx *m)
 }
 MMIXDEF int mmix_error_kind(const mmix_ctx *m) { return m ? m->error_kind : MMIX_ERROR_MEMORY; }
 MMIXDEF void mmix_error_clear(mmix_ctx *m) { m->error_kind = MMIX_OK; }
-
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
     va_list list;
@@ -1677,7 +1655,6 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
     m->error_kind = kind;
     return -1;
 }
-
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
 /* Whether a number lies where it has to: 0, or -1. */
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
@@ -1685,54 +1662,41 @@ static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double v
     return value >= low && value <= high ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected "
                                                          "%.10g to %.10g", who, name, value, low, high);
 }
-/* Plain arguments by their names: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
-   mmix_fail. */
+/* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after mmix_fail. */
 static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 {
-    int ok = !m->error_kind;
     va_list list;
     va_start(list, names);
-    while (ok && names) {
-        int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
-        ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
-        if (!ok)
+    for (int length; *names && !m->error_kind; names += length + 2 * (names[length] == ',')) {
+        int pointer = *names == '*';
+        length = (int)strcspn(names, ",");
+        if (pointer ? !va_arg(list, const void *) : !va_arg(list, size_t))
             mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
-                      : "%s: %.*s is 0, expected at least 1", who, length, names + pointer);
-        names = strchr(names, ',');
-        if (names) names += 2;
+                      : "%s: %.*s is 0, expected at least 1", who, length - pointer, names + pointer);
     }
     va_end(list);
-    return ok;
+    return !m->error_kind;
 }
-
-static int mmixi_mul_ok(size_t a, size_t b, size_t *out)
-{
-    if (b && a > SIZE_MAX / b) return 0;
-    *out = a * b;
-    return 1;
-}
+/* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
+static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
 static size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 static size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
-
-static void mmixi_unpoison(void *p, size_t size)
+/* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
+static void mmixi_poison(size_t at, size_t size, int on)
 {
+    void *p = (void *)at;
 #ifdef MMIXI_ASAN
-    __asan_unpoison_memory_region(p, size);
+    __asan_unpoison_memory_region(p, size);      /* parts of it may be poisoned already */
 #endif
-    (void)p; (void)size;
-}
-static void mmixi_poison(void *p, size_t size)
-{
 #ifdef MMIX_REGRESSION
-    mmixi_unpoison(p, size);                     /* parts of it may be poisoned already */
-    memset(p, 0xff, size);                       /* every float becomes a NaN */
+    if (on) memset(p, 0xff, size);
 #endif
 #ifdef MMIXI_ASAN
-    __asan_poison_memory_region(p, size);
+    if (on) __asan_poison_memory_region(p, size);
 #endif
-    (void)p; (void)size;
+    (void)p; (void)size; (void)on;
 }
 
 /* malloc; on Linux large blocks are offered pages of 2 MiB. The mixers walk over rows that lie pages apart,
@@ -1750,30 +1714,25 @@ static void *mmixi_malloc(void *user, size_t size)
     return p;
 }
 static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)size; free(ptr); }
-
-/* Lasting memory, aligned to a cache line; the byte before it holds the distance to what the allocator
-   returned. */
+/* Lasting memory, aligned to a cache line; the byte before it holds how far it lies in the allocator's. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
-    const mmix_allocator *a = &m->allocator;
+    const mmix_allocator *a = &m->options.allocator;
     size_t size = bytes + MMIXI_ALIGN;
     unsigned char *raw = NULL, *p;
-    if (size > bytes && (!a->count_limit || m->memory.allocations < a->count_limit)
-        && (!a->byte_limit || (size <= a->byte_limit && m->memory.bytes <= a->byte_limit - size)))
-        raw = (unsigned char *)a->alloc(a->user, size);
+    if (size > bytes && m->memory.allocations <= a->count_limit - 1          /* 0 - 1 is all there is */
+        && m->memory.bytes + size - 1 <= a->byte_limit - 1) raw = (unsigned char *)a->alloc(a->user, size);
     if (!raw) {
         mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more, %.0f held", (double)bytes,
                   (double)m->memory.bytes);
         return NULL;
     }
-    m->memory.allocations++;
-    m->memory.bytes += size;
+    m->memory.allocations++; m->memory.bytes += size;
     if (m->memory.bytes > m->memory.peak) m->memory.peak = m->memory.bytes;
     p = raw + (MMIXI_ALIGN - (size_t)((uintptr_t)raw % MMIXI_ALIGN));
     p[-1] = (unsigned char)(p - raw);
     return p;
 }
-
 /* Zeroed lasting memory; NULL on error, and after one. */
 static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
 {
@@ -1785,24 +1744,19 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
     unsigned char *p = (unsigned char *)ptr;
     if (!p) return;
     m->memory.bytes -= bytes + MMIXI_ALIGN;
-    m->allocator.free(m->allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
+    m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
 }
-
-/* Makes room for `need` elements of an array that grows by doubling; 0, or -1. */
-static int mmixi_grow(mmix_ctx *m, void **array, size_t *capacity, size_t need, size_t element)
+/* The array with room for `need` elements, doubled where it has less; as it was if there is no memory. */
+static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need, size_t element)
 {
     size_t n = mmixi_max(need, *capacity ? 2 * *capacity : 8);
-    void *bigger;
-    if (need <= *capacity) return 0;
-    bigger = mmixi_alloc(m, n * element);
-    if (!bigger) return -1;
-    if (*array) memcpy(bigger, *array, *capacity * element);
-    mmixi_free(m, *array, *capacity * element);
-    *array = bigger;
+    void *bigger = need > *capacity ? mmixi_alloc(m, n * element) : NULL;
+    if (!bigger) return array;
+    if (array) memcpy(bigger, array, *capacity * element);
+    mmixi_free(m, array, *capacity * element);
     *capacity = n;
-    return 0;
+    return bigger;
 }
-
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.bytes; }
 
@@ -1814,21 +1768,19 @@ static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
     size_t bytes = 0;
     for (; a->count > first; bytes += a->block[a->count].size) {
         mmixi_block *b = &a->block[--a->count];
-        mmixi_unpoison(b->base, b->size);
-        mmixi_free(m, b->base, b->size);
+        mmixi_poison(b->base, b->size, 0);
+        mmixi_free(m, (void *)b->base, b->size);
     }
     a->current = mmixi_min(a->current, first ? first - 1 : 0);
     return bytes;
 }
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
-    mmixi_block b = { NULL, bytes, 0, bytes };
-    void *array = a->block;
-    if (mmixi_grow(m, &array, &a->capacity, a->count + 1, sizeof b)) return -1;
-    a->block = (mmixi_block *)array;
-    b.base = (char *)mmixi_alloc(m, bytes);
-    if (!b.base) return -1;
-    mmixi_poison(b.base, bytes);
+    mmixi_block b = { 0, bytes, 0, 0 };
+    a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
+    if (a->count == a->capacity || !(b.base = b.low = (size_t)mmixi_alloc(m, bytes))) return -1;
+    mmixi_poison(b.base, bytes, 1);
+    b.high = b.low + bytes;
     a->block[a->count++] = b;
     return 0;
 }
@@ -1839,19 +1791,17 @@ static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
 }
 
 static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; }
-
-/* Makes the current block one with room for `bytes`. Empty blocks at the end that are too small give way to
-   one that holds them all: else a first pass would touch much more than it needs. 0, or -1. */
-static int mmixi_arena_room(mmix_ctx *m, mmixi_arena *a, size_t bytes)
+/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room for them. If
+   there is none, empty blocks at the end give way to one that holds them all: else a first pass would touch
+   much more than it needs. NULL on error. */
+static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
-    while (a->current >= a->count || mmixi_block_left(&a->block[a->current]) < bytes) {
-        size_t next = a->current + 1, empty = a->count, grown = 0;
-        while (empty > next && mmixi_block_left(&a->block[empty - 1]) == a->block[empty - 1].size) empty--;
-        if (next < a->count && (empty > next || mmixi_block_left(&a->block[next]) >= bytes)) {
-            a->current = next;
-            continue;
-        }
-        if (next < a->count) grown = mmixi_arena_cut(m, a, next);
+    size_t i = a->current, end = a->count, grown, at;
+    mmixi_block *b;
+    while (i < a->count && mmixi_block_left(&a->block[i]) < bytes) i++;
+    if (i == a->count) {
+        while (end > a->current + 1 && mmixi_block_left(&a->block[end - 1]) == a->block[end - 1].size) end--;
+        grown = mmixi_arena_cut(m, a, end);
 #ifdef MMIX_REGRESSION
         grown = bytes < a->least ? a->least - bytes : 0;
 #else
@@ -1859,32 +1809,22 @@ static int mmixi_arena_room(mmix_ctx *m, mmixi_arena *a, size_t bytes)
         grown = mmixi_max(mmixi_max(grown, a->least),
                           mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
 #endif
-        if (mmixi_arena_add(m, a, bytes + grown)) return -1;
-        a->current = a->count - 1;
+        if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
+        i = a->count - 1;
     }
-    return 0;
-}
-/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end; NULL on error. */
-static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
-{
-    mmixi_block *b;
-    char *p;
-    if (mmixi_arena_room(m, a, bytes)) return NULL;
-    b = &a->block[a->current];
-    if (high) p = b->base + (b->high -= bytes);
-    else p = b->base + (b->low += bytes) - bytes;
+    a->current = i;
+    b = &a->block[i];
+    at = high ? b->high -= bytes : (b->low += bytes) - bytes;
     a->used += bytes;
     a->peak = mmixi_max(a->peak, a->used);
-    mmixi_unpoison(p, bytes);
-    return p;
+    mmixi_poison(at, bytes, 0);
+    return (void *)at;
 }
-
 static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN); }
-
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
 {
     if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: a tensor of more than half the address space");
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of more than half the address space");
     return NULL;
 }
 
@@ -1894,49 +1834,48 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
     size_t size = mmixi_step_size(bytes);
     for (size_t i = m->holes; i-- > 0;)
         if (m->hole[i].size == size) {
-            void *p = m->hole[i].ptr;
+            size_t at = m->hole[i].at;
             m->hole[i] = m->hole[--m->holes];
-            mmixi_unpoison(p, size);
-            return p;
+            mmixi_poison(at, size, 0);
+            return (void *)at;
         }
     return mmixi_arena_take(m, &m->step, size, 1);
 }
 
-/* The block of step memory in which p lies, and how far from its beginning. */
-static size_t mmixi_block_of(const mmix_ctx *m, const void *p, size_t *at)
+/* The block of step memory that holds an address. */
+static mmixi_block *mmixi_block_of(const mmix_ctx *m, size_t at)
 {
-    size_t i = 0;
-    while ((*at = (size_t)((uintptr_t)p - (uintptr_t)m->step.block[i].base)) >= m->step.block[i].size) i++;
-    return i;
+    mmixi_block *b = m->step.block;
+    while (at - b->base >= b->size) b++;
+    return b;
 }
 
 /* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. What a
    checkpoint's backward took from the low end is all dropped after it: no gradient may move in there. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
-    mmix_mark from = m->rerun_from;
-    size_t at, index, i = m->holes;
+    const mmix_place *from = m->rerun ? &m->rerun->step : NULL;
+    const mmixi_block *first = from ? &m->step.block[from->block] : NULL;
+    size_t at = (size_t)ptr, i = m->holes;
     mmixi_hole *h = &m->hole[i];
     mmixi_block *b;
     if (!ptr) return;
-    index = mmixi_block_of(m, ptr, &at);
-    b = &m->step.block[index];
-    h->ptr = (char *)ptr;
-    h->size = mmixi_step_size(bytes);
-    mmixi_poison(h->ptr, h->size);
+    b = mmixi_block_of(m, at);
+    h->at = at; h->size = mmixi_step_size(bytes);
+    mmixi_poison(at, h->size, 1);
     if (at + h->size != b->low && at != b->high) {
-        m->holes += i < MMIXI_HOLES && !(m->rerunning && at < b->low
-                    && (index > from.block || (index == from.block && at >= from.used)));
+        if (i == MMIXI_HOLES) return;
+        m->holes += !from || at >= b->low || b < first || (b == first && at < from->low);
         return;
     }
     for (m->holes++; i < m->holes; ) {           /* an end moves back; a hole may lie at the new one */
         h = &m->hole[i++];
-        if (h->ptr + h->size == b->base + b->low) b->low -= h->size;
-        else if (h->ptr == b->base + b->high) b->high += h->size;
+        if (h->at + h->size == b->low) b->low -= h->size;
+        else if (h->at == b->high) b->high += h->size;
         else continue;
         m->step.used -= h->size;
         *h = m->hole[--m->holes];
-        i = m->rerunning ? m->holes : 0;
+        i = from ? m->holes : 0;
     }
 }
 
@@ -1946,60 +1885,54 @@ static void *mmixi_header(mmix_ctx *m, size_t bytes)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
+static mmix_place mmixi_place_in(const mmixi_arena *a)
+{
+    mmix_place place = { a->current, 0, SIZE_MAX };      /* before there is a block: all of the first one */
+    if (a->count) { place.low = a->block[a->current].low; place.high = a->block[a->current].high; }
+    return place;
+}
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
 {
-    mmix_mark mark = { m->step.current, 0, (size_t)-1, m->header.current, 0, m->nodes, m->graded };
-    if (m->step.count) {                         /* before there is a block: all of the first one */
-        mark.used = m->step.block[mark.block].low;
-        mark.high = m->step.block[mark.block].high;
-    }
-    if (m->header.count) mark.header_used = m->header.block[mark.header_block].low;
+    mmix_mark mark = { mmixi_place_in(&m->step), mmixi_place_in(&m->header), m->nodes, m->graded };
     return mark;
 }
 
-/* Takes the low end back to (block, used) and, where nothing will ask for gradients any more, the high end
-   too. */
-static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t high, int drop_high)
+/* Takes the low end back to a place and, where nothing will ask for gradients any more, the high end too. */
+static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 {
-    if (!a->count) return;
-    for (size_t i = a->count; i-- > block;) {
+    for (size_t i = a->count; i-- > to.block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = i == block ? used : 0, top = !drop_high ? b->high : i == block ? mmixi_min(high, b->size)
-            : b->size;
-        if (low < b->low) mmixi_poison(b->base + low, b->low - low);
-        if (top > b->high) mmixi_poison(b->base + b->high, top - b->high);
-        a->used -= (b->low - low) + (top - b->high);
-        b->low = low;
-        b->high = top;
+        size_t low = mmixi_max(i == to.block ? to.low : 0, b->base),
+            high = drop_high ? mmixi_min(i == to.block ? to.high : SIZE_MAX, b->base + b->size) : b->high;
+        if (low < b->low) mmixi_poison(low, b->low - low, 1);
+        if (high > b->high) mmixi_poison(b->high, high - b->high, 1);
+        a->used -= (b->low - low) + (high - b->high);
+        b->low = low; b->high = high;
     }
-    a->current = block;
+    a->current = to.block;
 }
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
-
-/* The low end goes back, and the high end too if it is to be dropped, with the holes in what goes. During a
-   backward pass gradients, their headers and the holes stay. */
+/* Both ends go back, the high one if it is to be dropped, with the holes in what goes. During a backward pass
+   gradients and holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
+    size_t holes = m->holes;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
-    if (!m->in_backward) {
-        size_t kept = 0;
-        mmixi_drop_gradients(m, mark.graded);
-        for (size_t i = 0, at; i < m->holes; i++) {
-            size_t j = mmixi_block_of(m, m->hole[i].ptr, &at);
-            if (j < mark.block || (j == mark.block && (at < mark.used
-                || at >= (drop_high ? mark.high : m->step.block[j].high)))) m->hole[kept++] = m->hole[i];
-        }
-        m->holes = kept;
-        mmixi_arena_back(&m->header, mark.header_block, mark.header_used, 0, 0);
+    mmixi_arena_back(&m->step, mark.step, drop_high);
+    if (m->in_backward) return;
+    m->holes = 0;
+    for (const mmixi_hole *h = m->hole; h < m->hole + holes; h++) {
+        const mmixi_block *b = mmixi_block_of(m, h->at);
+        if (h->at < b->low || h->at >= b->high) m->hole[m->holes++] = *h;
     }
-    mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, drop_high);
+    mmixi_drop_gradients(m, mark.graded);
+    mmixi_arena_back(&m->header, mark.header, 0);
 }
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
-
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    mmix_mark start = { 0, 0, (size_t)-1, 0, 0, 0, NULL };
+    mmix_mark start = { { 0, 0, SIZE_MAX }, { 0, 0, 0 }, 0, NULL };
     if (!m) return;
     m->holes = 0;
     mmix_rewind(m, start);
@@ -2030,65 +1963,51 @@ static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
         uint32_t c1 = c[1], c3 = c[3];
-        c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c[1] = (uint32_t)b;
-        c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c[3] = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0; c[1] = (uint32_t)b;
+        c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1; c[3] = (uint32_t)a;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
 }
-
-static void mmixi_random(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t element, uint32_t c[4])
+typedef struct mmixi_bits { uint32_t c[4]; } mmixi_bits;
+static mmixi_bits mmixi_random(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    c[0] = (uint32_t)element;
-    c[1] = (uint32_t)(element >> 32);
-    c[2] = (uint32_t)step;
-    c[3] = (uint32_t)(step >> 32) ^ (purpose << 16);
-    mmixi_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
+    mmixi_bits bits = { { (uint32_t)element, (uint32_t)(element >> 32), (uint32_t)step,
+                          (uint32_t)(step >> 32) ^ (purpose << 16) } };
+    mmixi_philox(bits.c, (uint32_t)m->seed, (uint32_t)(m->seed >> 32));
+    return bits;
 }
-
-static double mmixi_unit(uint32_t high, uint32_t low)            /* 53 bits in [0, 1) */
+static double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
 {
-    return ((double)(high >> 5) * 67108864.0 + (double)(low >> 6)) / 9007199254740992.0;
+    return ((double)(c[0] >> 5) * 67108864.0 + (double)(c[1] >> 6)) / 9007199254740992.0;
 }
-
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m->seed; }
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed) { m->seed = seed; }
-
 MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    uint32_t c[4];
-    mmixi_random(m->seed, purpose, step, element, c);
-    return c[0];
+    return mmixi_random(m, purpose, step, element).c[0];
 }
-
 MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    uint32_t c[4];
-    mmixi_random(m->seed, purpose, step, element, c);
-    return mmixi_unit(c[0], c[1]);
+    mmixi_bits bits = mmixi_random(m, purpose, step, element);
+    return mmixi_unit(bits.c);
 }
-
 static double mmixi_log(double x);
 static double mmixi_cos(double x);
 
 /* Box & Muller 1958: √(-2 ln u) cos(2πv) */
 MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    uint32_t c[4];
-    mmixi_random(m->seed, purpose, step, element, c);
-    return sqrt(-2 * mmixi_log(1 - mmixi_unit(c[0], c[1]))) * mmixi_cos(6.283185307179586 * mmixi_unit(c[2],
-            c[3]));
+    mmixi_bits b = mmixi_random(m, purpose, step, element);
+    return sqrt(-2 * mmixi_log(1 - mmixi_unit(b.c))) * mmixi_cos(6.283185307179586 * mmixi_unit(b.c + 2));
 }
 
 /* ==== >>threads ======================================================================
    a pool of lanes that pull task numbers from one counter
 
-   mmixi_parallel(m, count, task, arg) runs task(arg, i, lane) for every i < count. Which lane runs which i is
-   left to chance, so a task's arithmetic depends on i alone and its scratch on `lane` alone: the result is
-   the same for any number of threads. Idle workers spin for some ten microseconds, then sleep; a caller waits
-   for tasks, not for workers, so a worker that the system has parked holds nobody up.
+   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, a number that comes from shapes.
+   Which lane gets which range is left to chance, so a task's arithmetic depends on its range alone and its
+   scratch on its lane alone: the result is the same for any number of threads. Idle workers spin for some ten
+   microseconds, then sleep; a caller waits for tasks, not for a worker that the system may have parked.
 
    In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
    full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
@@ -2117,27 +2036,30 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 static void mmixi_flush_end(uint64_t old) { MMIXI_FLOATS_SET(old); }
 static uint64_t mmixi_flush(int on)
 {
-    uint64_t bits = MMIXI_FLUSH;
-    uint64_t old;
+    uint64_t bits = MMIXI_FLUSH, old;
     MMIXI_FLOATS_GET(old);
     mmixi_flush_end(on ? old | bits : old & ~bits);
     return old;
 }
-
-typedef void mmixi_lane_task(void *arg, size_t index, size_t lane);
-
 static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
-
-/* Tasks first, first + step, … in this thread. */
-static void mmixi_run_tasks(size_t first, size_t count, size_t step, size_t lane, mmixi_lane_task *task, void *arg)
+typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
+typedef void mmixi_range_task(void *arg, mmixi_range range);
+typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
+static void mmixi_job_run(const mmixi_job *j, size_t i, size_t lane)
 {
+    mmixi_range range = { i * j->grain, mmixi_min(j->n, (i + 1) * j->grain), lane };
+    j->task(j->arg, range);
+}
+/* Ranges lane, lane + lanes, … in this thread: all, or what one call of the user's parallel_for does. */
+static void mmixi_job_lane(void *arg, size_t lane)
+{
+    const mmixi_job *j = (const mmixi_job *)arg;
     uint64_t old = mmixi_flush(1);
-    for (size_t i = first; i < count; i += step) task(arg, i, lane);
+    for (size_t i = lane; i * j->grain < j->n; i += j->lanes) mmixi_job_run(j, i, lane);
     mmixi_flush_end(old);
 }
 
 #if !defined(MMIX_NO_THREADS)
-
 #if defined(_WIN32)
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
@@ -2202,19 +2124,16 @@ typedef long long mmixi_atomic;
 #endif
 
 enum { MMIXI_SPINS = 1000 };
-
 typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
-
-/* One job at a time. The ticket holds (job number << 32 | next task): a worker claims a task by raising it,
-   which fails if the job has changed meanwhile, so that a late worker can never run an old task with a new
-   argument. Before a job's count, task and argument change, the ticket is closed: it gets a number of its own
-   and a task below no count. */
+/* One job at a time. The ticket holds (job number << 32 | next range): a worker claims a range by raising it,
+   which fails if the job has changed meanwhile: a late worker never touches one that is gone. Before job (an
+   address) and count change, the ticket is closed: it gets a number of its own and a range below no count. A
+   negative ticket ends the workers. */
 struct mmixi_pool {
-    /* task and arg as integers: a late worker may read them while they change */
-    mmixi_atomic ticket, done, count, task, arg, quit;
+    mmixi_atomic ticket, done, count, job;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
-    mmix_options options;
+    const mmix_options *options;
     long process;                                /* of the threads; a forked child has none of them */
     int workers;
     mmixi_worker worker[MMIXI_MAX_THREADS];
@@ -2226,70 +2145,69 @@ static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
     MMIXI_WAKE(cond);
     MMIXI_UNLOCK(&p->mutex);
 }
-
-static void mmixi_pool_work(mmixi_pool *p, long long job, size_t lane)
+static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 {
+    uint64_t old = mmixi_flush(1);
     for (;;) {
-        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count);
-        long long task = MMIXI_GET(&p->task), arg = MMIXI_GET(&p->arg), i = ticket & 0xffffffff;
-        if (ticket >> 32 != job || i >= count) return;
+        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count), job = MMIXI_GET(&p->job),
+            i = ticket & 0xffffffff;
+        if (ticket >> 32 != number || i >= count) break;
         if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
-        ((mmixi_lane_task *)(intptr_t)task)((void *)(intptr_t)arg, (size_t)i, lane);
+        mmixi_job_run((const mmixi_job *)(intptr_t)job, (size_t)i, lane);
         if (MMIXI_NEXT(&p->done) == count) mmixi_pool_wake(p, &p->finished);
     }
+    mmixi_flush_end(old);
 }
-
-static int mmixi_pool_idle(mmixi_pool *p, long long job)
+/* Waits while the job has this number (a worker), or while it is not done (lane 0). */
+static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
 {
-    return MMIXI_GET(&p->ticket) >> 32 == job && !MMIXI_GET(&p->quit);
+    return lane ? MMIXI_GET(&p->ticket) >> 32 == number : MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
+}
+static void mmixi_pool_wait(mmixi_pool *p, long long number, size_t lane)
+{
+    int spins = lane ? MMIXI_SPINS : 4 * MMIXI_SPINS;
+    while (spins-- > 0 && mmixi_pool_waits(p, number, lane)) MMIXI_PAUSE();
+    if (!mmixi_pool_waits(p, number, lane)) return;
+    MMIXI_LOCK(&p->mutex);
+    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(lane ? &p->work : &p->finished, &p->mutex);
+    MMIXI_UNLOCK(&p->mutex);
 }
 MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
     const mmixi_worker *w = (const mmixi_worker *)arg;
     mmixi_pool *p = w->pool;
-    if (p->options.thread_start) p->options.thread_start(p->options.thread_user, (int)w->lane);
-    mmixi_flush(1);
-    for (long long job = 0;;) {
-        for (int spin = 0; spin < MMIXI_SPINS && mmixi_pool_idle(p, job); spin++) MMIXI_PAUSE();
-        if (mmixi_pool_idle(p, job)) {
-            MMIXI_LOCK(&p->mutex);
-            while (mmixi_pool_idle(p, job)) MMIXI_WAIT(&p->work, &p->mutex);
-            MMIXI_UNLOCK(&p->mutex);
-        }
-        if (MMIXI_GET(&p->quit)) return 0;
-        job = MMIXI_GET(&p->ticket) >> 32;
-        mmixi_pool_work(p, job, w->lane);
+    if (p->options->thread_start) p->options->thread_start(p->options->thread_user, (int)w->lane);
+    for (long long number = 0;;) {
+        mmixi_pool_wait(p, number, w->lane);
+        number = MMIXI_GET(&p->ticket) >> 32;
+        if (number < 0) return 0;
+        mmixi_pool_work(p, number, w->lane);
     }
 }
 
-static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
-{
-    long long job = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff, count = (long long)tasks;
-    MMIXI_PUT(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
-    MMIXI_PUT(&p->done, 0);
-    MMIXI_PUT(&p->count, count);
-    MMIXI_PUT(&p->task, (long long)(intptr_t)task);
-    MMIXI_PUT(&p->arg, (long long)(intptr_t)arg);
-    MMIXI_PUT(&p->ticket, job << 32);
-    mmixi_pool_wake(p, &p->work);
-    mmixi_pool_work(p, job, 0);
-    for (int spin = 0; spin < 4 * MMIXI_SPINS && MMIXI_GET(&p->done) < count; spin++) MMIXI_PAUSE();
-    if (MMIXI_GET(&p->done) == count) return;
-    MMIXI_LOCK(&p->mutex);
-    while (MMIXI_GET(&p->done) < count) MMIXI_WAIT(&p->finished, &p->mutex);
-    MMIXI_UNLOCK(&p->mutex);
-}
 /* Whether the threads are there: fork copies the memory of a process, not its threads. */
 static int mmixi_pool_here(const mmixi_pool *p) { return p->process == mmixi_process(); }
+static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
+{
+    long long number = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff;
+    if (!mmixi_pool_here(p)) return 0;
+    MMIXI_PUT(&p->ticket, (number ^ 1) << 32 | 0xffffffff);
+    MMIXI_PUT(&p->done, 0);
+    MMIXI_PUT(&p->count, (long long)count);
+    MMIXI_PUT(&p->job, (long long)(intptr_t)job);
+    MMIXI_PUT(&p->ticket, number << 32);
+    mmixi_pool_wake(p, &p->work);
+    mmixi_pool_work(p, number, 0);
+    mmixi_pool_wait(p, number, 0);
+    return 1;
+}
 
-/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
-   without memory. */
-static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
+/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL on error. */
+static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_zeroed(m, sizeof *p);
     if (!p) return NULL;
-    if (options) p->options = *options;
-    p->process = mmixi_process();
+    p->options = &m->options; p->process = mmixi_process();
 #ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);
@@ -2297,18 +2215,16 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 #endif
     for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
-        w->pool = p;
-        w->lane = (size_t)p->workers + 1;
+        w->pool = p; w->lane = (size_t)p->workers + 1;
         if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
     return p;
 }
-
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 {
     if (p && mmixi_pool_here(p)) {
-        MMIXI_PUT(&p->quit, 1);
+        MMIXI_PUT(&p->ticket, -1);
         mmixi_pool_wake(p, &p->work);
         for (int i = 0; i < p->workers; i++) MMIXI_THREAD_END(p->worker[i].thread);
 #ifndef _WIN32
@@ -2319,80 +2235,46 @@ static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
     }
     mmixi_free(m, p, sizeof *p);
 }
-
 #else
 static int mmixi_cores(void) { return 1; }
-static int mmixi_pool_here(const mmixi_pool *p) { return p != NULL; }
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
-static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
+static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
-    (void)options;
     m->lanes = 1;
     return NULL;
 }
-static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
+static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
-    (void)p, (void)tasks, (void)task, (void)arg;                 /* there is none */
+    return (void)p, (void)count, (void)job, 0;
 }
 #endif
 
-/* With the user's parallel_for lane l of n takes tasks l, l + n, l + 2n, … */
-typedef struct mmixi_lane_job { mmixi_lane_task *task; void *arg; size_t count, lanes; } mmixi_lane_job;
-static void mmixi_lane_run(void *arg, size_t lane)
+static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *task, void *arg)
 {
-    const mmixi_lane_job *job = (const mmixi_lane_job *)arg;
-    mmixi_run_tasks(lane, job->count, job->lanes, lane, job->task, job->arg);
-}
-
-static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, void *arg)
-{
-    int alone = m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel;
-    if (alone || (!m->parallel_for && !mmixi_pool_here(m->pool))) {
-        mmixi_run_tasks(0, count, 1, 0, task, arg);
-        return;
+    mmixi_job job = { task, arg, n, mmixi_max(grain, 1), 1 };
+    size_t count = mmixi_ceil_div(n, job.grain);
+    int together = m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel;
+    if (together) m->in_parallel = 1;
+    if (together && m->options.parallel_for) {
+        job.lanes = mmixi_min(mmixi_lanes(m), count);
+        m->options.parallel_for(m->options.parallel_user, job.lanes, mmixi_job_lane, &job);
     }
-    m->in_parallel = 1;
-    if (m->parallel_for) {
-        mmixi_lane_job job = { task, arg, count, mmixi_min((size_t)m->lanes, count) };
-        m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
-    }
-    else {
-        uint64_t old = mmixi_flush(1);
-        mmixi_pool_run(m->pool, count, task, arg);
-        mmixi_flush_end(old);
-    }
-    m->in_parallel = 0;
+    else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
+    if (together) m->in_parallel = 0;
 }
-
-/* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */
-typedef void mmixi_range_function(void *arg, size_t begin, size_t end, size_t lane);
-typedef struct mmixi_range_job { mmixi_range_function *run; void *arg; size_t n, grain; } mmixi_range_job;
-static void mmixi_range_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_range_job *job = (const mmixi_range_job *)arg;
-    job->run(job->arg, index * job->grain, mmixi_min(job->n, (index + 1) * job->grain), lane);
-}
-static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_function *run, void *arg)
-{
-    mmixi_range_job job = { run, arg, n, mmixi_max(grain, 1) };
-    mmixi_parallel(m, mmixi_ceil_div(n, job.grain), mmixi_range_task, &job);
-}
-
 typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
-static void mmixi_user_run(void *arg, size_t index, size_t lane)
+static void mmixi_user_run(void *arg, mmixi_range range)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
     uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
-    (void)lane;
-    job->task(job->arg, index);
+    job->task(job->arg, range.begin);
     mmixi_flush_end(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
     mmixi_user_job job = { task, arg };
-    mmixi_parallel(m, count, mmixi_user_run, &job);
+    mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
-
 MMIXDEF int mmix_threads(const mmix_ctx *m) { return m->lanes; }
 
 /* ==== >>micro-kernels ================================================================
@@ -3533,14 +3415,13 @@ typedef struct mmixi_gemm_plan {
     size_t row_parts, panel_parts;
 } mmixi_gemm_plan;
 
-static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
+static void mmixi_gemm_pack_task(void *arg, mmixi_range range)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     mmixi_mat b = plan->g.b;
     size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
-    size_t k0, p, depth = mmixi_span(b.rows, index % depths, depths, &k0);
-    size_t left = mmixi_span(panels, index / depths, plan->panel_parts, &p);
-    (void)lane;
+    size_t k0, p, depth = mmixi_span(b.rows, range.begin % depths, depths, &k0);
+    size_t left = mmixi_span(panels, range.begin / depths, plan->panel_parts, &p);
     for (; left > 0; left--, p++) {
         size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
         size_t width = mmixi_min(ld, b.cols - j);
@@ -3560,23 +3441,23 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
     mmixi_gemm_plan plan = { m->k, *g, to, NULL, 0, 0, mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4) };
     if (!g->b.cols || !g->b.rows) return;
-    mmixi_parallel(m, mmixi_depths(g->b.rows) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
+    mmixi_ranges(m, mmixi_depths(g->b.rows) * plan.panel_parts, 1, mmixi_gemm_pack_task, &plan);
 }
 
-static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
+static void mmixi_gemm_task(void *arg, mmixi_range range)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
     size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
     size_t at, first;
-    size_t rows = mmixi_span(g->c.rows, index % plan->row_parts, plan->row_parts, &at);
-    size_t last = mmixi_span(panels, index / plan->row_parts, plan->panel_parts, &first) + first;
+    size_t rows = mmixi_span(g->c.rows, range.begin % plan->row_parts, plan->row_parts, &at);
+    size_t last = mmixi_span(panels, range.begin / plan->row_parts, plan->panel_parts, &first) + first;
     size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
     mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
     if (!plan->dots)
         mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
-                          plan->copy ? plan->copy + lane * MMIXI_MC * MMIXI_KC : NULL);
+                          plan->copy ? plan->copy + range.lane * MMIXI_MC * MMIXI_KC : NULL);
     else
         for (size_t j = j0; j < j1; j++)
             for (size_t i = 0; i < rows; i++) {
@@ -3642,7 +3523,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         if (g->residual) plan.g.residual = g->residual + at;
         if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
         mmixi_gemm_parts(&plan);
-        mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
+        mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_gemm_task, &plan);
     }
     mmix_rewind(m, mark);
     return 0;
@@ -3668,16 +3549,16 @@ struct mmix_tensor {
     mmix_ctx *m;
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
-    mmix_tensor *grad;
+    mmix_real *grad;                             /* of an owner, contiguous */
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    int wants, leaf, written;                    /* a gradient; no op's output; something in the gradient */
+    int wants;                                   /* a gradient: a leaf, or MMIXI_RECORDED an op's output */
+    int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
     mmix_real scalar;                            /* data of a single element: backward does not free it */
     int lasting;                                 /* a parameter: any context may use it */
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
     const mmix_real *packed;
     size_t packed_nr;
 };
-
 static size_t mmixi_dtype_size(int dtype)
 {
     return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t) : 1;
@@ -3717,7 +3598,6 @@ MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_d
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
 
 /* ---- making ---- */
-
 /* Fills in dtype, shape and the strides of a contiguous tensor; the number of bytes, or 0 after an error. */
 static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim,
                              const size_t *shape)
@@ -3726,14 +3606,12 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     if (mmixi_within(m, who, "dtype (MMIX_DTYPE_REAL, _I32 or _U8)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_U8)
         || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)
         || (ndim && !shape && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who))) return 0;
-    t->m = m;
-    t->dtype = dtype;
-    t->ndim = ndim;
-    t->leaf = 1;
+    t->m = m; t->dtype = dtype; t->ndim = ndim;
     for (int i = ndim; i-- > 0;) {
         t->shape[i] = shape[i];
         t->stride[i] = bytes / mmixi_dtype_size(dtype);
-        if (!shape[i] || !mmixi_mul_ok(bytes, shape[i], &bytes)) {
+        bytes = mmixi_mul(bytes, shape[i]);
+        if (!bytes || bytes == SIZE_MAX) {
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f, expected 1 to what memory "
                       "has room for", who, i, (double)shape[i]);
             return 0;
@@ -3742,15 +3620,10 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     return bytes;
 }
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
-
-/* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
+/* Step memory for a x b numbers. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
-    size_t n;
-    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &n)) return mmixi_step(m, n);
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %.0f x %.0f numbers", (double)a,
-              (double)b);
-    return NULL;
+    return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
 }
 static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
 {
@@ -3853,11 +3726,10 @@ typedef struct mmixi_put_job {
     mmix_real *y;
     int add;
 } mmixi_put_job;
-static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_put_range(void *arg, mmixi_range range)
 {
     const mmixi_put_job *j = (const mmixi_put_job *)arg;
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
+    for (size_t r = range.begin; r < range.end; r++)
         mmixi_put(j->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
                   j->y + mmixi_row_offset(j->as_y, r), j->add);
 }
@@ -3867,10 +3739,9 @@ static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real 
     mmixi_put_job j = { m->k, as_x, as_y, x, y, add };
     mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
 }
-static void mmixi_zero_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_zero_range(void *arg, mmixi_range range)
 {
-    (void)lane;
-    memset((mmix_real *)arg + begin, 0, (end - begin) * sizeof(mmix_real));
+    memset((mmix_real *)arg + range.begin, 0, (range.end - range.begin) * sizeof(mmix_real));
 }
 static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 {
@@ -3937,100 +3808,82 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
 } mmixi_dims;
-
 enum { MMIXI_TEXT = 96 };                        /* a shape in words */
 static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
 {
-    size_t at = 1;
-    text[0] = '(';
-    for (int i = 0; i < t->ndim; i++) {
-        if (i) at += (size_t)snprintf(text + at, MMIXI_TEXT - at, ", ");
-        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%.9g" : "*", (double)t->shape[i]);
-    }
-    snprintf(text + at, MMIXI_TEXT - at, ")");
+    size_t at = 0;
+    for (int i = 0; i < t->ndim; i++)
+        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%s%.9g" : "%s*", i ? ", " : "(",
+                               (double)t->shape[i]);
+    snprintf(text + at, MMIXI_TEXT - at, at ? ")" : "()");
     return text;
 }
-/* What is wrong with one argument, in words, or NULL; *spec moves on to the next, or to the end; `lead` has the
-   axes of the last `...`. Every op of a single token passes here: the text is read once. */
-static const char *mmixi_misfit(mmix_ctx *m, size_t *bound, mmix_tensor *lead, const char **spec,
-                                const mmix_tensor *t, char words[4 * MMIXI_TEXT])
-{
-    static const char types[][8] = { "real", "int32", "u8" };
-    const char *at = *spec, *shape;
-    char found[MMIXI_TEXT], text[MMIXI_TEXT];
-    int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front = 0, ok;
-    mmix_tensor expected;
-    for (; *at != ' '; at++) {
-        if (*at == ':') dtype = at[1] == 'i' ? MMIX_DTYPE_I32 : -1;
-        optional |= *at == '?';
-    }
-    at++;
-    shape = at + (*at == '.' ? 3 : *at == '~');
-    while (shape[axes] && shape[axes] != ',') axes++;
-    *spec = shape + axes + (shape[axes] ? 2 : 0);
-    if (!t) return optional ? NULL : "is NULL";
-    if (t->m != m && !t->lasting) return "belongs to another context";
-    if (!mmixi_data(t, t->dtype))
-        return t->lasting ? "has no values (mmix_params_allocate comes first)"
-            : "has no values (mmix_backward consumed it)";
-    if (dtype >= 0 && t->dtype != dtype) {
-        snprintf(words, 4 * MMIXI_TEXT, "is %s, expected %s", types[t->dtype], types[dtype]);
-        return words;
-    }
-    if (*at == '~') front = lead->ndim;
-    memcpy(expected.shape, lead->shape, sizeof lead->shape);
-    expected.ndim = front + axes;
-    ok = (*at == '.' ? t->ndim >= axes : t->ndim == expected.ndim)
-        && !memcmp(t->shape, lead->shape, (size_t)front * sizeof *t->shape);
-    for (int i = 0; i < axes; i++) {
-        size_t size = mmix_shape(t, i - axes), want,
-            *letter = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL;
-        if (ok && letter && !*letter) *letter = size;
-        want = letter ? *letter : shape[i] == '*' ? 0 : (size_t)(shape[i] - '0');
-        ok &= !want || want == size;
-        expected.shape[front + i] = want;
-    }
-    if (*at == '.') {
-        lead->ndim = t->ndim - axes;
-        memcpy(lead->shape, t->shape, sizeof lead->shape);
-    }
-    if (!ok)
-        snprintf(words, 4 * MMIXI_TEXT, "has shape %s, expected (%s%s: %s%.*s", mmixi_shape_text(t, found),
-                 *at == '.' ? "…, " : "", mmixi_shape_text(&expected, text) + 1, shape > at ? "…" : "", axes,
-                 shape);
-    return ok ? NULL : words;
-}
-/* All of a call's: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters begin
-   unbound, unless the spec begins with +. */
+/* All arguments of a call: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters
+   begin unbound, unless the spec begins with +. Every op of a single token passes here: it is read once. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    mmix_tensor lead;
+    static const char kinds[][3][24] = { { "", "is int32, expected real", "is u8, expected real" },
+                                         { "is real, expected int32", "", "is u8, expected int32" } };
+    const mmix_tensor *lead = NULL;              /* the last with `...`, which stood for so many axes */
+    int leading = 0;
     va_list list;
     va_start(list, spec);
     if (*spec == '+') spec++;
     else if (dims) memset(dims, 0, sizeof *dims);
     while (*spec && m && !m->error_kind) {
-        char words[4 * MMIXI_TEXT];
-        const char *name = spec, *wrong = mmixi_misfit(m, (size_t *)dims, &lead, &spec,
-                                                       va_arg(list, mmix_tensor *), words);
+        const mmix_tensor *t = va_arg(list, mmix_tensor *);
+        const char *name = spec, *at, *wrong = NULL;
+        char words[4 * MMIXI_TEXT], found[MMIXI_TEXT], text[MMIXI_TEXT];
+        int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front;
+        mmix_tensor expected;
+        for (; *spec != ' '; spec++) {
+            if (*spec == ':') dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : -1;
+            optional |= *spec == '?';
+        }
+        at = ++spec;
+        spec += *at == '.' ? 3 : *at == '~';
+        while (spec[axes] && spec[axes] != ',') axes++;
+        if (t && *at == '.') { lead = t; leading = t->ndim > axes ? t->ndim - axes : 0; }
+        front = spec > at ? leading : 0;
+        expected.ndim = front + axes;
+        if (!t) wrong = optional ? NULL : "is NULL";
+        else if (t->m != m && !t->lasting) wrong = "belongs to another context";
+        else if (!mmixi_data(t, t->dtype))
+            wrong = t->lasting ? "has no values (mmix_params_allocate comes first)"
+                : "has no values (mmix_backward consumed it)";
+        else if (dtype >= 0 && t->dtype != dtype) wrong = kinds[dtype][t->dtype];
+        else {
+            int fits = t->ndim == expected.ndim;
+            for (int i = 0; i < expected.ndim; i++) {
+                char c = i < front ? '*' : spec[i - front];
+                size_t *letter = c >= 'A' ? (size_t *)dims + (c - 'A') : NULL, size;
+                if (fits && letter && !*letter) *letter = t->shape[i];
+                size = i < front ? lead->shape[i] : letter ? *letter : c == '*' ? 0 : (size_t)(c - '0');
+                fits &= !size || size == t->shape[i];
+                expected.shape[i] = size;
+            }
+            if (!fits) {
+                snprintf(words, sizeof words, "has shape %s, expected %s: %s%.*s", mmixi_shape_text(t, found),
+                         mmixi_shape_text(&expected, text), spec > at ? "…" : "", axes, spec);
+                wrong = words;
+            }
+        }
         if (wrong)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, (int)strcspn(name, "?: "), name, wrong);
+        spec += axes + (spec[axes] ? 2 : 0);
     }
     va_end(list);
     return m && !m->error_kind;
 }
 
 /* ---- views ---- */
-
 static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
 {
     mmix_tensor *v = mmixi_tensor(m);
     if (!v) return NULL;
     *v = *t;
-    v->base = mmixi_owner(t);
-    v->offset += offset;
-    v->grad = NULL;
-    v->packed = NULL;
+    v->base = mmixi_owner(t); v->offset += offset;
+    v->grad = NULL; v->packed = NULL;
     return v;
 }
 static int mmixi_wants(const mmix_tensor *t)
@@ -4046,6 +3899,7 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
     if (!count || start > size || count > size - start)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
+    else if (count == size) return t;
     else v = mmixi_view(m, t, start * mmix_stride(t, axis));
     if (v) v->shape[mmixi_axis(t, axis)] = count;
     return v;
@@ -4054,25 +3908,24 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 /* ==== >>tape =========================================================================
    backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what x has
 
-   The engine is short: mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from
-   the last to the first, calls each backward whose output's gradient was written, and frees what the node
-   held.
+   mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from the last to the
+   first, calls each backward whose output's gradient was written, and frees what the node held.
    ==================================================================================== */
 
+enum { MMIXI_RECORDED = 2, MMIXI_LENT = 2 };     /* .wants, .written */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
     mmix_tensor *owner = t && t->dtype == MMIX_DTYPE_REAL ? mmixi_owner(t) : NULL;
     if (owner && owner->lasting && !owner->grad)
         mmix_fail(owner->m, MMIX_ERROR_ARGUMENT, "mmix_require_grad: for parameters call mmix_params_train");
-    else if (owner) owner->wants = 1;
+    else if (owner && !owner->wants) owner->wants = 1;
     return t;
 }
 /* Leaves that came to a gradient after `until` did have none again. */
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
     for (; m->graded != until; m->graded = m->graded->next_graded) {
-        m->graded->grad = NULL;
-        m->graded->written = 0;
+        m->graded->grad = NULL; m->graded->written = 0;
     }
 }
 /* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
@@ -4080,49 +3933,39 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
    is written in any order. */
 static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int *add)
 {
-    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL, *g = owner ? owner->grad : NULL;
-    if (owner && (!g || g->base)) {              /* none, or one lent by the caller, to be read only */
-        mmix_real *values = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
-        mmix_tensor *own = values ? mmixi_tensor(m) : NULL;
-        if (!own) return NULL;
-        mmixi_describe(m, own, "gradient", MMIX_DTYPE_REAL, owner->ndim, owner->shape);
-        own->data = values;
-        if (g) mmixi_put_all(m, g, mmix_data(g), own, values, 0);
-        if (owner->leaf) {
-            owner->next_graded = m->graded;
-            m->graded = owner;
-        }
-        owner->grad = g = own;
-    }
+    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL;
     if (!owner) return NULL;
+    if (!owner->grad || owner->written == MMIXI_LENT) {
+        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+        if (!own) return NULL;
+        if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
+        if (owner->wants == 1) { owner->next_graded = m->graded; m->graded = owner; }
+        owner->grad = own;
+    }
     shared |= t->base != NULL;
-    if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), mmix_data(g));
+    if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), owner->grad);
     *add = shared || owner->written;
     owner->written = 1;
-    return mmix_data(g) + t->offset;
+    return owner->grad + t->offset;
 }
-/* *g is a gradient of t: it becomes t's if t has none and its values stay, else it is added. */
-static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *t, mmix_tensor **g)
+/* What has reached `from` is the gradient of t: it becomes t's if t has none and it may, else it is added. */
+static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
-    int add, whole = !t->base && !t->leaf && !t->grad && mmixi_owner(*g)->leaf && mmixi_contiguous(*g);
+    int add, whole = from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad;
     mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
-    if (to) mmixi_put_all(m, *g, mmix_data(*g), t, to, add);
+    if (to) mmixi_put_all(m, from, from->grad, t, to, add);
     if (!whole) return;
-    t->grad = *g;
-    t->written = 1;
-    *g = NULL;
+    t->grad = from->grad; t->written = from->written; from->grad = NULL;
 }
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
-    mmix_tensor *g = mmixi_wants(t) && mmixi_owner(t)->written ? mmixi_owner(t)->grad : NULL, *v;
-    if (!g || !t->base) return g;
-    v = mmixi_view(t->m, (mmix_tensor *)t, g->offset);
-    if (v) v->base = mmixi_owner(g);
-    return v;
+    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL,
+        *g = owner && owner->written ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
+    if (g) { g->base = NULL; g->data = owner->grad; g->wants = 0; }
+    return g;
 }
 
 /* ---- nodes ---- */
-
 MMIXDEF int mmix_record(mmix_ctx *m, int on)
 {
     int was = m ? m->recording : 0;
@@ -4148,7 +3991,6 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
     return sum;
 }
 #endif
-
 /* p for as long as the step: a copy of its `size` bytes, or itself if size is 0. */
 static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
 {
@@ -4160,29 +4002,21 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
 static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
                                         const void *options, size_t size)
 {
+    mmixi_node *node;
     if (m->error_kind || !call->out[0]) return NULL;
     for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
     call->m = m;
-    call->options = options;
-    if (call->recorded) {
-        void *node = m->node;
-        if (mmixi_grow(m, &node, &m->node_capacity, m->nodes + 1, sizeof *m->node)) return NULL;
-        m->node = (mmixi_node *)node;
-        call->options = mmixi_kept(m, options, size);
-    }
+    call->options = call->recorded ? mmixi_kept(m, options, size) : options;
     if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
-    for (int i = 0; i < 2 && call->out[i]; i++) {
-        call->out[i]->leaf = !call->recorded;
-        call->out[i]->wants = call->recorded;
-    }
-    if (call->recorded) {
-        mmixi_node *node = &m->node[m->nodes++];
-        node->run = *run;
-        node->call = *call;
+    for (int i = 0; i < 2 && call->out[i]; i++) call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
+    if (!call->recorded) return call->out[0];
+    m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
+    if (m->error_kind) return NULL;
+    node = &m->node[m->nodes++];
+    node->run = *run; node->call = *call;
 #ifdef MMIX_REGRESSION
-        for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
 #endif
-    }
     return call->out[0];
 }
 static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options, size_t size)
@@ -4191,18 +4025,13 @@ static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *
     return mmixi_run_functions(m, &m->table[op], call, options, size);
 }
 
-/* The gradient that reached an output, or NULL if none did. */
-static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
-{
-    return out && out->written ? mmix_data(out->grad) : NULL;
-}
 /* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
    one's gradient is zeros. 0, or -1. */
 static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 {
     unsigned skip = c->constant | (1u << c->passed >> 1);
     int add;
-    for (int i = 0; i < 2; i++) c->dy[i] = mmixi_out_grad(c->out[i]);
+    for (int i = 0; i < 2 && c->out[i]; i++) c->dy[i] = c->out[i]->grad;
     if (!c->dy[0]) c->dy[0] = mmixi_grad_target(m, c->out[0], 1, &add);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
         int shared = 0;
@@ -4222,7 +4051,7 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
-        if (out->grad && !out->grad->base) mmixi_step_free(m, out->grad->data, mmixi_bytes(out));
+        if (out->written != MMIXI_LENT) mmixi_step_free(m, out->grad, mmixi_bytes(out));
         out->grad = NULL;
         out->wants = out->written = 0;
         if (out->data == &out->scalar) continue;
@@ -4230,7 +4059,6 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         out->data = NULL;
     }
 }
-
 /* The backward of one node, in step memory that is given back. */
 static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 {
@@ -4247,7 +4075,7 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
                              "was recorded", i, mmix_op_name(call->op));
 #endif
     failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
-    if (!failed && call->passed) mmixi_grad_give(m, call->in[call->passed - 1], &call->out[0]->grad);
+    if (!failed && call->passed) mmixi_grad_give(m, call->out[0], call->in[call->passed - 1]);
     mmix_rewind(m, mark);
     return failed || m->error_kind;
 }
@@ -4260,15 +4088,15 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     m->in_backward = 1;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
-        if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1])))
+        const mmix_tensor *second = node.call.out[1];
+        if (!failed && (node.call.out[0]->grad || (second && second->grad)))
             failed = mmixi_node_backward(m, &node);
         mmixi_node_free(m, &node);
     }
-    m->recording = was_recording;
-    m->in_backward = was_inside;
+    m->recording = was_recording; m->in_backward = was_inside;
     /* gradients may live in a later block than the low end does; the marks of the next ops must cover them */
     for (size_t i = m->step.count; !was_inside && i-- > m->step.current + 1;)
-        if (m->step.block[i].high < m->step.block[i].size) m->step.current = i;
+        if (m->step.block[i].high < m->step.block[i].base + m->step.block[i].size) m->step.current = i;
     return failed ? -1 : 0;
 }
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
@@ -4282,9 +4110,11 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient, or a backward consumed it)", (int)k);
     }
-    for (size_t k = 0; k < n; k++) {             /* a view is enough, unless more is added */
-        mmix_tensor *g = mmixi_view(m, gradients[k], 0);
-        if (g) mmixi_grad_give(m, outputs[k], &g);
+    for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
+        mmix_tensor g = *gradients[k];
+        g.grad = mmix_data(&g);
+        g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
+        mmixi_grad_give(m, &g, outputs[k]);
     }
     return m->error_kind ? -1 : mmixi_backward(m, 0);
 }
@@ -4319,7 +4149,6 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run_functions(m, &functions, &call, user, 0);
 }
-
 enum { MMIXI_KEEP = 8 };
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
@@ -4330,30 +4159,29 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
                          : "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
-        void *data = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL, *copy;
-        size_t bytes = data ? mmixi_bytes(keep[i]) : 0;
-        if (!data || !mmixi_contiguous(keep[i]))
+        const mmix_tensor *t = keep[i];
+        void *data = t && mmixi_contiguous(t) ? mmixi_data(t, t->dtype) : NULL;
+        if (!data)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
-        was[i] = *keep[i];
-        was[i].data = data;                      /* of a view it is the base's */
+        was[i] = *t; was[i].data = data;         /* of a view it is the base's */
 #if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
         if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
-            const mmixi_block *b = &m->step.block[mark.block];
-            size_t at = (uintptr_t)data - (uintptr_t)b->base - mark.used, room = b->low - mark.used;
-            falls = at < room && bytes <= room - at;
+            const mmixi_block *b = &m->step.block[mark.step.block];
+            size_t low = mmixi_max(mark.step.low, b->base);
+            falls = (size_t)data - low < b->low - low;
         }
 #endif
         if (falls) break;
-        copy = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);             /* not into a hole */
-        if (!copy) return -1;
-        was[i].data = memcpy(copy, data, bytes);
+        was[i].data = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(t)), 1);     /* not a hole */
+        if (!was[i].data) return -1;
+        memcpy(was[i].data, data, mmixi_bytes(t));
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
         keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
         if (!keep[i]) return -1;
-        keep[i]->wants = was[i].leaf && was[i].wants;
+        keep[i]->wants = was[i].wants == 1;
     }
     for (size_t i = n; !falls && i-- > 0;) mmixi_step_free(m, was[i].data, mmixi_bytes(&was[i]));
     return 0;
@@ -4365,18 +4193,15 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
     const mmixi_rerun *o = (const mmixi_rerun *)call->options;
     size_t bottom = m->nodes;
-    int was = m->rerunning, failed;
-    mmix_mark from = m->rerun_from;
+    const mmix_mark *outer = m->rerun, from = mmix_mark_here(m);
+    int failed;
     mmix_tensor *y;
-    m->rerun_from = mmix_mark_here(m);
-    m->rerunning = 1;
-    mmix_record(m, 1);
+    m->rerun = &from; mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
-    if (y) mmixi_grad_give(m, y, &call->out[0]->grad);
+    if (y) mmixi_grad_give(m, call->out[0], y);
     failed = mmixi_backward(m, bottom);
-    m->rerunning = was;
-    m->rerun_from = from;
+    m->rerun = outer;
     return !y || failed ? -1 : 0;
 }
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
@@ -4389,8 +4214,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     int recording;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!m->recording) return f(m, user, call.in);
-    o.f = f;
-    o.user = mmixi_kept(m, user, size);
+    o.f = f; o.user = mmixi_kept(m, user, size);
     if (m->error_kind) return NULL;
     mark = mmix_mark_here(m);
     recording = mmix_record(m, 0);
@@ -4456,12 +4280,12 @@ static mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mm
 static mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
 /* task on runs of n rows, `grain` at a time. */
-typedef void mmixi_rows_task(const mmix_call *c, size_t begin, size_t end, size_t lane);
+typedef void mmixi_rows_task(const mmix_call *c, mmixi_range range);
 typedef struct mmixi_rows_job { const mmix_call *call; mmixi_rows_task *task; } mmixi_rows_job;
-static void mmixi_rows_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_rows_range(void *arg, mmixi_range range)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
-    j->task(j->call, begin, end, lane);
+    j->task(j->call, range);
 }
 static int mmixi_over(const mmix_call *c, size_t n, size_t grain, mmixi_rows_task *task)
 {
@@ -4492,51 +4316,42 @@ static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 }
 static inline void mmixi_row_next(mmixi_row_pass *p)
 {
-    p->r++;
-    p->x += p->step;
-    p->y += p->n;
+    p->r++; p->x += p->step; p->y += p->n;
     if (p->dy) p->dy += p->n;
     if (p->dx) p->dx += p->step;
 }
 
-/* ---- add, mul, div, scale, copy: elementwise, on views of any steps --------------------------
+/* ---- add, mul, div, scale: elementwise, on views of any steps --------------------------------
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
-   scale, copy: y = α a + β, the second operand is ignored. Backward is the same op on dy and the other one
-   (div: on b). A stretched operand is a view that does not step there: its gradient is the sum, in order. */
-
-static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+   scale: y = α a + β, there is no b. Backward is the same op on dy and the other one (div: on b). A stretched
+   operand is a view that does not step there: its gradient is the sum, in order. */
+static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *out = c->out[0];
-    int op = c->op, back = c->dy[0] != NULL, sum = op == MMIX_OP_ADD && !back;
+    int op = c->op, back = c->dy[0] != NULL, product = op == MMIX_OP_MUL || op == MMIX_OP_DIV,
+        two = product || (op == MMIX_OP_ADD && !back);             /* b is read */
     size_t n = mmixi_cols(out);
-    (void)lane;
     for (int i = 0; i <= back; i++) {
         const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
             *tb = c->in[!back || op == MMIX_OP_DIV || !i];
         mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
-        int add = c->add[i], dense = sa == 1 && sy == 1, both = dense && sb == 1;
-        for (size_t r = begin; r < end && (!back || c->dx[i]); r++) {
+        int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two);
+        for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
+            mmix_real *own = mmix_data(out) + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
             const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
-                *b = ta == tb ? a : mmix_data(tb) + mmixi_row_offset(tb, r),
-                *quotient = mmix_data(out) + r * n;
-            mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
-            if (both && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
-            else if (both && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else if (both && sum) {
-                k->scale(n, beta, b, y);
-                k->axpy(n, alpha, a, y);
-            }
-            else if (dense && (back ? op != MMIX_OP_MUL && op != MMIX_OP_DIV : op == MMIX_OP_COPY))
-                (add ? k->axpy : k->scale)(n, alpha, a, y);
-            else if (dense && op == MMIX_OP_SCALE) {
-                for (size_t j = 0; j < n; j++) y[j] = beta;
-                k->axpy(n, alpha, a, y);
+                *b = two ? mmix_data(tb) + mmixi_row_offset(tb, r) : a;
+            if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
+            else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
+            else if (dense && !product) {
+                if (two) k->scale(n, beta, b, y);
+                for (size_t j = 0; j < n && !two && beta != 0; j++) y[j] = beta;
+                (add || two || beta != 0 ? k->axpy : k->scale)(n, alpha, a, y);
             }
             else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = sum ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b
-                    : op == MMIX_OP_DIV ? *a / *b * (i ? -quotient[j] : 1) : alpha * *a + beta;
+                mmix_real v = !product ? alpha * *a + beta * (two ? *b : 1) : op == MMIX_OP_MUL ? *a * *b
+                    : *a / *b * (i ? -own[j] : 1);
                 *y = add ? *y + v : v;
             }
         }
@@ -4550,7 +4365,7 @@ static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 }
 static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
 {
-    mmix_tensor *v = !as || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
+    mmix_tensor *v = !as || !t || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
     for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
         v->ndim = as->ndim;
         v->shape[as->ndim + i] = mmix_shape(as, i);
@@ -4563,9 +4378,9 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
-    int ndim, alone = op == MMIX_OP_SCALE || op == MMIX_OP_COPY;
-    if (!mmixi_expect(m, who, NULL, alone ? "x ..., x ..." : "a ..., b ...", a, b)) return NULL;
-    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    int ndim;
+    if (!mmixi_expect(m, who, NULL, op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...", a, b)) return NULL;
+    ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
     for (int i = 0; i < ndim; i++) {
         size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
         shape[i] = mmixi_max(na, nb);
@@ -4575,19 +4390,17 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     call.in[0] = mmixi_stretched(m, a, call.out[0]);
     call.in[1] = mmixi_stretched(m, b, call.out[0]);
-    call.number[0] = alpha;
-    call.number[1] = beta;
-    call.constant = alone ? 2 : 0;
-    call.size[0] = !alone && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
+    call.number[0] = alpha; call.number[1] = beta;
+    call.size[0] = b && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
     return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
-    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, x, alpha, beta);
+    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, NULL, alpha, beta);
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    return x ? mmixi_binary(m, "copy", MMIX_OP_COPY, x, x, 1, 0) : NULL;
+    return x ? mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0) : NULL;
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -4601,7 +4414,6 @@ MMIXI_BINARY(div, MMIX_OP_DIV, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
-
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
     mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
@@ -4611,8 +4423,7 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
                                         "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
-        v->shape[i] = x->shape[a];
-        v->stride[i] = x->stride[a];
+        v->shape[i] = x->shape[a]; v->stride[i] = x->stride[a];
     }
     return mmixi_copied(m, v);
 }
@@ -4643,8 +4454,7 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
     front = (size_t)(t->ndim - 1) * sizeof *shape;
     if (ndim < t->ndim || memcmp(shape, t->shape, front))
-        return mmixi_expect(m, "mmix_reshape of a view with gaps", NULL, "t ...", t)
-            ? mmix_reshape(m, mmixi_copied(m, t), ndim, shape) : NULL;
+        return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
     memcpy(v->stride, t->stride, front);
     return v;
 }
@@ -4652,13 +4462,11 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 /* ---- one tensor in, one of its shape out ------------------------------------------------
    exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
    softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
-
-static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     int op = c->op, add = c->add[0];
-    (void)lane;
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         const mmix_real *x = p.x, *dy = p.dy;
         mmix_real *y = p.y, *dx = p.dx;
         size_t n = p.n;
@@ -4696,7 +4504,6 @@ MMIXI_UNARY(silu, MMIX_OP_SILU)
 MMIXI_UNARY(gelu, MMIX_OP_GELU)
 MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
 #undef MMIXI_UNARY
-
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
@@ -4711,13 +4518,11 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
     a = mmixi_axis_of(m, "mmix_softmax", x, axis);
     if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x);
-    order[a] = x->ndim - 1;                      /* that axis and the last change places, and back */
-    order[x->ndim - 1] = a;
+    order[a] = x->ndim - 1; order[x->ndim - 1] = a;      /* that axis and the last change places, and back */
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
 }
 
 /* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
-
 static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
@@ -4762,7 +4567,6 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
-
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
@@ -4796,7 +4600,6 @@ MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 }
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
-
 /* Each part is a view of the output, along axis size[0]. */
 static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
@@ -4813,12 +4616,11 @@ static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n)
 {
     const char *who = "mmix_concat";
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    mmix_call call;
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
     int a, ndim;
-    if (mmixi_within(m, who, "the number of parts", (double)n, 1, MMIX_MAX_INPUTS)
-        || !mmixi_given(m, who, "*parts", parts) || !mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
+    if (mmixi_inputs(m, who, &call, parts, n) || !mmixi_expect(m, who, &d, "parts[0] ...", call.in[0])
         || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
     ndim = parts[0]->ndim;
     memcpy(shape, parts[0]->shape, sizeof shape);
@@ -4827,7 +4629,6 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
         char spec[24];
         snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
-        call.in[p] = parts[p];
         shape[a] += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
@@ -4850,19 +4651,19 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const 
 /* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on
    to x. Either is the other's backward: some columns of all rows of a list and of a table, in which a row may
    be met twice. */
-static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_gather_columns(const mmix_call *c, mmixi_range range)
 {
     int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
     const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
-    mmixi_mat ours = mmixi_rows_of(in, back ? c->dx[!gather] : mmix_data(in)),
-        theirs = mmixi_rows_of(y, back ? c->dy[0] : mmix_data(y)), table = gather ? ours : theirs,
-        list = gather ? theirs : ours;
+    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmix_data(in)) + range.begin),
+        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmix_data(y)) + range.begin),
+        table = gather ? ours : theirs, list = gather ? theirs : ours;
     size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
-    (void)lane;
     for (size_t i = 0; i < list.rows; i++) {
-        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)) + begin,
-            *place = mmixi_row(list, i) + begin;
-        mmixi_put(c->m->k, end - begin, scatter ? place : row, scatter ? row : place, scatter || c->add[1]);
+        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)),
+            *place = mmixi_row(list, i);
+        mmixi_put(c->m->k, range.end - range.begin, scatter ? place : row, scatter ? row : place,
+                  scatter || c->add[1]);
     }
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
@@ -4930,17 +4731,17 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
 
 /* in: x, w, b, z; size: groups, rows of a task, tasks of a backward. saved: of each row 1/r (groups), then μ.
    options, while it runs: sums of dw and db of each such task; silu(z), u = x silu(z) and du of each lane. */
-static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     int center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *sums = (mmix_real *)(uintptr_t)c->options, *gate = sums + (c->size[2] * 2 + lane * 3) * D,
-        *u = gate + D, *du = u + D, *dw = c->dy[0] ? sums + begin / c->size[1] * 2 * D : NULL;
+    mmix_real *sums = (mmix_real *)(uintptr_t)c->options, *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
+        *u = gate + D, *du = u + D, *dw = c->dy[0] ? sums + range.begin / c->size[1] * 2 * D : NULL;
     mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
         mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
             *kept = c->saved[0] ? c->saved[0] + p.r * (groups + 1) : NULL;
@@ -5018,12 +4819,11 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 
 /* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
         dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
-static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmix_data(c->in[1]);
-    (void)lane;
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
         mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
         if (!p.dy) {
@@ -5083,12 +4883,11 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     if (s) g.rows_per_scale = x.rows / mmix_count(s);
     return mmixi_gemm_run(m, &g);
 }
-static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_bias_columns(const mmix_call *c, mmixi_range range)
 {
-    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    (void)lane;
+    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0] + range.begin);
     for (size_t r = 0; r < dy.rows; r++)
-        mmixi_put(c->m->k, end - begin, mmixi_row(dy, r) + begin, c->dx[2] + begin, r || c->add[2]);
+        mmixi_put(c->m->k, range.end - range.begin, mmixi_row(dy, r), c->dx[2] + range.begin, r || c->add[2]);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
@@ -5113,18 +4912,13 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias, residual,
-                      s)) return NULL;
-    if (s && (!residual || d.B != x->shape[0]))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who,
-                                    (double)d.B, (double)x->shape[0],
-                                    residual ? "" : "; s without a residual"));
+    memset(&d, 0, sizeof d);
+    d.B = mmix_shape(x, 0);
+    if (!mmixi_expect(m, who, &d, s ? "+weight OD, x ...D, bias? O, residual ~O, s B" : "+weight OD, x ...D, "
+                      "bias? O, residual? ~O", weight, x, bias, residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
-    call.in[3] = mmixi_strided(m, residual);
-    call.in[4] = s;
-    call.constant = 1u << 4;
-    call.passed = residual ? 4 : 0;
-    call.size[0] = (size_t)gelu;
+    call.in[3] = mmixi_strided(m, residual); call.in[4] = s;
+    call.constant = 1u << 4; call.passed = residual ? 4 : 0; call.size[0] = (size_t)gelu;
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
@@ -5187,22 +4981,22 @@ static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i
     return x;
 }
 /* Of tokens y; backward du, and a run's part of dw and db. Of places dx: s is tap k of token s - k. */
-static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_conv_rows(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
     size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, n = j->L + j->places * before;
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         size_t b = r / n, i = r % n;
-        const mmix_real **x = mmixi_conv_taps(j, b, i, lane);
+        const mmix_real **x = mmixi_conv_taps(j, b, i, range.lane);
         if (j->places) {
             mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
             if (dx) k->conv(D, W, x, j->w, D, i >= before && j->c->add[0] ? dx : NULL, dx);
             continue;
         }
         mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D,
-            *dw = j->partial + begin / j->grain * (W + 1) * D;
+            *dw = j->partial + range.begin / j->grain * (W + 1) * D;
         if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y);
         if (silu) dy ? k->silu_backward(D, y, dy + (y - j->du), y, 0) : k->silu(D, y, y);
         if (dy) k->conv_weight(D, W, y, x, dw, D, dw + W * D);
@@ -5407,31 +5201,29 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    ==================================================================================== */
 
 /* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions. */
-static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const size_t *s = o->sections;
     double log_theta = mmixi_log(o->theta);
-    (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-        for (size_t t = begin; t < end; t++) {
+        for (size_t t = range.begin; t < range.end; t++) {
             double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             turn[0] = (mmix_real)mmixi_cos(angle); turn[1] = (mmix_real)mmixi_sin(angle);
         }
     }
 }
-static void mmixi_rope_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const mmix_tensor *in = c->in[0];
     const mmix_real *values = mmix_data(in), *dy = c->dy[0];
     mmix_real *y = mmix_data(c->out[0]);
     size_t N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         size_t at = mmixi_row_offset(in, r);
         const mmix_real *x = dy ? dy + r * N : values + at,
             *turn = c->saved[0] + r / in->shape[2] % c->size[0] * R;
@@ -5559,7 +5351,7 @@ typedef struct mmixi_pass {
     mmix_real *row_max;
 } mmixi_pass;
 static void mmixi_scan_begin(mmixi_pass *j);
-static mmixi_range_function mmixi_scan_sum;
+static mmixi_range_task mmixi_scan_sum;
 static void mmixi_softmax_begin(mmixi_pass *j);
 
 /* ---- the definition ---- */
@@ -5735,16 +5527,16 @@ static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t part
     for (size_t i = 0; j->r.grad[input] && i < parts; i++)
         mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
 }
-static void mmixi_pass_task(void *arg, size_t index, size_t lane)
+static void mmixi_pass_task(void *arg, mmixi_range range)
 {
     mmixi_pass j = *(const mmixi_pass *)arg;
-    j.task(&j, index, lane);
+    j.task(&j, range.begin, range.lane);
 }
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
     size_t B = j->r.B, H = j->H;
-    if (m) mmixi_parallel(m, j->tasks, mmixi_pass_task, j);
-    else for (size_t i = 0; i < j->tasks; i++) mmixi_pass_task(j, i, 0);
+    if (m) mmixi_ranges(m, j->tasks, 1, mmixi_pass_task, j);
+    else for (mmixi_range one = { 0, 1, 0 }; one.begin < j->tasks; one.begin++) mmixi_pass_task(j, one);
     if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
     if (!j->dhead) return;
     mmixi_pass_sum(j, MMIX_IN_A, H, B, j->dhead);
@@ -6066,8 +5858,8 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
-    size_t bytes = 0;
-    if (!slots || !mmixi_mul_ok(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot), &bytes))
+    size_t bytes = mmixi_mul(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot));
+    if (!slots || bytes == SIZE_MAX)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
@@ -6642,13 +6434,12 @@ static void mmixi_scan_task(mmixi_pass *j, size_t index, size_t lane)
     mmixi_task_states(j, 1);
 }
 /* Tokens of dk and dq: the sums of what the tasks made of them. */
-static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_scan_sum(void *arg, mmixi_range range)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
-    (void)lane;
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
         const mmix_heads *to = i ? &j->r.dk : &j->r.dq;
-        for (size_t t = to->p && j->part[i] ? begin : end; t < end; t++)
+        for (size_t t = to->p && j->part[i] ? range.begin : range.end; t < range.end; t++)
             for (size_t h = 0; h < j->H; h += to->share)
                 for (size_t n = 0; n < j->parts[i]; n++)
                     mmixi_put(j->k, j->N, mmixi_at(&j->target[i], 0, t, h) + n * j->part[i],
@@ -7116,23 +6907,22 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     char full[MMIXI_PARAM_NAME] = "";
     size_t length = prefix && name ? (size_t)snprintf(full, sizeof full, "%s%s", prefix, name) : SIZE_MAX;
     mmix_ctx *m = p->m;
-    void *at = p->at;
     if (length >= MMIXI_PARAM_NAME)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
                   "%d bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
     else if (p->values || mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
                   : "mmix_params_add: %s is there already", full);
-    mmix_tensor *t = (mmix_tensor *)mmixi_own(p, 2 * sizeof *t + length + 1);    /* its gradient, its name */
-    if (!t || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
-    mmix_param q = { (const char *)memcpy(t + 2, full, length + 1), t,
+    mmix_tensor *t = (mmix_tensor *)mmixi_own(p, sizeof *t + length + 1);
+    if (!t) return NULL;
+    p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
+    mmix_param q = { (const char *)memcpy(t + 1, full, length + 1), t,
                      ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias")), 0, { start, a, b } };
-    p->at = (mmix_param *)at;
     if (mmixi_describe(m, t, full, MMIX_DTYPE_REAL, ndim, shape)
         > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
-    t->lasting = 1; t[1] = *t;
+    t->lasting = 1;
     p->at[p->count++] = q;
     p->elements += mmix_count(t); p->slab += mmixi_slab_size(t); p->packed_reals += mmixi_pack(m, t, NULL);
     return t;
@@ -7153,13 +6943,13 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     u = fmax(1e-4, mmixi_exp(u));
     return u + mmixi_log(-(mmixi_exp(-u) - 1));          /* softplus(y) = u for y = u + ln(1 - e^-u) */
 }
-static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
-    (void)lane;
     for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
-    for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
+    for (size_t i = range.begin; i < range.end; i++)
+        mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 /* start 0: zeros; a file's values will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
@@ -7201,9 +6991,9 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     }
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor, *g = t + 1;
-        g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
-        t->grad = train ? g : NULL; t->wants = train && !p->at[i].frozen; t->written = 0;
+        mmix_tensor *t = p->at[i].tensor;
+        t->grad = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
+        t->wants = train && !p->at[i].frozen; t->written = 0;
     }
     return 0;
 }
@@ -7688,29 +7478,28 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
         else o->loss[r] += (double)k->variance(w, d, 0), o->square[r] += (double)k->variance(w, t + i, 0);
     }
 }
-static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         double weight = o->relative ? (double)c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
         mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
         if (!dx) o->loss[r] = o->square[r] = 0;
         if (mmixi_loss_counts(c, o, r))
             (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
                 (c, o, r, dx ? weight * (double)*c->dy[0] : 1, mmixi_row(x, r), dx,
-                 o->blocks + lane * 4 * MMIXI_LOSS_BLOCK);
+                 o->blocks + range.lane * 4 * MMIXI_LOSS_BLOCK);
         else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
     }
 }
 /* softmax((t - c)/T) and its entropy */
-static void mmixi_dino_teacher_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat teacher = mmixi_values(c->in[1]);
     size_t K = teacher.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
+    for (size_t r = range.begin; r < range.end; r++) {
         mmix_real *t = mmixi_row(teacher, r), *q = c->saved[MMIXI_LOSS_TEACHER] + r * K;
         for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
         c->m->k->softmax(K, q, q);
@@ -7912,15 +7701,14 @@ typedef struct mmixi_adamw_job {
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
     double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
-    size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + begin, n = end - begin;
-    (void)lane;
-    if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
+    if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
                         (mmix_real)j->factor, (mmix_real)(1 - o->lr * decay),
                         (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
@@ -7972,11 +7760,11 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, dou
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
-static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_ema_range(void *arg, mmixi_range range)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
-    (void)lane;
-    j->teacher->m->k->lerp(end - begin, j->momentum, j->student->values + begin, j->teacher->values + begin);
+    j->teacher->m->k->lerp(range.end - range.begin, j->momentum, j->student->values + range.begin,
+                           j->teacher->values + range.begin);
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
@@ -8173,18 +7961,13 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* n tokens of (B, L, …) from `first` on: a view, or x. */
-static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
-{
-    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
-}
 /* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
+    if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
     mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
@@ -8561,7 +8344,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
         fuse.in[d] = mmixi_mix_on(m, &scan, order, a, -d);
         if (!a->n || d == MMIX_REVERSE) break;
         mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
-        for (int i = 0; i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        for (int i = 0; i < 4; i++) *part[i] = mmix_slice(m, *part[i], 1, a->first, a->n);
         order = mmix_slice(m, order, 0, a->first, a->n);
         scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
         if (directions == MMIX_FUSE_SUM) scan.D = NULL;
@@ -8582,13 +8365,12 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 }
 /* In spans y = g f + (1 - g) b, g = σ(z), or c (f + b) without z, elsewhere f; dz = g (1 - g) Σ_p dy (f - b).
    in: f (B, L, H, P), of tokens from `first` on b (B, n, H, P), z (B, n, H); runs. size: first. number: c. */
-static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
     const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
-    (void)lane;
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = range.begin; i < range.end; i++) {
         size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
         const mmix_real *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
@@ -8630,7 +8412,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
             if (memcmp(s->grid, s[equal].grid, sizeof s->grid)) break;
         n = equal * cells;
         for (int k = 0; k < 3; k++) {
-            y = mmixi_tokens_from(m, *own[k], at, n);
+            y = mmix_slice(m, *own[k], 1, at, n);
             *own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
             window[k] = o->window[k] ? o->window[k] : usual[s->grid[0] == 1][k];
         }
@@ -10050,21 +9832,21 @@ typedef struct mmixi_knn_job {
     mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; a spare */
     const mmix_knn_result *r;
 } mmixi_knn_job;
-static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_knn_tile(void *arg, mmixi_range range)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
-    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * (k + 1);
+    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * (k + 1);
     for (size_t t = 0; t < train.rows; t++)
-        for (size_t r = begin; r < end; r++) {
+        for (size_t r = range.begin; r < range.end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - begin) * (k + 1), *at = first + mmixi_min(t, k);
+            mmixi_scored *first = best + (r - range.begin) * (k + 1), *at = first + mmixi_min(t, k);
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = begin; r < end; r++, best += k + 1) {
+    for (size_t r = range.begin; r < range.end; r++, best += k + 1) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
@@ -10161,15 +9943,15 @@ typedef struct mmixi_rank_job {
     double eps, *scratch;
     mmix_rank r;
 } mmixi_rank_job;
-static void mmixi_rank_task(void *arg, size_t index, size_t lane)
+static void mmixi_rank_task(void *arg, mmixi_range range)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    size_t i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
+    size_t index = range.begin, i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
     mmixi_mat block = mmixi_part(j->M, index / r->cols / r->rows * j->R + i, k, mmixi_min(j->h, j->R - i),
                                  mmixi_min(j->w, j->M.cols - k));
     size_t n = block.rows * block.cols;
-    double *a = j->scratch + lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0, sum = 0,
+    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0, sum = 0,
         logs = 0;
     if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
     for (size_t e = 0; e < n; e++) {
@@ -10207,7 +9989,7 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, 
     if (!(eps > 0)) eps = sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON;
     mmixi_rank_job j = { mmixi_values(M), d.R, h, w, eps, scratch,
                          { matrices, down, across, width, of, of + n, of + 2 * n, of + 3 * n } };
-    mmixi_parallel(m, n, mmixi_rank_task, &j);
+    mmixi_ranges(m, n, 1, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
@@ -10277,15 +10059,14 @@ MMIXI_COLD_END
 
 /* y (·, D) = w x, w (·, rows), x (rows, D). w NULL: xᵀ x, from the diagonal on. */
 typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t rows, D; } mmixi_pca_product;
-static void mmixi_pca_task(void *arg, size_t i, size_t lane)
+static void mmixi_pca_task(void *arg, mmixi_range range)
 {
     const mmixi_pca_product *j = (const mmixi_pca_product *)arg;
-    double *y = j->y + i * j->D;
-    (void)lane;
+    double *y = j->y + range.begin * j->D;
     memset(y, 0, j->D * sizeof *y);
     for (size_t r = 0; r < j->rows; r++) {
-        const double *x = j->x + r * j->D, w = j->w ? j->w[i * j->rows + r] : x[i];
-        for (size_t d = j->w ? 0 : i; d < j->D; d++) y[d] += w * x[d];
+        const double *x = j->x + r * j->D, w = j->w ? j->w[range.begin * j->rows + r] : x[range.begin];
+        for (size_t d = j->w ? 0 : range.begin; d < j->D; d++) y[d] += w * x[d];
     }
 }
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result)
@@ -10315,7 +10096,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
         centred[i] -= r.mean[i % D];
         energy += centred[i] * centred[i];
     }
-    mmixi_parallel(m, D, mmixi_pca_task, &covariance);
+    mmixi_ranges(m, D, 1, mmixi_pca_task, &covariance);
     for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I keeps images from vanishing */
         for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
         c[a * D + a] += 1e-16 * energy;
@@ -10326,7 +10107,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     }
     /* what 300 rounds do not tell apart varies equally */
     for (int round = 0; round < 300 && wrong > 1e-26 * energy * energy; round++) {
-        mmixi_parallel(m, block, mmixi_pca_task, &images);
+        mmixi_ranges(m, block, 1, mmixi_pca_task, &images);
         mmixi_singular(y, block, D, lambda);
         wrong = 0;                               /* |C v - λ v|² for all k together */
         for (size_t i = 0; i < block * D; i++) {
@@ -10795,16 +10576,16 @@ typedef struct mmixi_augment_job {
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
-static void mmixi_augment_task(void *arg, size_t i, size_t lane)
+static void mmixi_augment_task(void *arg, mmixi_range range)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
-    size_t b = i % j->B, local = i >= 2 * j->B;
+    size_t i = range.begin, b = i % j->B, local = i >= 2 * j->B;
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
     crop.image = b; crop.crop = i / j->B;
     mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
-                      j->scratch + lane * j->bytes);
+                      j->scratch + range.lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
@@ -10839,7 +10620,7 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     }
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
     if (!job.scratch) return -1;
-    mmixi_parallel(m, (2 + config->local_count) * B, mmixi_augment_task, &job);
+    mmixi_ranges(m, (2 + config->local_count) * B, 1, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -12183,8 +11964,10 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     found = mmix_archive_find(f->a, full);
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
-    else if (!mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e))
-        ((mmix_entry *)f->entries)[f->n++] = e;
+    else {
+        f->entries = mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
+        if (f->n < f->room) ((mmix_entry *)f->entries)[f->n++] = e;
+    }
 }
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
@@ -12566,8 +12349,8 @@ MMIXI_COLD_END
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
 #define MMIXI_OPS(ONE, TWO)                                                                                 \
-    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows)    \
-    ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
+    ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows) ONE(log, rows)     \
+    ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
     ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv)                                               \
@@ -12602,14 +12385,14 @@ MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
+    mmix_allocator *allocator = &start.options.allocator;
     memset(&start, 0, sizeof start);
-    if (options) {
-        start.allocator = options->allocator; start.seed = options->seed; start.lanes = options->threads;
-        start.parallel_for = options->parallel_for; start.parallel_user = options->parallel_user;
+    if (options) start.options = *options;
+    if (!allocator->alloc || !allocator->free) {
+        allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
     }
-    if (!start.allocator.alloc || !start.allocator.free) {
-        start.allocator.alloc = mmixi_malloc; start.allocator.free = mmixi_mfree;
-    }
+    start.seed = start.options.seed;
+    start.lanes = start.options.threads;
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
@@ -12619,8 +12402,8 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (!m) return NULL;
     *m = start;
     m->k = (mmixi_kernels *)mmixi_alloc(m, sizeof *m->k);
-    if (m->k) mmixi_kernels_fill(m->k, options ? options->simd : MMIX_SIMD_AUTO);
-    if (m->k && m->lanes > 1 && !m->parallel_for) m->pool = mmixi_pool_create(m, options);
+    if (m->k) mmixi_kernels_fill(m->k, m->options.simd);
+    if (m->k && m->lanes > 1 && !m->options.parallel_for) m->pool = mmixi_pool_create(m);
     if (!m->error_kind) return m;
     mmix_destroy(m);
     return NULL;

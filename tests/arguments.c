@@ -94,11 +94,11 @@ static void bad_arguments(void)
     BAD(mmix_gated_rms_norm(m, x3, x3, NULL, 1e-5, 4), "mmix_gated_rms_norm", "4 groups");
     BAD(mmix_gated_rms_norm(m, x3, NULL, NULL, 1e-5, 1), "mmix_gated_rms_norm", "z is NULL");
     BAD(mmix_gated_rms_norm(m, x3, mmix_new2(m, 3, 6), NULL, 1e-5, 1), "mmix_gated_rms_norm", "rows");
-    BAD(mmix_linear(m, a, b, NULL), "mmix_linear", "x has shape (2, 3), expected (…, 5)");
+    BAD(mmix_linear(m, a, b, NULL), "mmix_linear", "x has shape (2, 3), expected (2, 5): …");
     BAD(mmix_linear(m, a, NULL, NULL), "mmix_linear", "weight is NULL");
     BAD(mmix_linear(m, mmix_new2(m, 2, 5), b, a), "mmix_linear", "bias has shape (2, 3), expected (4)");
     BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, mmix_new2(m, 3, 4), NULL), "mmix_linear_add", "residual");
-    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, NULL, mmix_new1(m, 2)), "mmix_linear_add", "s without a residual");
+    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, NULL, mmix_new1(m, 2)), "mmix_linear_add", "residual is NULL");
     BAD(mmix_conv1d(m, x3, mmix_new3(m, 5, 1, 4), NULL, NULL), "mmix_conv1d", "weight has shape (5, 1, 4), expected (6, 1, *)");
     memset(&conv, 0, sizeof conv);
     conv.initial_state = mmix_new3(m, 2, 6, 2);
@@ -355,7 +355,7 @@ static void corners(void)
         IS(mmix_data(mmix_grad(ends))[0], 1);
         IS(mmix_data(mmix_grad(ends))[1], 0);
         mmix_record(m, 0);
-        BAD(mmix_linear_add(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)), "mmix_linear_add", "s has 3 numbers, expected 2");
+        BAD(mmix_linear_add(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)), "mmix_linear_add", "s has shape (3), expected (2)");
         BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "(6, 2, 1), expected (2, 6, 1)");
         FINE(m);
     }

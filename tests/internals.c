@@ -100,9 +100,9 @@ static void backbone(const standard *s, const mmix_vision *v)
         int bias = n > 5 && !strcmp(q->name + n - 5, ".bias");
         COMPARE(q->decay == (mmix_ndim(q->tensor) > 1 && !bias), q->name, q->decay, !q->decay);
     }
-    m->allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
+    m->options.allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
     CHECK(mmix_params_allocate(p) == -1);
-    m->allocator.byte_limit = 0;
+    m->options.allocator.byte_limit = 0;
     mmix_error_clear(m);
 }
 
