@@ -1570,8 +1570,13 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* Around rooms where no time is spent (files, and what only calls ops): fewer passes, a fifth off the time to
-   compile. */
+/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both cost an
+   eighth of the time to compile and gain nothing that bench.c can see. Around rooms where no time is spent
+   (files, and what only calls ops) there are fewer passes, which saves a fifth. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-vectorize", "no-inline-small-functions")
+#endif
 #if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
 #define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
 #define MMIXI_COLD_END _Pragma("GCC pop_options")
@@ -1679,10 +1684,10 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 }
 /* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
 static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
-static size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
-static size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
-static size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
-static size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
+static inline size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
+static inline size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
+static inline size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
 /* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
 static void mmixi_poison(size_t at, size_t size, int on)
 {
@@ -1976,7 +1981,7 @@ static mmixi_bits mmixi_random(const mmix_ctx *m, uint32_t purpose, uint64_t ste
     mmixi_philox(bits.c, (uint32_t)m->seed, (uint32_t)(m->seed >> 32));
     return bits;
 }
-static double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
+static inline double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
 {
     return ((double)(c[0] >> 5) * 67108864.0 + (double)(c[1] >> 6)) / 9007199254740992.0;
 }
@@ -2041,7 +2046,7 @@ static uint64_t mmixi_flush(int on)
     mmixi_flush_end(on ? old | bits : old & ~bits);
     return old;
 }
-static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
+static inline size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
 typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
 typedef void mmixi_range_task(void *arg, mmixi_range range);
 typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
@@ -2381,17 +2386,17 @@ MMIXI_MATH double mmixi_erfc(double x)
    makes it knows. */
 typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } mmixi_mat;
 /* Row-major, `step` reals from row to row. */
-static mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
+static inline mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
 {
     mmixi_mat a = { (mmix_real *)p, rows, cols, step, 1 };
     return a;
 }
-static mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
+static inline mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
 {
     mmixi_mat t = { a.p, a.cols, a.rows, a.cs, a.rs };
     return t;
 }
-static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
+static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
 {
     a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
     a.rows = rows;
@@ -2504,7 +2509,11 @@ typedef struct mmixi_kernels {
 #endif
 #if defined(__GNUC__) || defined(__clang__)
 #define MMIXI_FETCH(p) __builtin_prefetch(p)
+#ifdef __OPTIMIZE__
 #define MMIXI_INLINE static inline MMIXI_TARGET __attribute__((always_inline))
+#else
+#define MMIXI_INLINE static inline MMIXI_TARGET
+#endif
 #define MMIXI_PRAGMA(x) _Pragma(#x)
 #if defined(__clang__)
 #define MMIXI_UNROLL MMIXI_PRAGMA(clang loop unroll(full))
@@ -3327,7 +3336,7 @@ static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 #endif
     (void)c, (void)a, (void)b;
 }
-static mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
     mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL };
     mmixi_fit(c, a, b);
@@ -3344,26 +3353,26 @@ enum { MMIXI_KC = MMIXI_SIZE(384, 5), MMIXI_MC = MMIXI_SIZE(128, 16), MMIXI_NC =
 
 /* Where part i of n begins when `total` is cut as evenly as possible. A small product has few steps for each
    division: the ends, and so all of one part, do without. */
-static size_t mmixi_cut(size_t total, size_t i, size_t n)
+static inline size_t mmixi_cut(size_t total, size_t i, size_t n)
 {
     return i == 0 ? 0 : i == n ? total : total / n * i + total % n * i / n;
 }
 /* Part i of n: its size; *at is where it begins. */
-static size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
+static inline size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
 {
     *at = mmixi_cut(total, i, n);
     return mmixi_cut(total, i + 1, n) - *at;
 }
 
 /* Panels of b: whole vectors, as equal as possible (64 = 32 + 32, not 48 + 16). */
-static size_t mmixi_panels(const mmixi_kernels *k, size_t cols) { return mmixi_ceil_div(cols, k->nr); }
-static size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
+static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols) { return mmixi_ceil_div(cols, k->nr); }
+static inline size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 {
     return mmixi_cut(mmixi_ceil_div(cols, k->lanes), p, mmixi_panels(k, cols)) * k->lanes;
 }
-static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
+static inline size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
 /* Packed b: for each block of depth, for each panel, depth rows of the panel's width (whole vectors). */
-static size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
+static inline size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
 {
     return depth * mmixi_round_up(cols, k->lanes);
 }
@@ -3402,7 +3411,7 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
 }
 
 /* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
-static void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
     mmixi_fit(c, a, b);
     if (c.rows && c.cols) mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL);
@@ -3565,7 +3574,7 @@ static size_t mmixi_dtype_size(int dtype)
 }
 static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
 /* An axis counted from the front, -1 if t has none such. */
-static int mmixi_axis(const mmix_tensor *t, int axis)
+static inline int mmixi_axis(const mmix_tensor *t, int axis)
 {
     int a = t && axis < 0 ? axis + t->ndim : axis;
     return t && a >= 0 && a < t->ndim ? a : -1;
@@ -3589,7 +3598,7 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
     return n;
 }
 static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
-static void *mmixi_data(const mmix_tensor *t, int dtype)
+static inline void *mmixi_data(const mmix_tensor *t, int dtype)
 {
     char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
@@ -3680,10 +3689,10 @@ MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, c
 
 /* ---- walking ----
    A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted together. */
-static size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
-static size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
+static inline size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
+static inline size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
 /* Elements from the first one to place `index`, in row-major order, of the first axes. */
-static size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
+static inline size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 {
     size_t at = 0;
     for (; --axes > 0; index /= t->shape[axes]) at += index % t->shape[axes] * t->stride[axes];
@@ -3691,7 +3700,7 @@ static size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 }
 static size_t mmixi_place(const mmix_tensor *t, size_t i) { return mmixi_offset(t, t->ndim, i); }
 /* To where a row begins. */
-static size_t mmixi_row_offset(const mmix_tensor *t, size_t row) { return mmixi_offset(t, t->ndim - 1, row); }
+static inline size_t mmixi_row_offset(const mmix_tensor *t, size_t row) { return mmixi_offset(t, t->ndim - 1, row); }
 /* Whether one step leads from each row to the next, and which. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
@@ -3705,19 +3714,19 @@ static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
     }
     return 1;
 }
-static int mmixi_contiguous(const mmix_tensor *t)
+static inline int mmixi_contiguous(const mmix_tensor *t)
 {
     size_t step;
     return mmixi_even_rows(t, &step) && step == mmixi_cols(t);
 }
 
 /* y = x, or y += x */
-static void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y, int add)
+static inline void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y, int add)
 {
     if (add) k->add(n, x, y, y);
     else memcpy(y, x, n * sizeof *x);
 }
-static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
+static inline size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
 /* All rows, on all threads: x and y lie as the tensors say. */
 typedef struct mmixi_put_job {
     const mmixi_kernels *k;
@@ -3743,7 +3752,7 @@ static void mmixi_zero_range(void *arg, mmixi_range range)
 {
     memset((mmix_real *)arg + range.begin, 0, (range.end - range.begin) * sizeof(mmix_real));
 }
-static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
+static inline void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 {
     mmixi_ranges(m, n, 1 << 15, mmixi_zero_range, x);
 }
@@ -4241,7 +4250,7 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
    share the rows out among the threads.
    ==================================================================================== */
 
-static mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
+static inline mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
 {
     mmix_call call;
     memset(&call, 0, sizeof call);
@@ -4270,14 +4279,14 @@ static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor 
 }
 
 /* p, the values of t or their gradient, as a matrix of rows; t's values. */
-static mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
+static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 {
     size_t step;
     mmixi_even_rows(t, &step);
     return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)step);
 }
-static mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
-static mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
+static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
+static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
 /* task on runs of n rows, `grain` at a time. */
 typedef void mmixi_rows_task(const mmix_call *c, mmixi_range range);
@@ -4636,7 +4645,7 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 }
 
 /* Number i of an integer tensor in row-major order. */
-static int32_t mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
+static inline int32_t mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
 /* Whether all of them lie below n. */
 static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t, size_t n)
 {
@@ -4723,7 +4732,7 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 /* Weight gradients are sums over rows: a partial sum for each of at most 16 runs of rows, added in order. */
 enum { MMIXI_PARTIALS = 16 };
 static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
-static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step,
+static inline void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step,
                               const mmix_real *partial, mmix_real *to, int add)
 {
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
@@ -5171,14 +5180,14 @@ MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t
     return v;
 }
 /* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
-static mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
+static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
     const size_t *step = t->stride;
     mmix_heads v = { (mmix_real *)data, (ptrdiff_t)step[0], (ptrdiff_t)step[1], (ptrdiff_t)step[2],
                      H / t->shape[2] };
     return v;
 }
-static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
+static inline mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
@@ -5458,7 +5467,7 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
 
 /* ---- a pass ---- */
 
-static int mmixi_normalises(const mmix_mixer *x)
+static inline int mmixi_normalises(const mmix_mixer *x)
 {
     return x->kind == MMIX_LINEAR && (x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
                                       || x->feature == MMIX_FEATURE_RELU);
@@ -6090,7 +6099,7 @@ static size_t mmixi_chunk_room(mmixi_pass *s, size_t q, mmix_real *base)
 }
 /* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a
    negative step, so nothing is ever flipped. */
-static mmixi_mat mmixi_tokens(const mmixi_pass *j, const mmix_heads *v, size_t cols)
+static inline mmixi_mat mmixi_tokens(const mmixi_pass *j, const mmix_heads *v, size_t cols)
 {
     ptrdiff_t step = j->turn * v->token;
     return mmixi_matrix(mmixi_at(v, j->b, j->origin, j->head) + (ptrdiff_t)j->start * step, j->q, cols, step);
@@ -6138,12 +6147,12 @@ static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
 /* This head's in an array of the interface. */
-static mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmix_real *p)
+static inline mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmix_real *p)
 {
     return mmixi_matrix(p + (j->b * j->H + j->head) / j->shared * j->NV, j->V, j->N, (ptrdiff_t)j->N);
 }
 /* The one before a chunk that is not the first, kept for the backward. */
-static mmix_real *mmixi_state_kept(const mmixi_pass *j)
+static inline mmix_real *mmixi_state_kept(const mmixi_pass *j)
 {
     return j->r.kept + ((j->b * j->H + j->head) / j->shared * j->kept_states + j->number - 1) * j->NV;
 }
@@ -6152,7 +6161,7 @@ static void mmixi_state_read(const mmixi_pass *j, const mmix_real *from, mmixi_m
     if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, from));
     else memset(h.p, 0, j->NV * sizeof *h.p);
 }
-static void mmixi_chunk_head(mmixi_pass *j, size_t h)
+static inline void mmixi_chunk_head(mmixi_pass *j, size_t h)
 {
     j->head = h;
     j->h = mmixi_matrix(j->states + (h - j->first) / j->shared * j->NV, j->N, j->V, (ptrdiff_t)j->V);
@@ -6200,7 +6209,7 @@ static void mmixi_ssd_step_task(mmixi_pass *j, size_t index, size_t lane)
 /* ---- products with lower triangular matrices; entries right of the diagonal are 0 up to the tile's edge,
         and what is beyond is skipped ---- */
 
-static void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
+static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
 {
     for (size_t z = i + 1; z < mmixi_min(a.cols, mmixi_round_up(i + 1, k->mr)); z++) mmixi_row(a, i)[z] = 0;
 }
@@ -7400,7 +7409,7 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-static size_t mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+static inline size_t mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
     return c->in[2] ? mmixi_index(c->in[2], r % o->layer) != 0
         : c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
@@ -9586,7 +9595,7 @@ MMIXI_COLD_END
    task's, so threads change nothing.
    ==================================================================================== */
 
-static double mmixi_dot(const double *x, const double *y, size_t n)
+static inline double mmixi_dot(const double *x, const double *y, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
@@ -10244,7 +10253,7 @@ static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_
 }
 static uint8_t mmixi_byte(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
-static uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
+static inline uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
 /* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes apart. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
@@ -12420,6 +12429,9 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_free(&end, m, sizeof *m);
 }
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 #endif /* MAMBA_MIX_IMPLEMENTATION */
 
 /* ------------------------------------------------------------------------------------
