@@ -337,7 +337,8 @@ enum {
     MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP, MMIX_OP_LOG, MMIX_OP_SQRT,
     MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM, MMIX_OP_MATMUL,
     MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX, MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM,
-    MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR, MMIX_OP_CONV1D, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY, MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION,
+    MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR, MMIX_OP_CONV1D, MMIX_OP_RESIZE,
+    MMIX_OP_CROSS_ENTROPY, MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION,
     MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS,
     MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
 };
@@ -495,8 +496,8 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of i, j by
-       the distance of their places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
+    /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
+       i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
@@ -517,8 +518,8 @@ typedef struct mmix_mixer {
     mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
-       sequences of their own, which see nothing of each other; the initial state enters the first. What it or a
-       mask hides is multiplied by 0: an infinity or NaN among the values reaches tokens that must not see it. */
+       sequences of their own, which see nothing of each other; the initial state enters the first. What it or
+       a mask hides is multiplied by 0: an infinity or NaN there reaches tokens that must not see it. */
     mmix_tensor *seq_idx;
 } mmix_mixer;
 /* The structs with these tensors and all options at their defaults. */
@@ -615,11 +616,11 @@ typedef struct mmix_heads { mmix_real *p; ptrdiff_t batch, token, head; size_t s
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
 
 /* The tensors of a mixer, in the order of call->in in the mixers' ops. */
-enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS, MMIX_IN_DT,
-      MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
+enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
+      MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
 
 typedef struct mmix_raw {
-    mmix_mixer o;                                /* kind and options, not MMIX_BOTH; its tensors are not read */
+    mmix_mixer o;                                /* kind, options, not MMIX_BOTH; its tensors are not read */
     size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
     mmix_heads q, k, v, y;                       /* of attention k and v have equal shares */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
@@ -631,20 +632,20 @@ typedef struct mmix_raw {
     mmix_heads dt;                               /* SSD; of width 1 */
     const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
     size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
-    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is divided),
-       of softmax attention and with `normalise`; of softmax attention the largest score, which that sum is taken
-       relative to. mmix_raw_kept(x) reals, which softmax attention can do without. */
+    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is
+       divided), of softmax attention and with `normalise`; of softmax attention the largest score, which that
+       sum is taken relative to. mmix_raw_kept(x) reals, which softmax attention can do without. */
     mmix_real *inverse_sum, *row_max, *kept;
     mmix_heads dy, dq, dk, dv, ddt;
     const mmix_real *dfinal;                     /* or NULL */
     mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
     int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
 } mmix_raw;
-/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m), a
-   fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
+/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m),
+   a fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x);
 MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward);
-/* y, the final state, and what is kept. With L = 1 and final_state = initial_state it is the decoding step. */
+/* y, the final state, and what is kept. With L = 1 and final_state = initial_state: decoding. */
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
 /* Needs y and what the forward kept. */
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
@@ -714,8 +715,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 
 /* Writes n entries, and metadata = key, value, key, value, …, NULL (or NULL), as .safetensors. To a path that
    ends in .npy goes one array (not of BF16) in NumPy's format 1.0, its name aside. Equal arguments give equal
-   bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is written, brought to the disk
-   and renamed. A symbolic link is followed, an old file's mode kept; a device or a fifo is written into. 0, or -1. */
+   bytes. The file appears whole or not at all: PATH.PROCESS.0.tmp is written, synced and renamed.
+   A link is followed, an old file's mode kept; a device or fifo is written into. 0, or -1. */
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata);
 
@@ -1570,8 +1571,8 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both cost an
-   eighth of the time to compile and gain nothing that bench.c can see. Around rooms where no time is spent
+/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both cost
+   an eighth of the time to compile and gain nothing that bench.c can see. Around rooms where no time is spent
    (files, and what only calls ops) there are fewer passes, which saves a fifth. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
@@ -1943,10 +1944,11 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
     mmix_rewind(m, start);
     m->step.used = 0;
 #ifndef MMIX_REGRESSION
-    if (m->step.count > 1) {                     /* one block of what this step needed; or the next op tries */
+    if (m->step.count > 1) {                     /* one of what this step needed, else the next op tries */
         int kind = m->error_kind;
         mmixi_arena_cut(m, &m->step, 0);
-        if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind) mmix_error_clear(m);
+        if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind)
+            mmix_error_clear(m);
     }
 #endif
     m->step.peak = 0;
@@ -2396,7 +2398,7 @@ static inline mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
     mmixi_mat t = { a.p, a.cols, a.rows, a.cs, a.rs };
     return t;
 }
-static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
+static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols) /* from i, j */
 {
     a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
     a.rows = rows;
@@ -2458,7 +2460,7 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_ssd_row \
     (size_t n, mmix_real e, const mmix_real *before, const mmix_real *score, const mmix_real *dt, \
      mmix_real *decay, mmix_real *weight)
-/* its backward: u = dweight decay; dscore += u dt; column += u score; returns the sum of column dt after that */
+/* its backward: u = dweight decay; dscore += u dt; column += u score; returns then Σ column dt */
 #define MMIXI_ARGS_ssd_row_backward \
     (size_t n, const mmix_real *dweight, const mmix_real *decay, const mmix_real *score, \
      const mmix_real *dt, mmix_real *dscore, mmix_real *column)
@@ -2474,7 +2476,7 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_conv_weight \
     (size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw, size_t ldw, \
      mmix_real *db)
-/* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = p keep - rate mo / (sqrt(v) root + eps) */
+/* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = keep p - rate mo / (√v root + eps) */
 #define MMIXI_ARGS_adamw \
     (size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip, \
      mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps)
@@ -2543,7 +2545,8 @@ typedef struct mmixi_kernels {
 #define MMIXI_VECTOR(name) MMIXI_INLINE MMIXI_V MMIXI_NAME(name)
 
 #define MMIXI_LOADT(t, p) ((t) == MMIXI_ALL ? MMIXI_LOAD(p) : MMIXI_LOADM(t, p))
-#define MMIXI_STORET(t, p, v) do { if ((t) == MMIXI_ALL) MMIXI_STORE(p, v); else MMIXI_STOREM(t, p, v); } while (0)
+#define MMIXI_STORET(t, p, v) \
+    do { if ((t) == MMIXI_ALL) MMIXI_STORE(p, v); else MMIXI_STOREM(t, p, v); } while (0)
 #define MMIXI_PICKT(t, v, other) ((t) == MMIXI_ALL ? (v) : MMIXI_PICKM(t, v, other))
 #define MMIXI_AT(x) MMIXI_LOADT(t, (x) + i)
 #define MMIXI_TO(y, v) do { const MMIXI_V to_ = v; MMIXI_STORET(t, (y) + i, to_); } while (0)
@@ -3068,7 +3071,8 @@ MMIXI_KERNEL(void, adamw)
         const MMIXI_V d = MMIXI_AT(g) * MMIXI_SET(clip);
         const MMIXI_V m1 = MMIXI_FMA(MMIXI_SET(b1), MMIXI_AT(mo), MMIXI_SET(1 - b1) * d);
         const MMIXI_V m2 = MMIXI_FMA(MMIXI_SET(b2), MMIXI_AT(v), MMIXI_SET(1 - b2) * (d * d));
-        const MMIXI_V step = MMIXI_SET(rate) * m1 / MMIXI_FMA(MMIXI_SQRT(m2), MMIXI_SET(root), MMIXI_SET(eps));
+        const MMIXI_V root_m2 = MMIXI_FMA(MMIXI_SQRT(m2), MMIXI_SET(root), MMIXI_SET(eps));
+        const MMIXI_V step = MMIXI_SET(rate) * m1 / root_m2;
         MMIXI_TO(mo, m1);
         MMIXI_TO(v, m2);
         MMIXI_TO(p, MMIXI_FMA(MMIXI_AT(p), MMIXI_SET(keep), MMIXI_SET(0) - step));
@@ -3147,7 +3151,8 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, cons
     const mmix_real *from = a->p, *row = b->p;
     ptrdiff_t ars = a->rs, acs = a->cs, ldb = b->rs, ldc = c->rs;
     mmix_real *to = c->p;
-#define MMIXI_VEC(p) (ragged && j + 1 == vecs ? MMIXI_LOADM(t, (p) + j * MMIXI_W) : MMIXI_LOAD((p) + j * MMIXI_W))
+#define MMIXI_VEC(p) \
+    (ragged && j + 1 == vecs ? MMIXI_LOADM(t, (p) + j * MMIXI_W) : MMIXI_LOAD((p) + j * MMIXI_W))
     MMIXI_UNROLL
     for (size_t j = 0; j < vecs; j++) {          /* the sums begin with the bias */
         MMIXI_V start = MMIXI_SET(0);
@@ -3291,8 +3296,8 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
     __builtin_cpu_init();
     if (all && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) mmixi_fill_avx512(k);
-    else if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        mmixi_fill_avx2(k);
+    else if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2")
+             && __builtin_cpu_supports("fma")) mmixi_fill_avx2(k);
     else
 #endif
     mmixi_fill_none(k);
@@ -3377,8 +3382,8 @@ static inline size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, siz
     return depth * mmixi_round_up(cols, k->lanes);
 }
 
-/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). packed: NULL, or what b is read from; copy:
-   NULL, or room for one block of a, whose columns are contiguous. */
+/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). packed: NULL, or what b is read from;
+   copy: NULL, or room for one block of a, whose columns are contiguous. */
 static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
                               const mmix_real *bias, size_t first, size_t last, const mmix_real *packed,
                               mmix_real *copy)
@@ -3478,7 +3483,8 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     for (size_t i = 0; i < rows && (g->residual || g->row_scale || g->gelu); i++) {
         mmix_real scale = g->row_scale ? g->row_scale[(at + i) / g->rows_per_scale] : (mmix_real)1;
         mmix_real *row = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
-        const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)(at + i) * g->ldr + (ptrdiff_t)j0 : NULL;
+        const mmix_real *residual = !g->residual ? NULL
+            : g->residual + (ptrdiff_t)(at + i) * g->ldr + (ptrdiff_t)j0;
         if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
         if (g->gelu) k->gelu(j1 - j0, row, row);
     }
@@ -3496,7 +3502,8 @@ static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
     size_t least = (plan->copy ? 8 : 4) * plan->k->mr;     /* a task of few rows would copy a in crumbs */
     plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC);
     plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
-    while (plan->row_parts * plan->panel_parts < want && plan->row_parts * least <= rows) plan->row_parts *= 2;
+    while (plan->row_parts * plan->panel_parts < want && plan->row_parts * least <= rows)
+        plan->row_parts *= 2;
     while (plan->row_parts * plan->panel_parts < want && plan->panel_parts * 2 <= panels)
         plan->panel_parts *= 2;
 }
@@ -3519,7 +3526,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
         plan.packed = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, piece) * sizeof *plan.packed);
     }
-    if (copy) plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
+    if (copy)
+        plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
     if ((pack && !plan.packed) || (copy && !plan.copy)) {
         mmix_rewind(m, mark);
         return -1;
@@ -3700,7 +3708,10 @@ static inline size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 }
 static size_t mmixi_place(const mmix_tensor *t, size_t i) { return mmixi_offset(t, t->ndim, i); }
 /* To where a row begins. */
-static inline size_t mmixi_row_offset(const mmix_tensor *t, size_t row) { return mmixi_offset(t, t->ndim - 1, row); }
+static inline size_t mmixi_row_offset(const mmix_tensor *t, size_t row)
+{
+    return mmixi_offset(t, t->ndim - 1, row);
+}
 /* Whether one step leads from each row to the next, and which. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
@@ -4645,7 +4656,7 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 }
 
 /* Number i of an integer tensor in row-major order. */
-static inline int32_t mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
+static inline int mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
 /* Whether all of them lie below n. */
 static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t, size_t n)
 {
@@ -4747,8 +4758,9 @@ static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     int center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *sums = (mmix_real *)(uintptr_t)c->options, *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
-        *u = gate + D, *du = u + D, *dw = c->dy[0] ? sums + range.begin / c->size[1] * 2 * D : NULL;
+    mmix_real *sums = (mmix_real *)(uintptr_t)c->options,
+        *gate = sums + (c->size[2] * 2 + range.lane * 3) * D, *u = gate + D, *du = u + D,
+        *dw = c->dy[0] ? sums + range.begin / c->size[1] * 2 * D : NULL;
     mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
     for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
@@ -5294,9 +5306,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalise` divided by Σ_t φ(q_i)·ψ(k_t) + eps
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
-   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_plain, is this definition. The
-   fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of sequences
-   and heads, by the threads of a context or by the caller's.
+   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_plain, is this definition.
+   The fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of
+   sequences and heads, by the threads of a context or by the caller's.
    ==================================================================================== */
 
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
@@ -5314,20 +5326,20 @@ typedef struct mmixi_pass {
     size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
     mmix_real *scratch;
     /* the scan, SSD and linear attention */
-    size_t V, NV;                                /* columns of v and the state: P, or P + 1; reals of a state */
+    size_t V, NV;                                /* columns of v, state: P, or P + 1; reals of a state */
     size_t shared;                               /* heads that share a state; of softmax attention, a task */
-    size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
-    int full, step;                              /* linear and not causal; one token, its state changed in place */
-    int single;                                  /* softmax attention of one query: row by row, untransposed */
+    size_t chunk, one, Q;                        /* up to `one` tokens are one chunk; Q: the longest */
+    int full, step;                              /* linear, not causal; one token, state changed in place */
+    int single;                                  /* softmax attention of one query: untransposed */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t kept_states;                          /* of a head: before each chunk but the first */
-    mmix_real *dhead;                            /* of each sequence dA (B, H), dbias (B, H), dD (B, H, D_width) */
-    /* dC, dB: so many tasks add to one, in dq and dk or, where part is not 0, each to so many reals of its own */
+    mmix_real *dhead;                            /* of sequences dA, dbias (B, H), dD (B, H, D_width) */
+    /* dC, dB: so many tasks add to one, in dq and dk or, where part is not 0, each to its own reals */
     size_t parts[2], part[2];
     mmix_heads target[2];
-    /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a
-       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each window; of each axis
-       its windows, and the tokens that the first lacks */
+    /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run`
+       queries, a head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each
+       window; of each axis its windows, and the tokens that the first lacks */
     size_t T, ld, run, runs, windows, distances, many[3], before[3];
     mmix_real *dbias;
     mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
@@ -5347,15 +5359,15 @@ typedef struct mmixi_pass {
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
     mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
     /* A task of softmax attention: a head of window `window` of all sequences, its S tokens in order; in the
-       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that see n
-       of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]: some of an
-       earlier tile, add: any row does. Keys count from the tile's first. own: the last query's packed sequence. */
+       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that
+       see n of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]:
+       some of an earlier tile, add: any row does. Keys count from the tile's. own: the last query's. */
     size_t window, tile, i, rows, from, n;
     mmixi_keys own, seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    /* Of the tile: k, v, in the forward v and in the backward k side by side (heads may lie pages apart, their
-       rows fall into a few sets of the nearest cache); transposes; sums of dk, dv. Of the block: scale q, dy, dq;
-       scores become e^(s - m), then p. What a window has is gathered, y too. Of each query m, and l in sum. */
+    /* Of the tile: k, v, in the forward v and in the backward k side by side (heads may lie pages apart,
+       their rows fall into a few sets of the nearest cache); transposes; sums of dk, dv. Of the block: scale
+       q, dy, dq; scores become e^(s - m), then p. A window's rows are gathered. Of queries m, l in sum. */
     mmixi_mat key, value, key_t, value_t, dkey, dvalue, query, dy, dquery;
     mmix_real *row_max;
 } mmixi_pass;
@@ -5374,7 +5386,8 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
         mmix_real *to = mmixi_row(f, r);
         /* a head's rows lie so far apart that the machine does not guess the next ones */
         for (size_t i = 0; i < N; i += 64 / sizeof *to) MMIXI_FETCH(from + 8 * x.rs + i);
-        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT) k->softmax(N, from, to);
+        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
+            k->softmax(N, from, to);
         else if (feature == MMIX_FEATURE_NONE) memcpy(to, from, N * sizeof *to);
         else if (feature == MMIX_FEATURE_ELU1)
             for (size_t i = 0; i < N; i++) to[i] = from[i] > 0 ? from[i] + 1 : mmixi_exp_real(from[i]);
@@ -5400,13 +5413,12 @@ static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
     while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
     return run;
 }
-/* What query i of this packed sequence sees, windows aside. With a mask and more keys than queries those are the
-   last. */
+/* What query i of this packed sequence sees, windows aside. More keys than queries: those are the last. */
 static mmixi_keys mmixi_seen(const mmixi_pass *j, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &j->o;
-    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;       /* tokens beside it */
+    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at; /* tokens beside it */
     if (o->mask == MMIX_MASK_BAND) {
         left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
         right = mmixi_min(right, o->right);
@@ -5505,7 +5517,7 @@ static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
     MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
     return at;
 }
-/* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
+/* A pass of r by the threads of m or, with m NULL, by the caller's. Returns what it takes of scratch. */
 static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 {
     memset(j, 0, sizeof *j);
@@ -5551,7 +5563,7 @@ static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
     mmixi_pass_sum(j, MMIX_IN_A, H, B, j->dhead);
     mmixi_pass_sum(j, MMIX_IN_DT_BIAS, H, B, j->dhead + B * H);
     mmixi_pass_sum(j, MMIX_IN_D, H * j->D_width, B, j->dhead + 2 * B * H);
-    if (m) mmixi_ranges(m, B * j->L, 16, mmixi_scan_sum, j);         /* alone, parts of dB and dC are in place */
+    if (m) mmixi_ranges(m, B * j->L, 16, mmixi_scan_sum, j);     /* alone, parts of dB, dC are in place */
 }
 
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
@@ -5578,13 +5590,14 @@ static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
 
-/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; options: the mixer, settled, whose
+/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; options: the mixer, settled,
+   whose
         tensors are not read; saved: inverse_sum, row_max, kept ---- */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
-    mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V],
-        *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y;
+    mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K],
+        *v = in[MMIX_IN_V], *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y;
     size_t L = y->shape[1], H = y->shape[2], P = y->shape[3];
     mmix_raw r = {
         *(const mmix_mixer *)c->options, y->shape[0], L, k->shape[1], H, k->shape[3], P,
@@ -5610,7 +5623,8 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
     size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), back, m), rows = j.r.B * j.H * j.r.L;
     size_t softmax = j.o.kind == MMIX_SOFTMAX, keep[3] = { j.o.normalise > 0 ? rows : 0, softmax * rows,
                                                            softmax && j.S > 2 * (j.N + j.P) ? 0 : j.kept };
-    for (int i = 0; i < 3 && c->recorded && !back; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
+    for (int i = 0; i < 3 && c->recorded && !back; i++)
+        if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mmix_mark mark = mmix_mark_here(m);
     if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
@@ -5619,7 +5633,10 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 /* Of a mixer: heads; a state is (B, …). */
-static size_t mmixi_mixer_heads(const mmix_mixer *x) { return (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2]; }
+static size_t mmixi_mixer_heads(const mmix_mixer *x)
+{
+    return (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2];
+}
 static void mmixi_state_shape(const mmix_mixer *x, size_t *shape)
 {
     shape[0] = x->v->shape[0]; shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
@@ -5684,8 +5701,9 @@ static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
 {
     char q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix "
-                     "of %.0f, feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
-                     mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
+                     "of %.0f, feature %d, direction %d", who, wrong, x->mask,
+                     x->seq_idx ? " and seq_idx" : "", mmixi_shape_text(x->q, q),
+                     mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
                      (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
 }
 /* d has H, L and S. */
@@ -5695,16 +5713,16 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
     double tokens = 1, distances = 1;
     if (x->shift[0] == SIZE_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
-                         "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected "
+                         "1 to 3, and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
         if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, (double)(o.window[a] - 1))) return 0;
         tokens *= (double)o.grid[a]; distances *= 2 * (double)o.window[a] - 1;
     }
     if (tokens != (double)d->L || d->S != d->L)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys",
-                         who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L,
-                         (double)d->S), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and "
+                         "%.0f keys", who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2],
+                         (double)d->L, (double)d->S), 0;
     d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
     return mmixi_expect(m, who, d, "+bias? HD", x->bias);
 }
@@ -5712,17 +5730,18 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
-                         : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or "
+                         "MMIX_SSD" : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
     int ssd = x->kind == MMIX_SSD, linear = x->kind == MMIX_LINEAR, windows = x->window[0] > 0,
         causal = x->mask == MMIX_MASK_CAUSAL, state = x->initial_state || x->final_state;
     mmixi_dims d;
     memset(&d, 0, sizeof d);
     d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
     if (!mmixi_expect(m, who, &d, !ssd ? "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L, "
-                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, "
-                      "dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP" : "+C BLZN, B BLGN, x BLXP, "
-                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? H", x->q, x->k, x->v,
+                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, "
+                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP"
+                      : "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, "
+                      "dt_bias? H, D? H", x->q, x->k, x->v,
                       x->seq_idx, ssd ? x->dt : x->lefts, ssd || linear ? x->initial_state : NULL, x->A,
                       x->dt_bias, x->D)
         || (!ssd && !linear && windows && !mmixi_windows_check(m, who, x, &d))) return 0;
@@ -5746,8 +5765,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++) {
         int32_t left = mmixi_index(x->lefts, i);
         if (left < 0 || (size_t)left > x->left)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
-                             (int)left, (double)x->left), 0;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who,
+                             (double)i, (int)left, (double)x->left), 0;
     }
     return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
@@ -5772,7 +5791,8 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     mmix_call call = mmixi_mixer_call(m, x, &o);
     mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
     if (m->error_kind
-        || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1))) return NULL;
+        || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1)))
+        return NULL;
     for (size_t b = 0; b < r->B; b++)
         for (size_t h = 0; h < r->H; h++) {
             if (r->A)
@@ -5831,8 +5851,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for "
-                                    "each channel, y is not M x"));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D "
+                                    "for each channel, y is not M x"));
     int record = mmix_record(m, 0);
     mmix_tensor *M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
@@ -5841,9 +5861,9 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax attention
-   keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and for a
-   convolution its last inputs (B, D, W-1, 1). */
+/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax
+   attention keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and
+   for a convolution its last inputs (B, D, W-1, 1). */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
@@ -5918,9 +5938,9 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
                      mmixi_shape_text(rows, found), mmixi_shape_text(c, carried)), 0);
 }
-/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them
-   to c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the others go. An
-   array that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
+/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds
+   them to c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the
+   others go. An array that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what, const size_t *shape,
                                        size_t sees)
 {
@@ -5956,8 +5976,8 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, 
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
     return s && s->m == m && slot < s->slots ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
-                     who, (double)slot, s ? (double)s->slots : 0.0), 0);
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
+                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0);
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
@@ -5983,7 +6003,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     x.final_state = NULL;
     mmixi_state_shape(&x, shape);
     int record = mmix_record(m, 0);
-    for (int i = 0; i <= softmax && !m->error_kind; i++) {    /* what is carried, and these tokens' behind it */
+    for (int i = 0; i <= softmax && !m->error_kind; i++) {  /* what is carried, and these tokens */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
         to = *t = mmixi_carried_rows(m, &at->part[i], what[i + softmax], softmax ? from->shape : shape,
                                      softmax ? sees : 0);
@@ -6018,8 +6038,8 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
    2024. This loop over time is mmix_ssd_reference.
 
-   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix, between chunks
-   it is the state:
+   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix, between
+   chunks it is the state:
 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,      r_j = L_Qj,
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i)
@@ -6030,15 +6050,15 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
    that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
    exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
-   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing: a = 0, δ = 1,
-   so that W = S, p = r = 1. Its heads that share B and x share the state, too.
+   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing:
+   a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share B and x share the state, too.
 
    Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
        dS_ij = dW_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
    and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
    for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ · C_i + Σ_{j<k} r_j δ_j x_j dhᵀ · B_j + p_Q h_in · dh
+       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h_in·dh
    These are sums of their own terms as well (column sums grow from the last row up), not differences.
    ==================================================================================== */
 
@@ -6049,8 +6069,8 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     for (size_t n = 0; n < r->L; n++) {
         size_t t = j->reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
-        const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
-            decay = mmixi_exp_real(delta[t] * r->A[h]);
+        const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h),
+            *C = mmixi_at(&r->q, b, t, h), decay = mmixi_exp_real(delta[t] * r->A[h]);
         mmix_real *y = mmixi_at(&r->y, b, t, h);
         if (n && t == (j->reverse ? own.end - 1 : own.begin)) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
@@ -6069,8 +6089,8 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     size_t shape[4];
     if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction at a "
-                                             "time, not MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction "
+                                             "at a time, not MMIX_BOTH"));
     mmixi_state_shape(x, shape);
     mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
         : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0), *y = mmixi_plain(m, x, mmixi_ssd_plain, h);
@@ -6121,8 +6141,8 @@ static void mmixi_ssd_skip(const mmixi_pass *j, mmixi_mat x, mmixi_mat y)
         else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
 }
 
-/* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins, and
-   depend on that sequence alone, so that packed equals separate. */
+/* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins,
+   and depend on that sequence alone, so that packed equals separate. */
 static void mmixi_chunk_find(mmixi_pass *j, size_t t)
 {
     mmixi_keys own = mmixi_sequence(&j->r, j->b, j->reverse ? j->L - 1 - t : t);
@@ -6273,7 +6293,8 @@ static void mmixi_ssd_weights(const mmixi_pass *j)
     const mmixi_kernels *k = j->k;
     double a = 0;
     mmixi_ssd_steps(j);
-    for (size_t i = 0; i < j->q; i++) j->p[i] = (mmix_real)(a += (double)j->delta[i] * (double)j->r.A[j->head]);
+    for (size_t i = 0; i < j->q; i++)
+        j->p[i] = (mmix_real)(a += (double)j->delta[i] * (double)j->r.A[j->head]);
     k->exp_each(j->q, j->p, j->p);
     for (size_t i = 0; i < j->q; i++) {
         mmix_real *L = mmixi_row(j->decay, i), *W = mmixi_row(j->W, i), *S = mmixi_row(j->scores, i);
@@ -6294,8 +6315,8 @@ static int mmixi_chunk_new(const mmixi_pass *j, const mmix_heads *v, size_t h)
 {
     return h == j->first || h % v->share == 0;
 }
-/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, dW = dY Xᵀ and
-   room for dB, dC and dS. What heads share is read once. */
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, dW = dY Xᵀ
+   and room for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(mmixi_pass *j, size_t h)
 {
     int first = 0;
@@ -6358,8 +6379,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j)
     const mmixi_kernels *k = j->k;
     size_t heads = j->r.B * j->H, head = j->b * j->H + j->head, last = j->q - 1;
     const mmix_real *r = mmixi_row(j->decay, last);
-    mmix_real A = j->r.A[j->head], low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high, after = 0, dA = 0,
-        dbias = 0, *dD = j->dhead + 2 * heads + head * j->D_width;
+    mmix_real A = j->r.A[j->head], low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high, after = 0,
+        dA = 0, dbias = 0, *dD = j->dhead + 2 * heads + head * j->D_width;
     memset(j->dd, 0, j->q * sizeof *j->dd);
     for (size_t i = j->q; i-- > 0;) {
         const mmix_real *dW = mmixi_row(j->dW, i), *S = mmixi_row(j->scores, i);
@@ -6382,7 +6403,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j)
     }
     if (j->o.dt_softplus) k->softplus_backward(j->q, j->u, j->dd, j->dd, 0);
     if (j->r.ddt.p)
-        mmixi_put_rows(k, mmixi_matrix(j->dd, j->q, 1, 1), mmixi_tokens(j, &j->r.ddt, 1), j->r.add[MMIX_IN_DT]);
+        mmixi_put_rows(k, mmixi_matrix(j->dd, j->q, 1, 1), mmixi_tokens(j, &j->r.ddt, 1),
+                       j->r.add[MMIX_IN_DT]);
     for (size_t i = 0; i < j->q; i++) {
         dbias += j->dd[i];
         if (j->D_width > 1) k->mul_add(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i), dD);
@@ -6456,8 +6478,9 @@ static void mmixi_scan_sum(void *arg, mmixi_range range)
     }
 }
 
-/* Where heads share B and C, the fewer the tasks the fewer times S is computed and the fewer partial sums dB and dC
-   have. Those fix the order of summation: a backward's number of tasks may not depend on that of threads. */
+/* Where heads share B and C, the fewer the tasks the fewer times S is computed and the fewer partial sums dB
+   and dC have. Those fix the order of summation: a backward's number of tasks may not depend on that of
+   threads. */
 static void mmixi_scan_begin(mmixi_pass *j)
 {
     const mmix_raw *r = &j->r;
@@ -6476,12 +6499,13 @@ static void mmixi_scan_begin(mmixi_pass *j)
     }
     j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
     for (; j->b < r->B; j->b++) j->kept_states = mmixi_max(j->kept_states, mmixi_scan_chunks(j) - 1);
-    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->kept_states = j->number = 1;     /* a block of tokens; the state */
+    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->kept_states = j->number = 1;   /* a block of tokens; the state */
     j->kept = r->B * (j->H / j->shared) * j->kept_states * j->NV;
     /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
        or equal parts of one. A megabyte of state is not worth waking a thread. */
     size_t tasks = j->linear ? r->B * j->H : j->step ? mmixi_ceil_div(r->B * j->H * NP, 262144)
-        : mmixi_max(share[0] == 1 && share[1] == 1 ? 16 : 1, !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes));
+        : mmixi_max(share[0] == 1 && share[1] == 1 ? 16 : 1,
+                    !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes));
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
     while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
         j->heads += r->v.share;
@@ -6504,12 +6528,12 @@ static void mmixi_scan_begin(mmixi_pass *j)
    forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
    Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
 
-   The plain loop is mmixi_mix_plain. The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of
-   >>ssd.
+   The plain loop is mmixi_mix_plain. The full form is ψ(K)ᵀ V once for all queries; the causal form is the
+   scan of >>ssd.
    ==================================================================================== */
 
-/* φ of a block of queries or ψ of its keys, or their gradient from that of φ or ψ; a softmax over tokens has the
-   maximum and 1/sum of each feature. */
+/* φ of a block of queries or ψ of its keys, or their gradient from that of φ or ψ; a softmax over tokens has
+   the maximum and 1/sum of each feature. */
 static void mmixi_linear_rows(const mmixi_pass *j, int input, int back)
 {
     int feature = j->o.feature, add = j->r.add[input], tokens = input && feature == MMIX_FEATURE_EFFICIENT;
@@ -6528,7 +6552,7 @@ static void mmixi_linear_rows(const mmixi_pass *j, int input, int back)
             j->k->softmax_backward(j->N, y, dy, j->k->dot(j->N, y, dy), to, add);
         else for (size_t n = 0, N = j->N; n < N; n++) {
             mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[n] > elu,
-                g = (one > 0 ? 1 : elu * y[n]) * dy[n];                    /* slope 1; elu + 1: e^x; relu: 0 */
+                g = (one > 0 ? 1 : elu * y[n]) * dy[n];                /* slope 1; elu + 1: e^x; relu: 0 */
             to[n] = add ? to[n] + g : g;
         }
     }
@@ -6552,9 +6576,9 @@ static void mmixi_linear_divide(const mmixi_pass *j)
     }
 }
 
-/* The full form: one key/value group of one sequence, its state serves all its query heads. Two sweeps, the first
-   makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the queries to the
-   keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
+/* The full form: one key/value group of one sequence, its state serves all its query heads. Two sweeps, the
+   first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the queries
+   to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
 static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
@@ -6575,7 +6599,8 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
         if (second && j->back) {
             mmixi_transpose(k, j->dh_t, j->h);
             /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-            for (size_t n = 0; n < j->N; n++) j->along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(j->h, n));
+            for (size_t n = 0; n < j->N; n++)
+                j->along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(j->h, n));
         }
         for (j->head = j->first; j->head < (keys ? j->first + 1 : j->last); j->head++)
             for (j->start = 0; j->start < tokens; j->start += j->q) {
@@ -6583,7 +6608,8 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
                 mmixi_linear_rows(j, keys, 0);
                 (keys ? mmixi_chunk_x : mmixi_chunk_y)(j);
                 mmixi_mat f = keys ? j->B : j->C, values = keys ? j->x : j->y;
-                if (!second) mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), values, j->back || j->start);
+                if (!second)
+                    mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), values, j->back || j->start);
                 else if (!j->back) mmixi_multiply(k, j->y, f, state, 0), mmixi_linear_divide(j);
                 else if (j->r.dv.p)
                     mmixi_multiply(k, mmixi_tokens(j, &j->r.dv, j->P), f, mmixi_part(j->h, 0, 0, j->N, j->P),
@@ -6598,10 +6624,10 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop, mmixi_mix_plain,
-   makes all of p. The fast form never does: it takes keys in tiles. For each block of queries and each tile the
-   scores are a small product; a running maximum m and sum l of each row let later tiles be added
-   (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop,
+   mmixi_mix_plain, makes all of p. The fast form never does: it takes keys in tiles. For each block of
+   queries and each tile the scores are a small product; a running maximum m and sum l of each row let later
+   tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
 
        m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
        y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
@@ -6610,8 +6636,8 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
    of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
    too: that is no more than q, k, v and y are.
 
-   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a sequence
-   of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a
+   sequence of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
 static size_t mmixi_softmax_room(mmixi_pass *s, mmix_real *base)
@@ -6648,7 +6674,7 @@ static int mmixi_softmax_block(mmixi_pass *j, size_t i)
 }
 /* Token t of the task in the sequence. */
 static size_t mmixi_softmax_token(const mmixi_pass *j, size_t t) { return j->order ? j->order[t].at : t; }
-/* Rows of the task's tokens from t on are put, or with add 1 added, to where they belong; -1: the other way. */
+/* Rows of the task's tokens from t on are put, or with add 1 added, where they belong; -1: the other way. */
 static void mmixi_softmax_put(const mmixi_pass *j, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
 {
     mmix_real *base = mmixi_at(a, j->b, 0, j->head);
@@ -6674,7 +6700,8 @@ static mmix_real *mmixi_softmax_kept(const mmixi_pass *j, size_t r)
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_pass *j, size_t r, mmix_real *row)
 {
-    size_t all = j->from + j->n, begin = mmixi_min(j->seen[r].begin, all), end = mmixi_min(j->seen[r].end, all);
+    size_t all = j->from + j->n, begin = mmixi_min(j->seen[r].begin, all),
+        end = mmixi_min(j->seen[r].end, all);
     memset(row + j->from, 0, (begin - j->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
@@ -6741,8 +6768,8 @@ static void mmixi_softmax_forward(mmixi_pass *j)
 }
 
 /* ---- backward ----
-   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
-   all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
+   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is
+   added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
 
        ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
 
@@ -6768,7 +6795,8 @@ static void mmixi_softmax_backward(mmixi_pass *j)
             : k->dot(P, mmixi_row(j->dy, r), mmixi_at(&x->y, j->b, t, j->head));
         k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
         for (size_t s = a; j->dbias && s < a + n; s++)
-            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + s].place] += ds[s];
+            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + s].place]
+                += ds[s];
         mmixi_softmax_hide(j, r, p);
         mmixi_softmax_hide(j, r, ds);
     }
@@ -6852,8 +6880,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
 MMIXI_COLD_BEGIN
 
 /* ==== >>layers =======================================================================
-   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2: a few ops each. Where a layer can go on from a
-   state, that is the same code with the state in place of zeros.
+   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2: a few ops each. Where a layer can go on from
+   a state, that is the same code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7717,7 +7745,8 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
     const mmix_adamw *o = j->o;
     double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
     size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
-    if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    if (j->factor < 0)
+        j->square[range.begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
                         (mmix_real)j->factor, (mmix_real)(1 - o->lr * decay),
                         (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
@@ -7936,7 +7965,10 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
     return mmixi_vision_create(m, config, 1);
 }
 MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
-MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return v ? &v->config : NULL; }
+MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
+{
+    return v ? &v->config : NULL;
+}
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
 /* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
    (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
@@ -9165,7 +9197,8 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
         slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     double temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1, c->teacher_temp_epochs,
-                                       c->teacher_temp_warm, s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
+                                       c->teacher_temp_warm, s->epoch),
+        *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
@@ -9226,8 +9259,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
                   "lower lr may help", (double)d->step);
     s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
                                             c->warmup_epochs, 0, d->step);
-    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
-                                                                d->iters, 0, 0, d->step);
+    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end,
+                                                                c->epochs, d->iters, 0, 0, d->step);
     s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip,
                                          s->epoch < c->freeze_last_layer ? d->skip : NULL);
@@ -9913,7 +9946,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
    lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
-/* The n rows of a (n, len) are the columns in question; they become orthogonal, with falling lengths sigma. */
+/* The n rows of a (n, len) are the columns in question; made orthogonal, of falling lengths sigma. */
 static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
     int turned = 1;
@@ -9960,8 +9993,8 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     mmixi_mat block = mmixi_part(j->M, index / r->cols / r->rows * j->R + i, k, mmixi_min(j->h, j->R - i),
                                  mmixi_min(j->w, j->M.cols - k));
     size_t n = block.rows * block.cols;
-    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0, sum = 0,
-        logs = 0;
+    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0,
+        sum = 0, logs = 0;
     if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
     for (size_t e = 0; e < n; e++) {
         a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
@@ -10106,7 +10139,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
         energy += centred[i] * centred[i];
     }
     mmixi_ranges(m, D, 1, mmixi_pca_task, &covariance);
-    for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I keeps images from vanishing */
+    for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I, so that no image vanishes */
         for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
         c[a * D + a] += 1e-16 * energy;
     }
@@ -10573,7 +10606,8 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
         for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
             if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL),
-                             i && s.count == 2 ? mmixi_setting_number(&s, 0, NULL) : s.low, s.high)) return -1;
+                             i && s.count == 2 ? mmixi_setting_number(&s, 0, NULL) : s.low, s.high))
+                return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
@@ -12219,8 +12253,8 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
         || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama or qwen2, SwiGLU without biases, "
-                  "plain rotary positions and no sliding window, found %s, hidden_act %s, rope %s", path, type,
-                  act, kind);
+                  "plain rotary positions and no sliding window, found %s, hidden_act %s, rope %s", path,
+                  type, act, kind);
     c->eps = 1e-6;
     mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
@@ -12362,7 +12396,7 @@ MMIXI_COLD_END
     ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv)                                               \
+    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv)                                           \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
     ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
     ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
