@@ -5347,6 +5347,7 @@ typedef struct mmixi_pass {
     /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; its heads, or
        queries of softmax attention, are first … last - 1. */
     size_t b, first, last, head, number, start, end, q;              /* q = end - start */
+    mmixi_keys own;                              /* of a packed sequence: the tokens, of the last one met */
     size_t origin;                               /* the scan's first token, … */
     ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
@@ -5361,9 +5362,9 @@ typedef struct mmixi_pass {
     /* A task of softmax attention: a head of window `window` of all sequences, its S tokens in order; in the
        backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that
        see n of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]:
-       some of an earlier tile, add: any row does. Keys count from the tile's. own: the last query's. */
+       some of an earlier tile, add: any row does. Keys count from the tile's. */
     size_t window, tile, i, rows, from, n;
-    mmixi_keys own, seen[MMIXI_QUERY_BLOCK];
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
     /* Of the tile: k, v, in the forward v and in the backward k side by side (heads may lie pages apart,
        their rows fall into a few sets of the nearest cache); transposes; sums of dk, dv. Of the block: scale
@@ -6145,8 +6146,9 @@ static void mmixi_ssd_skip(const mmixi_pass *j, mmixi_mat x, mmixi_mat y)
    and depend on that sequence alone, so that packed equals separate. */
 static void mmixi_chunk_find(mmixi_pass *j, size_t t)
 {
-    mmixi_keys own = mmixi_sequence(&j->r, j->b, j->reverse ? j->L - 1 - t : t);
-    size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin,
+    size_t at = j->reverse ? j->L - 1 - t : t;
+    if (at < j->own.begin || at >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, at);
+    size_t n = j->own.end - j->own.begin, first = j->reverse ? j->L - j->own.end : j->own.begin,
         Q = n > j->one ? j->chunk : n;
     j->start = first + (t - first) / Q * Q;
     j->end = mmixi_min(first + n, j->start + Q);
@@ -6156,7 +6158,7 @@ static void mmixi_chunk_find(mmixi_pass *j, size_t t)
 static size_t mmixi_scan_chunks(mmixi_pass *j)
 {
     size_t n = 0;
-    for (j->end = 0; j->end < j->L; n++) mmixi_chunk_find(j, j->end);
+    for (j->end = j->own.end = 0; j->end < j->L; n++) mmixi_chunk_find(j, j->end);
     return n;
 }
 
