@@ -12076,7 +12076,7 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
     if (key) {
         const char *text = mmixi_metadata(f->a, key);
         t->at = 0;
-        t->room = strlen(text) + MMIXI_CONFIG_TEXT;
+        t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
         t->out = (char *)mmixi_step(f->m, t->room);
         if (!t->out) return;
         strcpy(t->out, text);

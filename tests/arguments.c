@@ -216,7 +216,7 @@ static void bad_arguments(void)
     BAD_INT(mmix_backward(m, a), "mmix_backward", "(2, 3), expected one element");
     BAD_INT(mmix_backward(m, mmix_sum(m, a)), "mmix_backward", "not recorded");
     BAD_INT(mmix_kernel_set(m, MMIX_OP_COUNT, NULL), "mmix_kernel_set", "expected 0 to");
-    BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op -1");
+    BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op is -1, expected 0 to");
     for (int op = 0; op < MMIX_OP_COUNT; op++) CHECK(mmix_op_name(op) && strcmp(mmix_op_name(op), "?"));
     CHECK(!strcmp(mmix_op_name(MMIX_OP_LINEAR), "linear") && !strcmp(mmix_op_name(MMIX_OP_SSD), "ssd"));
     BAD(mmix_dino_loss(m, a, a, mmix_data(b), 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "1 crops");
