@@ -539,10 +539,10 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 /* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
    channel is an error, because y is not M x then. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
+typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
 /* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
    models, before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in
    step memory is dropped when it returns. look NULL: no more. */
-typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
@@ -888,6 +888,7 @@ typedef struct mmix_attention_layer {
     mmix_mixer options;                      /* of MMIX_SOFTMAX or MMIX_LINEAR; q, k, v are filled in */
     mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
 } mmix_attention_layer;
+/* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
 /* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
@@ -925,10 +926,11 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
 
-/* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F); x (…, D) → (…, O). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
+/* fc1 (F, D), fc2 (O, F), with biases. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
+/* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
@@ -939,11 +941,11 @@ typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
 
-/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
-   in this order. x (…, D). Parameters gate_proj.weight, up_proj.weight, down_proj.weight. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
+/* Parameters gate_proj.weight and up_proj.weight (F, D), down_proj.weight (D, F); adapters in this order. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
+/* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
