@@ -10646,7 +10646,7 @@ typedef struct mmixi_knn_job {
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; a spare */
+    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
     const mmix_knn_result *r;
 } mmixi_knn_job;
 static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
@@ -10654,16 +10654,17 @@ static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
-    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * (k + 1);
+    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = begin; r < end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - begin) * (k + 1), *at = first + mmixi_min(t, k);
+            mmixi_scored *first = best + (r - begin) * k, *at = first + mmixi_min(t, k);
+            if (t >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = begin; r < end; r++, best += k + 1) {
+    for (size_t r = begin; r < end; r++, best += k) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
@@ -10692,7 +10693,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     k = mmixi_min(k ? k : 20, d.N);
     mmixi_knn_job j = { m->k, mmix_l2_normalise(m, train, 1e-12), mmix_l2_normalise(m, test, 1e-12),
                         mmix_data_i32(train_label), k, classes, T,
-                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k + 1,
+                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
                                                          sizeof(mmixi_scored)), &r };
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
