@@ -9875,7 +9875,7 @@ typedef struct mmixi_knn_job {
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k + 1): largest cosines, falling; a spare */
+    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
     const mmix_knn_result *r;
 } mmixi_knn_job;
 static void mmixi_knn_tile(void *arg, mmixi_range range)
@@ -9883,16 +9883,17 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
-    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * (k + 1);
+    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - range.begin) * (k + 1), *at = first + mmixi_min(t, k);
+            mmixi_scored *first = best + (r - range.begin) * k, *at = first + mmixi_min(t, k);
+            if (t >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = range.begin; r < range.end; r++, best += k + 1) {
+    for (size_t r = range.begin; r < range.end; r++, best += k) {
         double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
@@ -9921,7 +9922,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     k = mmixi_min(k ? k : 20, d.N);
     mmixi_knn_job j = { m->k, mmix_l2_normalise(m, train, 1e-12), mmix_l2_normalise(m, test, 1e-12),
                         mmix_data_i32(train_label), k, classes, T,
-                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k + 1,
+                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
                                                          sizeof(mmixi_scored)), &r };
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
@@ -11639,7 +11640,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
                               void *values, size_t count)
 {
     union {
-        double f64; float f32; uint16_t half;
+        double f64; float f32; uint32_t bits; uint16_t half;
         int64_t i64; int32_t i32; int16_t i16; int8_t i8; uint8_t u8;
     } u;
     mmix_archive in;                             /* messages go to m */
@@ -11657,8 +11658,10 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     if (from == dtype && count) memcpy(values, p, e->bytes);
     for (size_t i = 0; weights && i < count; i++, p += 2) {      /* several times as fast */
-        memcpy(&u, p, 2);
-        ((float *)values)[i] = mmixi_half(u.half, from);
+        memcpy(&u.half, p, 2);
+        if (from == MMIX_FILE_F16) u.f32 = mmixi_half(u.half, MMIX_FILE_F16);
+        else u.bits = (uint32_t)u.half << 16;
+        ((float *)values)[i] = u.f32;
     }
     for (size_t i = 0; from != dtype && !weights && i < count; i++, p += mmixi_file_size[from]) {
         double d;
