@@ -4399,7 +4399,7 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
                                  double alpha, double beta)
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS];
+    size_t shape[MMIX_MAX_DIMS] = {0};
     int ndim;
     if (!mmixi_expect(m, who, NULL, op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...", a, b)) return NULL;
     ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
@@ -4648,7 +4648,7 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     memcpy(shape, parts[0]->shape, sizeof shape);
     shape[a] = 0;
     for (size_t p = 0; p < n; p++) {             /* equal but along a */
-        char spec[24];
+        char spec[32];
         snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
         shape[a] += parts[p]->shape[a];
