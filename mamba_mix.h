@@ -4360,15 +4360,17 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
         mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
         int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two);
+        mmix_real *y0 = mmix_data(out);
+        const mmix_real *a0 = back ? c->dy[0] : mmix_data(ta), *b0 = two ? mmix_data(tb) : NULL;
         for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
-            mmix_real *own = mmix_data(out) + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
-            const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
-                *b = two ? mmix_data(tb) + mmixi_row_offset(tb, r) : a;
+            mmix_real *own = y0 + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
+            const mmix_real *a = a0 + (back ? r * n : mmixi_row_offset(ta, r)),
+                *b = two ? b0 + mmixi_row_offset(tb, r) : a;
             if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
             else if (dense && !product) {
                 if (two) k->scale(n, beta, b, y);
-                for (size_t j = 0; j < n && !two && beta != 0; j++) y[j] = beta;
+                else if (beta != 0) for (size_t j = 0; j < n; j++) y[j] = beta;
                 (add || two || beta != 0 ? k->axpy : k->scale)(n, alpha, a, y);
             }
             else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
@@ -4400,9 +4402,8 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS] = {0};
-    int ndim;
     if (!mmixi_expect(m, who, NULL, op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...", a, b)) return NULL;
-    ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
+    int ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
     for (int i = 0; i < ndim; i++) {
         size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
         shape[i] = mmixi_max(na, nb);
@@ -4469,12 +4470,11 @@ static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_ca
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
     mmix_tensor *v = mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t) ? mmixi_view(m, t, 0) : NULL;
-    size_t front;
     if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
     if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
     if (mmixi_contiguous(t)) return v;
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
-    front = (size_t)(t->ndim - 1) * sizeof *shape;
+    size_t front = (size_t)(t->ndim - 1) * sizeof *shape;
     if (ndim < t->ndim || memcmp(shape, t->shape, front))
         return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
     memcpy(v->stride, t->stride, front);
