@@ -5593,9 +5593,8 @@ static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
 
-/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; options: the mixer, settled,
-   whose
-        tensors are not read; saved: inverse_sum, row_max, kept ---- */
+/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept;
+   options: the mixer, settled, whose tensors are not read ---- */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
@@ -5765,13 +5764,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         : windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
         ? "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx"
         : x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
-    for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++) {
-        int32_t left = mmixi_index(x->lefts, i);
-        if (left < 0 || (size_t)left > x->left)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who,
-                             (double)i, (int)left, (double)x->left), 0;
-    }
-    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
+    if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
+    return ssd || mmixi_index_ok(m, who, "lefts", x->lefts, mmixi_min(x->left, INT32_MAX) + 1);
 }
 
 /* ---- the faces ---- */
