@@ -3358,11 +3358,11 @@ enum { MMIXI_KC = MMIXI_SIZE(384, 5), MMIXI_MC = MMIXI_SIZE(128, 16), MMIXI_NC =
       MMIXI_TASK_WORK = MMIXI_SIZE(1 << 20, 1), MMIXI_WIDE = MMIXI_SIZE(1 << 19, 5000),
       MMIXI_APART = MMIXI_SIZE(256, 16) };
 
-/* Where part i of n begins when `total` is cut as evenly as possible. A small product has few steps for each
-   division: the ends, and so all of one part, do without. */
+/* Where part i of n begins when `total` is cut as evenly as possible, the larger parts first. A small product
+   has few steps for each division: the ends, and so all of one part, do without. */
 static inline size_t mmixi_cut(size_t total, size_t i, size_t n)
 {
-    return i == 0 ? 0 : i == n ? total : total / n * i + total % n * i / n;
+    return i == 0 ? 0 : i == n ? total : total / n * i + mmixi_min(total % n, i);
 }
 /* Part i of n: its size; *at is where it begins. */
 static inline size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
@@ -3384,13 +3384,17 @@ static inline size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, siz
     return depth * mmixi_round_up(cols, k->lanes);
 }
 
+/* a or c may be triangular: its other half is neither read nor written but in tiles on the diagonal. */
+enum { MMIXI_WHOLE, MMIXI_LOWER_A, MMIXI_UPPER_A, MMIXI_LOWER_C };
 /* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). packed: NULL, or what b is read from;
    copy: NULL, or room for one block of a, whose columns are contiguous. */
 static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
                               const mmix_real *bias, size_t first, size_t last, const mmix_real *packed,
-                              mmix_real *copy)
+                              mmix_real *copy, int triangle)
 {
-    size_t rows = c.rows, cols = c.cols, depths = mmixi_depths(a.cols), tiles = mmixi_ceil_div(rows, k->mr);
+    size_t rows = c.rows, tiles = mmixi_ceil_div(rows, k->mr), height = rows / tiles, higher = rows % tiles,
+        cols = c.cols, vectors = mmixi_ceil_div(cols, k->lanes), panels = mmixi_panels(k, cols),
+        depths = mmixi_depths(a.cols);
     for (size_t d = 0, k0; d < depths; d++, add = 1, bias = NULL) {
         size_t depth = mmixi_span(a.cols, d, depths, &k0);
         mmixi_mat block = mmixi_part(a, 0, k0, rows, depth);
@@ -3400,28 +3404,38 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
             block = mmixi_t(mmixi_matrix(copy, depth, rows, (ptrdiff_t)rows));
         }
         for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
-            mmixi_mat panel = mmixi_part(b, k0, j, depth, 0), to = c, from = block;
-            end = mmixi_panel(k, cols, p + 1);
-            to.cols = mmixi_min(end, cols) - j;
-            if (packed) {
-                panel.p = mmixi_matrix(packed, 0, 0, 0).p + mmixi_gemm_packed(k, k0, cols) + j * depth;
-                panel.rs = (ptrdiff_t)(end - j);
-            }
-            for (size_t i = 0, t = 0; t < tiles; t++) {
-                to.rows = mmixi_span(rows, t, tiles, &i);
+            end = mmixi_min(mmixi_cut(vectors, p + 1, panels) * k->lanes, cols);
+            const mmix_real *part = packed ? packed + mmixi_gemm_packed(k, k0, cols) + j * depth
+                : b.p + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)j;
+            mmixi_mat to = mmixi_matrix(c.p, 0, end - j, c.rs), from = block, panel = mmixi_matrix(part, 0, 0,
+                packed ? (ptrdiff_t)mmixi_round_up(end - j, k->lanes) : b.rs);
+            for (size_t t = 0, i = 0, next; t < tiles; i = next) {
+                next = i + height + (t++ < higher);
+                size_t begin = triangle == MMIXI_UPPER_A && i > k0 ? mmixi_min(i - k0, depth) : 0;
+                size_t stop = triangle != MMIXI_LOWER_A ? depth : next > k0 ? mmixi_min(next - k0, depth) : 0;
                 to.p = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
-                from.p = block.p + (ptrdiff_t)i * block.rs;
-                k->tile(&to, &from, &panel, add, bias ? bias + j : NULL);
+                to.rows = next - i;
+                if (triangle == MMIXI_LOWER_C) to.cols = next > j ? mmixi_min(next, end) - j : 0;
+                from.p = block.p + (ptrdiff_t)i * block.rs + (ptrdiff_t)begin * block.cs;
+                from.cols = stop - begin;
+                panel.p = mmixi_matrix(part, 0, 0, 0).p + (ptrdiff_t)begin * panel.rs;
+                if (to.cols) k->tile(&to, &from, &panel, add, bias ? bias + j : NULL);
             }
         }
     }
 }
 
 /* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
-static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
+                                       int triangle)
 {
     mmixi_fit(c, a, b);
-    if (c.rows && c.cols) mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL);
+    if (c.rows && c.cols)
+        mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
+}
+static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    mmixi_multiply_part(k, c, a, b, add, MMIXI_WHOLE);
 }
 typedef struct mmixi_gemm_plan {
     const mmixi_kernels *k;
@@ -3473,7 +3487,7 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
     if (!plan->dots)
         mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
-                          plan->copy ? plan->copy + range.lane * MMIXI_MC * MMIXI_KC : NULL);
+                          plan->copy ? plan->copy + range.lane * MMIXI_MC * MMIXI_KC : NULL, MMIXI_WHOLE);
     else
         for (size_t j = j0; j < j1; j++)
             for (size_t i = 0; i < rows; i++) {
@@ -6101,6 +6115,7 @@ enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(2
 static size_t mmixi_chunk_room(mmixi_pass *s, size_t q, mmix_real *base)
 {
     size_t N = s->N, V = s->V, ssd = s->linear ? 0 : q, linear = q - ssd, causal = s->full ? 0 : q, at = 0;
+    if (base && base == s->states && q == s->q) return 0;        /* as the last chunk */
     MMIXI_PART(states, s->step ? 0 : s->heads / s->shared * s->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
@@ -6224,34 +6239,24 @@ static void mmixi_ssd_step_task(mmixi_pass *j, size_t index, size_t lane)
     }
 }
 
-/* ---- products with lower triangular matrices; entries right of the diagonal are 0 up to the tile's edge,
-        and what is beyond is skipped ---- */
+/* ---- products with lower triangular matrices; entries right of the diagonal are 0 as far as a tile that has
+        row i may read ---- */
 
 static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
 {
-    for (size_t z = i + 1; z < mmixi_min(a.cols, mmixi_round_up(i + 1, k->mr)); z++) mmixi_row(a, i)[z] = 0;
+    for (size_t z = i + 1; z < mmixi_min(a.cols, i + k->mr); z++) mmixi_row(a, i)[z] = 0;
 }
 /* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    int upper = a.cs != 1;
-    for (size_t i = 0, n; i < a.rows; i += n) {
-        size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
-        n = mmixi_min(k->mr, a.rows - i);
-        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, from, n, to - from),
-                       mmixi_part(b, from, 0, to - from, b.cols), add);
-    }
+    mmixi_multiply_part(k, c, a, b, add, a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A);
 }
 /* c = the lower triangle of a bᵀ; t takes bᵀ */
 static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
 {
     mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
     mmixi_transpose(k, bt, b);
-    for (size_t i = 0, n; i < a.rows; i += n) {
-        n = mmixi_min(k->mr, a.rows - i);
-        mmixi_multiply(k, mmixi_part(c, i, 0, n, i + n), mmixi_part(a, i, 0, n, a.cols),
-                       mmixi_part(bt, 0, 0, bt.rows, i + n), 0);
-    }
+    mmixi_multiply_part(k, c, a, bt, 0, MMIXI_LOWER_C);
     for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, c, i);
 }
 
@@ -6967,11 +6972,12 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
     int kind = q->start.kind, step = kind == MMIX_START_STEP || kind == MMIX_START_SPREAD;
-    double a = q->start.a, b = q->start.b, u = ((double)i + 0.5) / (double)mmix_count(t);
+    double a = q->start.a, b = q->start.b, u;
     if (kind == MMIX_START_CONSTANT) return a;
     if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(t) == 0;
     if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    if (kind != MMIX_START_SPREAD) u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
+    if (kind == MMIX_START_SPREAD) u = ((double)i + 0.5) / (double)mmix_count(t);
+    else u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
     if (step) a = mmixi_log(a), b = mmixi_log(b);
     u = a + (b - a) * u;
     if (!step) return kind == MMIX_START_UNIFORM ? u : mmixi_log(u);
@@ -6981,10 +6987,10 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
+    mmix_real *x = mmix_data(q->tensor);
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
     for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
-    for (size_t i = range.begin; i < range.end; i++)
-        mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
+    for (size_t i = range.begin; i < range.end; i++) x[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 /* start 0: zeros; a file's values will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
