@@ -5607,8 +5607,8 @@ static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
 
-/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept;
-   options: the mixer, settled, whose tensors are not read ---- */
+/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max,
+        kept; options: the mixer, settled, whose tensors are not read ---- */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
