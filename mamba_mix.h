@@ -539,6 +539,9 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 /* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
    channel is an error, because y is not M x then. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
+/* The mean of n rows of M, (B, H, S): what those outputs read. It is the gradient of y with respect to v, and
+   costs no more than a backward, where M is L S large. Not recorded; refuses what mmix_mix_matrix does. */
+MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
 typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
 /* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
    models, before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in
@@ -589,8 +592,9 @@ typedef struct mmix_rope_options {
        second, … together R/2. All 0: one axis. */
     size_t sections[3];
 } mmix_rope_options;
-/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Options
-   NULL: the defaults. */
+/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Or the
+   angles themselves, reals (n, R/2): the last n ≤ L tokens turn by them, those before do not; of the options
+   `interleaved` alone counts then. Options NULL: the defaults. */
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options);
 
@@ -887,6 +891,8 @@ typedef struct mmix_attention_layer {
     size_t heads;
     mmix_mixer options;                      /* of MMIX_SOFTMAX or MMIX_LINEAR; q, k, v are filled in */
     mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
+    mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
+    int no_key_bias;                         /* the middle third of qkv_bias counts as 0 */
 } mmix_attention_layer;
 /* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -941,8 +947,12 @@ typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
 
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
-/* Parameters gate_proj.weight and up_proj.weight (F, D), down_proj.weight (D, F); adapters in this order. */
+/* up NULL: gate is both, (2F, D). Biases and adapters in this order; NULL: none. */
+typedef struct mmix_swiglu_layer {
+    mmix_tensor *gate, *up, *down, *bias[3];
+    mmix_lora lora[3];
+} mmix_swiglu_layer;
+/* Parameters gate_proj.weight and up_proj.weight (F, D), down_proj.weight (D, F), without biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
 /* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
@@ -963,26 +973,42 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    at index S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
+/* Positions of patches, for grids other than the stored one: stored ones resized by scale factors
+   (g + 0.1)/g0 (DINO, and DINOv2's own files without registers), to the size (Hugging Face's of these), or
+   with antialiasing (DINOv2 with registers). AXIAL (DINOv3, names and parts too): nothing is stored; q and k
+   of patches turn, of N features a head, by 2π c / 100^(4p/N), p < N/4, for the row's coordinate
+   c = 2(i + ½)/gh - 1, then so for the column's; k has no bias. */
+enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
+
 typedef struct mmix_vision_config {
     int mixer;                               /* MMIX_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
     size_t dim, depth, heads;                /* heads: not for MMIX_SSD, where it is 2 dim / head_dim */
     double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_SSD */
-    size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid² */
+    size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid², or none */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
-    size_t registers;                        /* k of MMIX_CLASS_REGISTERS; 0: 12 */
+    /* k of MMIX_CLASS_REGISTERS, 0: 12. With attention: so many tokens more behind the class token, without
+       positions, that nothing reads (DINOv2, DINOv3; Darcet et al. 2023) */
+    size_t registers;
     int normalise;                           /* as mmix_mixer.normalise, for MMIX_LINEAR */
+    int positions;                           /* MMIX_POSITIONS_… */
+    /* With attention. swiglu: w3(silu(w1 x) · w2 x) in place of the MLP, mlp_ratio dim wide; layer_scale: the
+       residual gets γ · what a half of a block makes, γ (D) (Touvron et al. 2021) */
+    int swiglu, layer_scale;
     mmix_mamba2_options mamba;               /* for MMIX_SSD; bidirectional and out_scale are set here */
 } mmix_vision_config;
 
 /* The systems, for 224 x 224 pixels: DINO's ViT, 192 (tiny), 384 (small) or 768 (base) wide; LinearViT, 768;
-   DinoVim in its released form and DinoMamba-Reg, which stores 7 x 7 positions, 256, 512 or 768. Heads are 64
-   wide. */
+   DinoVim in its released form and DinoMamba-Reg, which stores 7 x 7 positions, 256, 512 or 768. DINOv2, for
+   518 x 518, 384 to 1536 wide, with 0 or 4 registers (Oquab et al. 2023); DINOv3, 384 to 1280 (Siméoni et al.
+   2025), S+ and H+ with swiglu. Heads are 64 wide. */
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch);
 MMIXDEF mmix_vision_config mmix_linearvit(size_t dim);
 MMIXDEF mmix_vision_config mmix_dinovim(size_t dim);
 MMIXDEF mmix_vision_config mmix_mambareg(size_t dim);
+MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers);
+MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu);
 
 typedef struct mmix_vision mmix_vision;
 /* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
@@ -1008,7 +1034,7 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 /* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
 typedef struct mmix_features {
     mmix_tensor *token;                      /* (B, D): class token or registers' mean, after the norm */
-    mmix_tensor *registers;                  /* (B, k, D): they themselves; NULL without */
+    mmix_tensor *registers;                  /* (B, k, D): the registers, read or not; NULL without */
     mmix_tensor *patches;                    /* (B, n, D): patch tokens after the final norm, raster order */
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
     /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
@@ -1026,6 +1052,11 @@ typedef struct mmix_vision_options {
     int dense_norm, train;                   /* train: drop path is on */
     uint64_t step, stream;                   /* for drop path's random numbers */
 } mmix_vision_options;
+/* What the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M, head by head, or
+   the mean of the registers' rows; of Mamba the mean of both directions'. image as below; NULL on error. Not
+   recorded. */
+MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                           size_t block);
 /* image (B, 3, h, w), normalised; options NULL for none. All members NULL on error. Not recording, memory
    does not grow with depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -5237,7 +5268,8 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-/* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions. */
+/* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions;
+   size[1] tokens before them do not turn. */
 static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
@@ -5247,7 +5279,9 @@ static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         for (size_t t = range.begin; t < range.end; t++) {
-            double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
+            const mmix_real *angles = mmix_data(c->in[1]);
+            double angle = angles ? (double)angles[mmixi_row_offset(c->in[1], t) + i]
+                : frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             turn[0] = (mmix_real)mmixi_cos(angle); turn[1] = (mmix_real)mmixi_sin(angle);
         }
@@ -5259,11 +5293,11 @@ static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
     const mmix_tensor *in = c->in[0];
     const mmix_real *values = mmix_data(in), *dy = c->dy[0];
     mmix_real *y = mmix_data(c->out[0]);
-    size_t N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
+    size_t N = in->shape[3], step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
     for (size_t r = range.begin; r < range.end; r++) {
-        size_t at = mmixi_row_offset(in, r);
-        const mmix_real *x = dy ? dy + r * N : values + at,
-            *turn = c->saved[0] + r / in->shape[2] % c->size[0] * R;
+        size_t at = mmixi_row_offset(in, r), t = r / in->shape[2] % (c->size[0] + c->size[1]);
+        size_t R = t < c->size[1] ? 0 : o->dim;
+        const mmix_real *x = dy ? dy + r * N : values + at, *turn = c->saved[0] + (t - c->size[1]) * R;
         mmix_real *z = dy ? c->dx[0] + at : y + r * N;
         if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, c->add[0]);
         if (!c->add[0]) memset(z, 0, R * sizeof *z);
@@ -5298,19 +5332,24 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
-    static const char specs[4][24] = { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L",
-                                       "x BLHN, pos:i32 3BL" };
+    static const char specs[5][24] = { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L",
+                                       "x BLHN, pos:i32 3BL", "x BLHN, pos TR" };
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
     mmixi_dims d;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections;
-    if (!mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], x, pos)
-        || !mmixi_rope_check(m, "mmix_rope", &o, d.N)) return NULL;
+    int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections,
+        angles = mmix_data(pos) != NULL;
+    if (!mmixi_expect(m, "mmix_rope", &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return NULL;
+    if (angles) o.dim = 2 * d.R, o.sections[0] = o.sections[1] = o.sections[2] = 0;
+    if (!mmixi_rope_check(m, "mmix_rope", &o, d.N)
+        || (angles && mmixi_within(m, "mmix_rope", "rows of angles", (double)d.T, 1, (double)d.L)))
+        return NULL;
     if (!(o.theta > 0)) o.theta = 10000;
     if (!o.dim) o.dim = d.N;
-    call.size[0] = batched ? d.B * d.L : d.L;
+    call.size[0] = angles ? d.T : batched ? d.B * d.L : d.L; call.size[1] = angles ? d.L - d.T : 0;
+    call.constant = 2;                           /* pos */
     call.out[0] = mmixi_like(m, "mmix_rope", x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
@@ -5858,16 +5897,63 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
     }
     return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL);
 }
+static int mmixi_matrix_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    if (!mmixi_mixer_check(m, who, x)) return 0;
+    if (!x->initial_state && (x->kind != MMIX_SSD || mmix_ndim(x->D) != 2)) return 1;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for each channel, y is not M "
+                     "x", who), 0;
+}
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
-    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D "
-                                    "for each channel, y is not M x"));
+    if (!mmixi_matrix_check(m, "mmix_mix_matrix", x)) return NULL;
     int record = mmix_record(m, 0);
     mmix_tensor *M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
     return M;
+}
+/* With v of as many columns P as heads share it, dy is 1/n in the column of its head, and dv (B, S, G, P)
+   holds the rows of G P = H heads. */
+static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n)
+{
+    static const int heads_first[4] = { 0, 2, 3, 1 };
+    if (x.kind == MMIX_SSD && x.direction == MMIX_BOTH) {
+        mmix_mixer back = x;
+        x.direction = MMIX_FORWARD; back.direction = MMIX_REVERSE;
+        return mmixi_binary(m, "mmix_mix_rows", MMIX_OP_ADD, mmixi_mix_rows(m, x, rows, n),
+                            mmixi_mix_rows(m, back, rows, n), 0.5, 0.5);
+    }
+    size_t B = x.v->shape[0], S = x.v->shape[1], G = x.v->shape[2], H = mmixi_mixer_heads(&x), P = H / G,
+        L = x.q->shape[1], shape[3] = { B, H, S };
+    mmix_tensor *dv = mmix_new4(m, B, S, G, P), *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer o;
+    x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0); x.final_state = NULL;
+    for (size_t i = 0; dy && i < B * n * H; i++) {
+        size_t h = i % H, token = i / H / n * L + rows[i / H % n];
+        mmix_data(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
+    }
+    if (m->error_kind) return NULL;
+    mmix_call call = mmixi_mixer_call(m, &x, &o);
+    mmix_op_functions run = m->table[MMIX_OP_SOFTMAX_ATTENTION + x.kind];
+    call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
+    if (m->error_kind || run.forward(m, &call)) return NULL;
+    call.dy[0] = mmix_data(dy); call.dx[MMIX_IN_V] = mmix_data(dv);
+    if (run.backward(m, &call)) return NULL;
+    mmix_rewind(m, mark);
+    return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
+}
+MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows, size_t n)
+{
+    if (!mmixi_matrix_check(m, "mmix_mix_rows", x) || !mmixi_given(m, "mmix_mix_rows", "*rows", rows)
+        || mmixi_within(m, "mmix_mix_rows", "n", (double)n, 1, HUGE_VAL)) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (mmixi_within(m, "mmix_mix_rows", "a row", (double)rows[i], 0, (double)x->q->shape[1] - 1))
+            return NULL;
+    int record = mmix_record(m, 0);
+    mmix_tensor *y = mmixi_mix_rows(m, *x, rows, n);
+    mmix_record(m, record);
+    return y;
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
@@ -7238,14 +7324,20 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
     if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
         || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
     int record = mmix_record(m, state ? 0 : m->recording);
-    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias),
+    mmix_tensor *bias = layer->qkv_bias, *at = layer->angles;
+    if (layer->no_key_bias && bias) {
+        mmix_tensor *mask = mmix_fill(mmix_new1(m, 3 * d.D), 1);
+        mmix_fill(mmix_slice(m, mask, 0, d.D, d.D), 0);
+        bias = mmix_mul(m, bias, mask);
+    }
+    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, bias),
         *qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
-    if (layer->rope.theta > 0) {
-        mmix_tensor *at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+    if (!at && layer->rope.theta > 0) {
+        at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
         for (size_t t = 0; at && t < d.L; t++)
             mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
-        qk = mmix_rope(m, qk, at, &layer->rope);
     }
+    if (at) qk = mmix_rope(m, qk, at, &layer->rope);
     mixer.q = mmix_slice(m, qk, 2, 0, H); mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
@@ -7291,9 +7383,12 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmix_swiglu_layer *l = (const mmix_swiglu_layer *)user;
-    mmix_tensor *gate = mmix_silu(m, mmix_lora_linear(m, in[0], l->gate, NULL, l->lora, NULL, NULL)),
-        *up = mmix_lora_linear(m, in[0], l->up, NULL, l->lora + 1, NULL, NULL);
-    return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, l->lora + 2, in[1], in[2]);
+    mmix_tensor *gate = mmix_lora_linear(m, in[0], l->gate, l->bias[0], l->lora, NULL, NULL), *up;
+    size_t F = mmix_shape(l->down, 1);
+    if (l->up) up = mmix_lora_linear(m, in[0], l->up, l->bias[1], l->lora + 1, NULL, NULL);
+    else up = mmix_slice(m, gate, -1, F, F), gate = mmix_slice(m, gate, -1, 0, F);
+    return mmix_lora_linear(m, mmix_mul(m, mmix_silu(m, gate), up), l->down, l->bias[2], l->lora + 2, in[1],
+                            in[2]);
 }
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
@@ -7854,9 +7949,10 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 }
 
 /* ==== >>backbones ====================================================================
-   ViT, LinearViT, DinoVim, DinoMamba-Reg
+   ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
+         DINOv2, v3: [cls; registers; patches],  x += γ1 · attn(norm1 x), x += γ2 · ffn(norm2 x)
    Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
          tokens = norm_f(x)
    Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
@@ -7866,12 +7962,14 @@ typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair; 
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];
     mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
+    mmix_swiglu_layer swiglu;                    /* or, without it, the MLP */
+    mmix_tensor *gamma[2];
     mmix_mamba2_layer mamba;
 } mmixi_vision_block;
 struct mmix_vision {
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
-    mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias;
+    mmix_tensor *cls, *cls_positions, *positions, *registers, *patch_weight, *patch_bias;
     mmixi_norm_pair norm;
     mmixi_vision_block *block;
 };
@@ -7900,44 +7998,80 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
     c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
     return c;
 }
+MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
+{
+    mmix_vision_config c = mmix_vit(dim, 14);
+    c.grid = 37; c.registers = registers; c.layer_scale = 1; c.swiglu = dim == 1536;
+    c.positions = registers ? MMIX_POSITIONS_ANTIALIAS : MMIX_POSITIONS_DINO;
+    c.depth = dim < 1024 ? 12 : dim < 1536 ? 24 : 40;
+    if (c.swiglu) c.mlp_ratio = 8.0 / 3;
+    return c;
+}
+MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
+{
+    mmix_vision_config c = mmix_vit(dim, 16);
+    c.registers = 4; c.layer_scale = 1; c.swiglu = swiglu; c.positions = MMIX_POSITIONS_AXIAL; c.eps = 1e-5;
+    c.depth = dim < 1024 ? 12 : dim < 1280 ? 24 : 32;
+    return c;
+}
 /* All numbers of a config, in the order of files. */
 static const char mmixi_vision_settings[] =
     "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
     "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 3, Size registers 0, "
-    "int normalise, |size mamba.d_inner 0, size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
+    "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
+    "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
     "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
     "double mamba.dt_high, double mamba.out_scale";
 
 /* ---- creation ---- */
+/* One block's. LayerScale begins with 1, as for blocks that are trained from the start. */
+static void mmixi_vision_block_declare(mmix_vision *v, size_t i)
+{
+    const mmix_vision_config *c = &v->config;
+    int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
+    mmixi_vision_block *b = v->block + i;
+    mmix_params *p = v->params;
+    char block[40], part[48];
+    mmixi_dims d;
+    d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
+    snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
+    snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
+    if (vim) {
+        mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
+        mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
+        return;
+    }
+    mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
+    mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
+    b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
+    mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
+    snprintf(part, sizeof part, "%smlp.", block);
+    if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
+    else if (axial)
+        mmixi_declare(p, part, &d, "w1.weight FD normal, +w2.weight FD normal, +w3.weight DF normal, "
+                      "w1.bias F zeros, +w2.bias F zeros, +w3.bias D zeros", &b->swiglu.gate, b->swiglu.bias);
+    else
+        mmixi_declare(p, part, &d, "w12.weight GD normal, w3.weight DF normal, w12.bias G zeros, w3.bias D "
+                      "zeros", &b->swiglu.gate, &b->swiglu.down, b->swiglu.bias, b->swiglu.bias + 2);
+    if (c->layer_scale) mmixi_declare(p, block, &d, "ls1.gamma D ones, +ls2.gamma D ones", b->gamma);
+}
 /* The parameters; an error stays in the context. */
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_SSD;
+    int vim = c->mixer == MMIX_SSD, many = c->class_token == MMIX_CLASS_REGISTERS,
+        axial = c->positions == MMIX_POSITIONS_AXIAL;
     mmix_params *p = v->params;
     mmixi_dims d;
-    d.D = c->dim; d.P = c->patch; d.K = mmixi_max(c->registers, 1); d.N = !c->registers + c->grid * c->grid;
+    d.D = c->dim; d.P = c->patch; d.K = many ? c->registers : 1; d.R = c->registers;
+    d.N = !many + c->grid * c->grid;
     mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
-                  c->registers ? &v->cls_positions : NULL, &v->positions);
+                  many ? &v->cls_positions : NULL, axial ? NULL : &v->positions);
+    if (d.R && !many)
+        mmixi_declare(p, axial ? "storage" : "register", &d, "_tokens 1RD normal", &v->registers);
     mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
                   : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
-    for (size_t i = 0; i < c->depth; i++) {
-        mmixi_vision_block *b = v->block + i;
-        char block[40], part[48];
-        snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
-        snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
-        if (vim) {
-            mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
-            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
-            continue;
-        }
-        mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
-        mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
-        b->attention.options.normalise = c->normalise;
-        mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
-        snprintf(part, sizeof part, "%smlp.", block);
-        mmix_mlp_init(&b->mlp, p, part, d.D, (size_t)((double)d.D * c->mlp_ratio), d.D);
-    }
+    for (size_t i = 0; i < c->depth; i++) mmixi_vision_block_declare(v, i);
     mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
                   &v->norm.weight);
 }
@@ -7946,6 +8080,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
 {
     int vim = c.mixer == MMIX_SSD;
     if (mmix_error(m)) return NULL;
+    if (c.positions == MMIX_POSITIONS_AXIAL) c.grid = 1;         /* of none */
     mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
     if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
@@ -7954,8 +8089,11 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
                   "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
     c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
-    mmixi_default(&c.registers, 12);
-    if (c.class_token != MMIX_CLASS_REGISTERS) c.registers = 0;
+    if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
+    else if (vim) c.registers = 0;
+    if (c.positions == MMIX_POSITIONS_AXIAL && (vim || !c.heads || c.dim % (4 * c.heads)))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: MMIX_POSITIONS_AXIAL expects attention with "
+                  "heads of a multiple of 4, found dim %.0f, %.0f heads", (double)c.dim, (double)c.heads);
     mmix_params *p = mmix_params_create(m);
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
@@ -7974,6 +8112,11 @@ MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
     return v ? &v->config : NULL;
 }
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
+/* Tokens that are neither patches nor read. */
+static size_t mmixi_vision_unread(const mmix_vision_config *c)
+{
+    return c->class_token == MMIX_CLASS_RELEASED ? 1 : c->class_token == MMIX_CLASS_FIRST ? c->registers : 0;
+}
 /* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
    (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
@@ -7981,7 +8124,7 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
     const mmix_vision_config *c = &v->config;
     const mmix_mamba2_options *o = &v->block->mamba.options;
     uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
-        L = n + mmix_vision_class_index(c, 0, NULL) + (c->class_token == MMIX_CLASS_RELEASED),
+        L = n + mmix_vision_class_index(c, 0, NULL) + mmixi_vision_unread(c),
         sum = c->depth * L * (c->mixer == MMIX_SSD ? 4 * o->d_inner * o->d_state
                               : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / c->heads));
     for (size_t i = 0; i < v->params->count; i++) {
@@ -8018,38 +8161,61 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the
-   last are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
+/* One forward: what was asked for, and where its tokens stand. They are made as those that nothing reads,
+   class tokens and patches: `unread`, `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
     const mmix_vision *v;
     const mmixi_vision_block *b;
     mmix_vision_options o;
-    mmix_tensor *at, *patch, *from;
+    mmix_tensor *unread, *at, *patch, *from;
+    mmix_tensor *angles, *read;                  /* of MMIX_POSITIONS_AXIAL; for mmix_vision_attention */
     size_t B, together, done;                    /* images: all; in a block at once; features taken */
     int take;                                    /* 1: features of this block are taken */
     mmix_features f;
 } mmixi_vision_run;
-/* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
-   (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
-static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
+/* Stored positions of patches for a picture, (1, n, D): as they are only if it is square in pixels, too. */
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r, const mmix_tensor *image)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
+    const mmix_vision_config *c = &r->v->config;
+    size_t g = c->grid, h = r->f.grid_h, w = r->f.grid_w;
+    double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
+    mmix_tensor *at = mmix_slice(m, r->v->positions, 1, !r->v->cls_positions, g * g);
+    if (h == g && w == g && image->shape[2] == image->shape[3]) return at;
+    at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), c->positions == MMIX_POSITIONS_ANTIALIAS
+                     ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC, h, w, ((double)h + more) / (double)g,
+                     ((double)w + more) / (double)g);
+    return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
+}
+/* The angles of MMIX_POSITIONS_AXIAL, (n, N/2). */
+static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw)
+{
+    size_t quarter = c->dim / c->heads / 4, n = gh * gw;
+    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
+    for (size_t i = 0; angles && i < n * 2 * quarter; i++) {
+        size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
+        double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
+            period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
+        mmix_data(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
+    }
+    return angles;
+}
+/* The tokens before the first block, (B, L, D). */
+static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
+{
     const mmix_vision *v = r->v;
     mmix_mark mark = mmix_mark_here(m);
-    size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
-    mmix_tensor *part[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
-    if (h != g || w != g || image->shape[2] != image->shape[3]) {
-        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w,
-                         ((double)h + 0.1) / (double)g, ((double)w + 0.1) / (double)g);
-        at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
-    }
-    at = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
-    at = mmixi_keep_only(m, mark, at);
-    part[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
-    part[1] = v->cls;
-    part[0] = mmix_add(m, mmix_concat(m, 1, part, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)),
-                       mmix_fill(mmix_new3(m, r->B, 1, 1), 0));          /* the same for each image */
-    part[1] = at;
+    mmix_tensor *cls = v->cls, *part[2],
+        *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
+    if (v->positions) patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
+    patches = mmixi_keep_only(m, mark, patches);
+    if (v->positions)
+        cls = mmix_add(m, cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
+    int released = v->config.class_token == MMIX_CLASS_RELEASED;
+    part[0] = released ? cls : v->registers; part[1] = released ? v->cls : cls;
+    if (*part) part[1] = mmix_concat(m, 1, part, 2);
+    part[0] = mmix_add(m, part[1], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));      /* the same for each image */
+    part[1] = patches;
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
@@ -8065,6 +8231,14 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 /* ---- blocks ---- */
+/* w is the weight (O, I) of a linear layer, and next its bias: both times γ (O), which is O I multiplications
+   where γ · y would be O a token. */
+static void mmixi_layer_scale(mmix_ctx *m, mmix_tensor *gamma, mmix_tensor **w, mmix_tensor **bias)
+{
+    if (!gamma) return;
+    *w = mmix_mul(m, *w, mmixi_as(m, gamma, 2, mmix_count(gamma), 1, 0, 0));
+    *bias = mmix_mul(m, *bias, gamma);
+}
 /* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
    Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -8075,8 +8249,16 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
     if (b->attention.heads) {
-        x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
-        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, r, b->norm + 1, x), x, in[2]);
+        mmix_attention_layer attention = b->attention;
+        mmix_mlp_layer mlp = b->mlp;
+        mmix_swiglu_layer swiglu = b->swiglu;
+        attention.angles = r->angles;
+        mmixi_layer_scale(m, b->gamma[0], &attention.proj_weight, &attention.proj_bias);
+        x = mmixi_keep_only(m, mark, mmix_attention(m, &attention, u, x, s, NULL, 0));
+        mmixi_layer_scale(m, b->gamma[1], swiglu.down ? &swiglu.down : &mlp.fc2_weight,
+                          swiglu.down ? swiglu.bias + 2 : &mlp.fc2_bias);
+        u = mmixi_vision_norm(m, r, b->norm + 1, x);
+        u = x = swiglu.down ? mmix_swiglu(m, &swiglu, u, x, in[2]) : mmix_mlp(m, &mlp, u, x, in[2]);
     }
     else {
         mmix_tensor *onto = r->take ? NULL : x;
@@ -8109,7 +8291,7 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
             : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
     r->b = &b;
     mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
-    mmixi_packed(m, &b.mamba.in_proj, 2);
+    mmixi_packed(m, &b.mamba.in_proj, 2); mmixi_packed(m, &b.swiglu.gate, 3);
     return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
 }
 
@@ -8121,7 +8303,7 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
     mmixi_dims d;
-    size_t unread = c->class_token == MMIX_CLASS_RELEASED, cls = unread + mmix_vision_class_index(c, 0, NULL);
+    size_t unread = mmixi_vision_unread(c), cls = unread + mmix_vision_class_index(c, 0, NULL);
     if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
         || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
                         (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
@@ -8140,16 +8322,20 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
     if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
     mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
+    if (c->positions == MMIX_POSITIONS_AXIAL) r->angles = mmixi_vision_angles(m, c, f->grid_h, f->grid_w);
     r->at = mmix_slice(m, place, 0, unread, cls - unread);
     r->patch = mmix_slice(m, place, 0, cls, n);
     size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
     if (m->error_kind) return -1;
-    *at = 0;                                     /* of MMIX_CLASS_RELEASED the one that is not read */
+    for (size_t i = 0; i < unread; i++) at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : 0;
     mmix_vision_class_index(c, n, at + unread);
-    for (size_t i = 0, k = 0; i < L; i++) {
-        size_t made = k < cls && at[k] == i ? k++ : cls + i - k;
-        mmix_data_i32(r->from)[i] = (int32_t)made;
-        mmix_data_i32(place)[made] = (int32_t)i;
+    int32_t *from = mmix_data_i32(r->from), made = (int32_t)cls;
+    memset(from, 0, L * sizeof *from);
+    for (size_t k = 0; k < cls; k++) from[at[k]] = (int32_t)k + 1;
+    for (size_t i = 0; i < L; i++) {
+        from[i] = from[i] ? from[i] - 1 : made++;
+        mmix_data_i32(place)[from[i]] = (int32_t)i;
     }
     /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
     r->together = o->train || !mmixi_infers(m) ? d.B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
@@ -8179,11 +8365,51 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
         y = mmixi_tokens_listed(m, x, r.at);
         r.f.token = mmixi_vision_mean(m, y);
-        if (v->config.registers) r.f.registers = y;
+        if (v->config.registers) r.f.registers = v->registers ? mmixi_tokens_listed(m, x, r.unread) : y;
         r.f.patches = mmixi_tokens_listed(m, x, r.patch);
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
     return r.f;
+}
+
+/* ---- what the class token reads ---- */
+static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
+{
+    const mmixi_vision_run *r = (const mmixi_vision_run *)user;
+    const int32_t *at = mmix_data_i32(r->at), *patch = mmix_data_i32(r->patch);
+    size_t n = mmix_count(r->at), *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
+    for (size_t i = 0; rows && i < n; i++) rows[i] = (size_t)at[i];
+    mmix_tensor *row = rows ? mmix_mix_rows(m, mixer, rows, n) : NULL;
+    double share = mixer->kind == MMIX_SSD ? 0.5 : 1;            /* of two directions */
+    for (size_t i = 0, patches = mmix_count(r->patch); row && i < mmix_count(r->read); i++)
+        mmix_data(r->read)[i] += (mmix_real)(share * (double)mmix_data(row)[i / patches * mmix_shape(row, 2)
+                                                                           + (size_t)patch[i % patches]]);
+}
+MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                           size_t block)
+{
+    mmixi_vision_run r;
+    memset(&r, 0, sizeof r);
+    r.v = v;
+    if (!v || mmixi_vision_begin(m, &r, image)
+        || mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0, (double)v->config.depth - 1))
+        return NULL;
+    mmix_look *look = m->look;
+    void *user = m->look_user;
+    int record = mmix_record(m, 0);
+    size_t heads = v->config.mixer == MMIX_SSD ? v->block->mamba.heads : v->config.heads;
+    r.together = r.B;                            /* one look sees all pictures */
+    r.read = mmix_fill(mmix_new4(m, r.B, heads, r.f.grid_h, r.f.grid_w), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image));
+    for (size_t i = 0; x && i <= block; i++) {
+        if (i == block) mmix_mix_watch(m, mmixi_vision_look, &r);
+        x = mmixi_keep_only(m, mark, mmixi_vision_run_block(m, &r, i, x));
+    }
+    mmix_mix_watch(m, look, user);
+    mmix_record(m, record);
+    mmix_rewind(m, mark);
+    return m->error_kind ? NULL : r.read;
 }
 
 /* ==== >>m-mate =======================================================================
@@ -11865,29 +12091,100 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
-static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, const char *name)
+
+/* ---- names ----
+   A network's parameters have one system's names; Hugging Face's files name and cut them differently. A map
+   says which part of a name becomes what; of what stands between | each holds the parameter's next rows. */
+static const char mmixi_hf_dinov2[] =
+    "cls_token embeddings.cls_token, register_tokens embeddings.register_tokens, pos_embed "
+    "embeddings.position_embeddings, patch_embed.proj embeddings.patch_embeddings.projection, blocks. "
+    "encoder.layer., attn.qkv attention.attention.query|attention.attention.key|attention.attention.value, "
+    "attn.proj attention.output.dense, ls1.gamma layer_scale1.lambda1, ls2.gamma layer_scale2.lambda1, "
+    "mlp.w12 mlp.weights_in, mlp.w3 mlp.weights_out, norm. layernorm.";
+static const char mmixi_hf_dinov3[] =
+    "cls_token embeddings.cls_token, storage_tokens embeddings.register_tokens, patch_embed.proj "
+    "embeddings.patch_embeddings, blocks. layer., attn.qkv "
+    "attention.q_proj|attention.k_proj|attention.v_proj, attn.proj attention.o_proj, ls1.gamma "
+    "layer_scale1.lambda1, ls2.gamma layer_scale2.lambda1, mlp.fc1 mlp.up_proj, mlp.fc2 mlp.down_proj, "
+    "mlp.w1 mlp.gate_proj, mlp.w2 mlp.up_proj, mlp.w3 mlp.down_proj";
+
+typedef struct mmixi_names {
+    const mmix_archive *a;
+    const char *map;                             /* "": a file's names are the parameters' */
+    int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
+    char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
+} mmixi_names;
+
+/* A parameter's name in the file, piece `piece` of it; returns how many pieces there are. */
+static int mmixi_file_name(const mmixi_names *f, const char *name, int piece, char out[2 * MMIXI_PART_NAME])
 {
-    char full[2 * MMIXI_PART_NAME];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    return mmix_archive_find(a, full);
+    char key[48], value[112], rest[MMIXI_PART_NAME];
+    int pieces = 1;
+    snprintf(out, 2 * MMIXI_PART_NAME, "%s%.255s", f->prefix, name);
+    for (const char *map = f->map; sscanf(map, " %47s %111[^,]", key, value) == 2; map++) {
+        char *at = strstr(out + strlen(f->prefix), key), *word = value;
+        if (at) {
+            for (char *c = value; *c; c++) pieces += *c == '|';
+            for (int i = 0; i < piece && strchr(word, '|'); i++) word = strchr(word, '|') + 1;
+            snprintf(rest, sizeof rest, "%s", at + strlen(key));
+            snprintf(at, 2 * MMIXI_PART_NAME - (size_t)(at - out), "%.*s%s", (int)strcspn(word, "|"), word,
+                     rest);
+        }
+        map += strcspn(map, ",");
+        if (!*map) break;
+    }
+    return pieces;
 }
-/* `given`, or for NULL what stands before the first parameter's name. Where there are several (a training run
-   holds student and teacher) one with "teacher" in it, else the shortest. */
-static const char *mmixi_prefix(const mmix_archive *a, const char *given, const char *first,
-                                char found[MMIXI_PART_NAME])
+/* Its entry; pieces NULL: there is one. The name is left in `full`, which may be NULL. */
+static const mmix_entry *mmixi_entry(const mmixi_names *f, const char *name, int piece, int *pieces,
+                                     char *full)
 {
+    char text[2 * MMIXI_PART_NAME], chunk[2 * MMIXI_PART_NAME];
+    int n = mmixi_file_name(f, name, piece, full ? full : (full = text));
+    size_t before = strlen(f->prefix) + 7;
+    const mmix_entry *e = mmix_archive_find(f->a, full);
+    if (pieces) *pieces = n;
+    for (int c = 0; !e && f->chunked && !strncmp(name, "blocks.", 7) && c <= atoi(name + 7); c++) {
+        snprintf(chunk, sizeof chunk, "%.*s%d.%.255s", (int)before, full, c, full + before);
+        e = mmix_archive_find(f->a, chunk);
+    }
+    return e;
+}
+/* Finds out how a file names parameters, of which `first` is one. prefix NULL: what stands before that in the
+   file. Where there are several (a training run holds student and teacher) one with "teacher" in it, else the
+   shortest. */
+static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, const char *first)
+{
+    mmixi_names f = {a, "", 0, ""};
+    char full[2 * MMIXI_PART_NAME];
     size_t best = SIZE_MAX;
-    *found = 0;
-    for (size_t i = 0; !given && i < mmix_archive_count(a); i++) {
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        size_t before = strlen(name) - strlen(first),                    /* of a shorter one it is huge */
+        if (strstr(name, "embeddings.position_embeddings")) f.map = mmixi_hf_dinov2;
+        else if (strstr(name, "embeddings.patch_embeddings.weight")) f.map = mmixi_hf_dinov3;
+        f.chunked |= strstr(name, "blocks.0.0.norm1.weight") != NULL;
+    }
+    mmixi_file_name(&f, first, 0, full);
+    for (size_t i = 0; !prefix && i < mmix_archive_count(a); i++) {
+        const char *name = a->entries[i].name;
+        size_t before = strlen(name) - strlen(full),                     /* of a shorter one it is huge */
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, first)
+        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, full)
             || (before && name[before - 1] != '.')) continue;
         best = rank;
-        snprintf(found, before + 1, "%s", name);
+        snprintf(f.prefix, before + 1, "%s", name);
     }
-    return given ? given : found;
+    if (prefix) snprintf(f.prefix, sizeof f.prefix, "%s", prefix);
+    return f;
+}
+/* What is in files of weights and in no formula here: classifiers, tokens of masked patches, constants. */
+static int mmixi_entry_unused(const char *name)
+{
+    static const char known[] = "head. lm_head. mask_token embeddings.mask_token rope_embed.periods ";
+    size_t n = strlen(name), mask = strlen(".attn.qkv.bias_mask");
+    for (const char *word = known; *word; word += strcspn(word, " ") + 1)
+        if (!strncmp(name, word, strcspn(word, " "))) return 1;
+    return n > mask && !strcmp(name + n - mask, ".attn.qkv.bias_mask");
 }
 
 /* ---- parameters ---- */
@@ -11897,29 +12194,41 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, *expected ? "), expected %s\n" : ")\n", expected);
 }
+/* DINOv3's keys have no bias, and Hugging Face's files none for them. */
+static int mmixi_entry_zero(const mmixi_names *f, const char *name, int piece)
+{
+    return f->map == mmixi_hf_dinov3 && piece == 1 && strstr(name, ".attn.qkv.bias");
+}
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
+    char full[2 * MMIXI_PART_NAME], text[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
+    size_t n = mmix_archive_count(archive);
     if (!p) return NULL;
-    prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
+    mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
+    char *used = (char *)mmixi_step(p->m, n + 1);
     for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {          /* measured, then into step memory */
         t.room = t.at + 1; t.at = 0;
         if (pass) t.out = (char *)mmixi_header(p->m, t.room);
-        for (const mmix_param *q = p->at; q < p->at + p->count; q++) {
-            const mmix_entry *e = mmixi_entry(archive, prefix, q->name);
-            mmixi_shape_text(q->tensor, shape);
-            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, q->name, shape);
-            else if (e->ndim != q->tensor->ndim
-                     || memcmp(e->shape, q->tensor->shape, (size_t)e->ndim * sizeof *e->shape))
-                mmixi_print_entry(&t, "reshaped", e, shape);
-        }
-        for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+        memset(used, 0, n);
+        for (const mmix_param *q = p->at; q < p->at + p->count; q++)
+            for (int piece = 0, pieces = 1; piece < pieces; piece++) {
+                const mmix_entry *e = mmixi_entry(&names, q->name, piece, &pieces, full);
+                mmix_tensor expected = *q->tensor;
+                expected.shape[0] /= (size_t)pieces;
+                mmixi_shape_text(&expected, text);
+                if (e) used[e - archive->entries] = 1;
+                if (!e && !mmixi_entry_zero(&names, q->name, piece))
+                    mmixi_print(&t, "missing %s %s\n", full, text);
+                if (e && (e->ndim != expected.ndim
+                          || memcmp(e->shape, expected.shape, (size_t)e->ndim * sizeof *e->shape)))
+                    mmixi_print_entry(&t, "reshaped", e, text);
+            }
+        for (size_t i = 0; i < n; i++) {
             const mmix_entry *e = &archive->entries[i];
-            const char *name = strstr(e->name, prefix) == e->name ? e->name + strlen(prefix) : NULL;
-            if (name && !mmix_params_find(p, name)
-                && (prefix != found || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
-                mmixi_print_entry(&t, "unexpected", e, "");
+            size_t before = strlen(names.prefix);
+            if (used[i] || strncmp(e->name, names.prefix, before)) continue;
+            if (prefix || !mmixi_entry_unused(e->name + before)) mmixi_print_entry(&t, "unexpected", e, "");
         }
     }
     return t.out;
@@ -11927,7 +12236,6 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     double count[3] = {0};
-    char found[MMIXI_PART_NAME];
     if (!p) return -1;
     mmix_mark mark = mmix_mark_here(p->m);
     const char *text = mmix_params_compare(p, archive, prefix);
@@ -11940,10 +12248,15 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     mmix_rewind(p->m, mark);
     if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
-    prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
+    mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
     for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-        if (mmix_archive_read(p->m, archive, mmixi_entry(archive, prefix, q->name), MMIX_FILE_REAL,
-                              mmix_data(q->tensor), mmix_count(q->tensor))) return -1;
+        for (int piece = 0, pieces = 1; piece < pieces; piece++) {
+            const mmix_entry *e = mmixi_entry(&names, q->name, piece, &pieces, NULL);
+            size_t n = mmix_count(q->tensor) / (size_t)pieces;
+            mmix_real *to = mmix_data(q->tensor) + (size_t)piece * n;
+            if (!e) memset(to, 0, n * sizeof *to);
+            else if (mmix_archive_read(p->m, archive, e, MMIX_FILE_REAL, to, n)) return -1;
+        }
     return 0;
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
@@ -12127,44 +12440,60 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 
 /* ---- backbones ---- */
 /* Size `axis` of an array, 0 if there is none. */
-static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
+static size_t mmixi_entry_size(const mmixi_names *f, const char *name, int axis)
 {
-    const mmix_entry *e = mmixi_entry(a, prefix, name);
+    const mmix_entry *e = mmixi_entry(f, name, 0, NULL, NULL);
     return e && axis < e->ndim ? e->shape[axis] : 0;
+}
+/* Networks whose files look like those of a backbone and are not read. */
+static void mmixi_vision_refuse(mmix_ctx *m, const mmix_archive *a, size_t dim)
+{
+    for (size_t i = 0; i < a->count && !m->error_kind; i++) {
+        const char *name = a->entries[i].name, *what = !strncmp(name, "neck.", 5) || strstr(name, ".neck.")
+            ? "upstream Mamba-Reg, whose registers are joined by a neck; this library has DinoMamba-Reg, "
+              "whose output is their mean"
+            : strstr(name, "stages.0.") ? "a ConvNeXt, which has no tokens"
+            : strstr(name, "text_model.") || strstr(name, "token_embedding") ? "a text encoder" : NULL;
+        if (what) mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name, what);
+    }
+    if (dim == 4096)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
 }
 /* What names and shapes tell of a backbone. */
 static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_config *c)
 {
-    char found[MMIXI_PART_NAME], block[40];
-    const char *prefix = mmixi_prefix(a, NULL, "cls_token", found);
-    size_t dim = mmixi_entry_size(a, prefix, "cls_token", 2),
-        patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
-        registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
-        positions = mmixi_entry_size(a, prefix, "pos_embed", 1), cells = positions - !registers,
-        mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
-        inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
-        conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
-        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0);
-    for (size_t i = 0; i < a->count; i++) {
-        const char *name = a->entries[i].name;
-        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
-                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean", a->path,
-                      name);
-    }
+    char block[40];
+    mmixi_names f = mmixi_names_of(a, NULL, "cls_token");
+    size_t dim = mmixi_entry_size(&f, "cls_token", 2),
+        patch = mmixi_entry_size(&f, "patch_embed.proj.weight", 3),
+        many = mmixi_entry_size(&f, "pos_embed_cls", 1), storage = mmixi_entry_size(&f, "storage_tokens", 1),
+        registers = storage + mmixi_entry_size(&f, "register_tokens", 1),
+        positions = mmixi_entry_size(&f, "pos_embed", 1), cells = positions - !many,
+        w1 = mmixi_entry_size(&f, "blocks.0.mlp.w1.weight", 0),
+        swiglu = w1 ? w1 : mmixi_entry_size(&f, "blocks.0.mlp.w12.weight", 0) / 2,
+        mlp = swiglu ? swiglu : mmixi_entry_size(&f, "blocks.0.mlp.fc1.weight", 0),
+        inner = mmixi_entry_size(&f, "layers.0.mixer.out_proj.weight", 1),
+        conv = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 0),
+        heads = mmixi_entry_size(&f, "layers.0.mixer.A_log", 0);
+    mmixi_vision_refuse(m, a, dim);
     *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0, mmixi_max(dim / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
+    c->layer_scale = mmixi_entry_size(&f, "blocks.0.ls1.gamma", 0) > 0; c->swiglu = swiglu > 0;
+    c->registers = many + registers;
+    if (many) c->class_token = MMIX_CLASS_REGISTERS;
+    if (c->layer_scale && !positions) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
+    else if (registers) c->positions = MMIX_POSITIONS_ANTIALIAS;
+    else if (*f.map) c->positions = MMIX_POSITIONS_EXACT;
     if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
     c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
     c->mamba.head_dim = heads ? inner / heads : 0;
-    c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
+    c->mamba.conv_width = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 2);
     do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
-    while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
+    while (mmixi_entry(&f, block, 0, NULL, NULL) && ++c->depth <= MMIXI_DEPTH_MAX);
     if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                  "cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim,
-                  (double)patch, (double)positions, (double)c->depth);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DINOv2, DINOv3, DinoVim or "
+                  "DinoMamba-Reg, found cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks",
+                  a->path, (double)dim, (double)patch, (double)positions, (double)c->depth);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {

@@ -724,6 +724,16 @@ static mmix_vision_config vision_config(Case *c)
     o.patch = whole(c, "patch", 0);
     o.grid = whole(c, "grid", 0);
     o.eps = number(c, "eps", 0);
+    if (!strncmp(text(c, "model", ""), "dinov", 5)) {
+        static const char *const forms2[] = {"dino", "exact", "antialias", NULL}, *const ffn[] = {"mlp", "swiglu", NULL};
+        o.heads = whole(c, "heads", 0);
+        o.mlp_ratio = o.dim ? (double)whole(c, "hidden", 0) / (double)o.dim : 0;
+        o.registers = whole(c, "registers", 0);
+        o.swiglu = one_of(c, "ffn", ffn, "mlp");
+        o.layer_scale = 1;
+        o.positions = strcmp(text(c, "model", ""), "dinov3") ? one_of(c, "positions", forms2, "") : MMIX_POSITIONS_AXIAL;
+        return o;
+    }
     if (strcmp(text(c, "model", ""), "vim")) {
         o.mixer = one_of(c, "mixer", mixers, "softmax") ? MMIX_LINEAR : MMIX_SOFTMAX;
         o.heads = whole(c, "heads", 0);
@@ -756,6 +766,9 @@ static void features(Case *c)
     out(c, "features", f.token);
     out(c, "tokens", f.tokens);
     out(c, "intermediate", f.intermediate);
+    if (has(c, "out.", "attention")) out(c, "attention", mmix_vision_attention(c->m, c->vision, image, whole(c, "depth", 1) - 1));
+    out(c, "patches", f.patches);
+    out(c, "registers", f.registers);
 }
 static void run_model(Case *c)
 {
@@ -764,6 +777,7 @@ static void run_model(Case *c)
     c->vision = mmix_vision_create(c->m, config);
     if (!c->vision) return;
     load(c, mmix_vision_params(c->vision), "p.");
+    if (has(c, "p.", "mask_token")) find(c, "p.", "mask_token");         /* in no formula */
     features(c);
 }
 static void run_checkpoint(Case *c)
@@ -1229,7 +1243,8 @@ static const Face faces[] = {
     {"kd_hidden", run_kd_hidden, OP}, {"kd_token", run_kd_token, OP}, {"kd_sequence", run_cross_entropy, OP},
     {"supervised", run_cross_entropy, OP}, {"llama", run_llama, LAYER},
     {"model_vit", run_model, LAYER}, {"model_linvit", run_model, LAYER}, {"model_dinovim", run_model, LAYER},
-    {"model_mambareg", run_model, LAYER},
+    {"model_mambareg", run_model, LAYER}, {"model_dinov2", run_model, LAYER}, {"model_dinov3", run_model, LAYER},
+    {"checkpoint_dinov2", run_checkpoint, LAYER},
     {"checkpoint", run_checkpoint, LAYER},
     {"dino_head", run_dino_head, LAYER}, {"dino_loss", run_dino_loss, OP}, {"dino_trajectory", run_dino_trajectory, LAYER},
     {"optim_adamw", run_optim_adamw, OP}, {"optim_clip", run_optim_clip, OP}, {"schedule", run_schedule, OP},
