@@ -71,7 +71,7 @@ else
     programs="properties mixing files distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/dino build/mixers build/features build/linmu
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu
         build/cuda build/golden_cuda build/size"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -142,6 +142,10 @@ else
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain transformers
+    if "${PYTHON:-python3}" -c 'import torch, safetensors; from transformers import Dinov2Model' 2>/dev/null; then
+        run "networks of transformers" sh tests/transformers.sh build/transformers
+    else echo "skipped: networks of transformers (${PYTHON:-python3} has no transformers with Dinov2Model)"; skipped=$((skipped + 1)); fi
     go
     if [ -n "$nvcc" ]; then
         wait $report
