@@ -1305,7 +1305,7 @@ typedef struct mmix_source {
 typedef struct mmix_probe_config {
     size_t classes, batch, epochs;           /* pictures read at a time; 0 epochs: `start` is judged */
     size_t rates;                            /* heads that learn side by side */
-    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; by cosine to 0, by epochs */
+    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
     double momentum, weight_decay;           /* decay of weights and biases */
     double held;                             /* share of the train pictures that only choose the rate */
     int32_t void_label;                      /* pixels that do not count */
@@ -7871,8 +7871,9 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
             all += norm * norm;
             if (!(norm - norm == 0))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, expected "
-                          "a finite one; nothing was changed", s->v ? "adamw" : "sgd", q->name, norm);
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, "
+                          "expected a finite one; nothing was changed", s->v ? "adamw" : "sgd",
+                          q->name, norm);
             if (skip && s + 1 == state + n && skip[k]) continue;
             j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
             j->next = updates; updates = j;
