@@ -7888,23 +7888,28 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(all);
 }
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
+static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
+                                   const char *settings, double clip, const unsigned char *skip)
+{
+    mmix_ctx *m = state->params ? state->params->m : NULL;
+    if (!m || mmixi_settings_check(m, who, options, settings)) return 0;
+    if (sgd == (state->v != NULL))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimiser", who);
+    return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
+}
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
-    mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || !mmixi_given(m, "mmix_adamw_step", "*state's v", state->v)
-        || mmixi_settings_check(m, "mmix_adamw_step", o, "double lr 0 1e30, double weight_decay 0 1e30, "
-                                "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
-    return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
+    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options,
+                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 1, "
+                                "double beta2 0 1, double eps 0 1e30", clip, skip);
 }
-MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *o, double clip,
+MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
-    mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_settings_check(m, "mmix_sgd_step", o, "double lr 0 1e30, double weight_decay 0 1e30, "
-                                   "double momentum 0 1, double dampening 0 1")) return 0;
-    if (state->v) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sgd_step: the state is of mmix_adamw_init");
-    return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
+    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options,
+                                "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
+                                "double dampening 0 1, int nesterov 0 1", clip, skip);
 }
 typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, mmixi_range range)
@@ -10150,6 +10155,7 @@ static void mmixi_probe_range(void *arg, mmixi_range range)
             for (int t = 0; t < 4; t++) if (share[t] > 0) k->axpy(K, share[t], e, j->dz + at[t]);
         }
 }
+/* Reads n pictures; their gradient, with the rates' losses added to total, or more counts. */
 static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n)
 {
     static const char who[] = "mmix_linear_probe";
@@ -10159,11 +10165,11 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
         counted = 0;
     mmix_tensor *x = mmix_new2(m, all, D + 1);
     j->label = (int32_t *)mmixi_step_array(m, n, pixels, sizeof *j->label);
-    j->z = mmixi_reals(m, all, C);
-    j->dz = j->g ? mmixi_reals(m, all, C) : NULL;
+    j->z = mmixi_reals(m, mmixi_mul(all, 2), C);
     j->scratch = mmixi_reals(m, mmixi_lanes(m) * 2, j->K);
     j->loss = mmixi_doubles(m, n, R);
     if (m->error_kind) return -1;
+    j->dz = j->z + all * C;
     inner = mmix_mark_here(m);
     if (s->read(s->user, rows, n, mmix_data(x), j->label))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
@@ -10177,8 +10183,8 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
             counted++;
             if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1)) return -1;
         }
-    mmixi_mat X = mmixi_values(x), W = mmixi_matrix(j->w, C, D + 1, X.rs), Z = mmixi_matrix(j->z, all, C,
-                                                                                           (ptrdiff_t)C);
+    mmixi_mat X = mmixi_values(x), W = mmixi_matrix(j->w, C, D + 1, X.rs),
+        Z = mmixi_matrix(j->z, all, C, (ptrdiff_t)C);
     if (mmixi_product(m, Z, X, mmixi_t(W), 0)) return -1;
     j->n = n; j->weight = 1 / (double)mmixi_max(counted, 1);
     memset(j->loss, 0, n * R * sizeof *j->loss);
@@ -10199,7 +10205,7 @@ static int mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *orde
         mmixi_probe_batch(m, j, order + at, mmixi_min(batch, n - at));
     return m->error_kind ? -1 : 0;
 }
-/* Steps with `iters` batches of an order drawn anew each epoch. */
+/* All epochs: batches of the n pictures of order, which is drawn anew for each. */
 static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
                               size_t n, size_t batch, const mmix_probe_result *r)
 {
@@ -10232,9 +10238,10 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     mmixi_dims d;
     memset(result, 0, sizeof *result);
     memset(&d, 0, sizeof d);
-    if (mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
-                             "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
-                             "double held 0 0.9")) return -1;
+    if (!mmixi_given(m, who, "*config, *train", o, train)
+        || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
+                                "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
+                                "double held 0 0.9")) return -1;
     for (const mmix_source *s = train; s; s = s == train && test != train ? test : NULL)
         if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
                                  "size h 1 65536, size w 1 65536")

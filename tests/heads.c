@@ -63,7 +63,8 @@ static void test_sgd(mmix_ctx *m)
         mmix_reset(m);
     }
     free(x);
-    BAD_INT(mmix_adamw_step(&s, NULL, 0, NULL) == 0, "mmix_adamw_step", "v is NULL");
+    const mmix_adamw adamw = mmix_adamw_default();
+    BAD_INT(mmix_adamw_step(&s, &adamw, 0, NULL) == 0, "mmix_adamw_step", "another optimiser");
     o.momentum = 2;
     BAD_INT(mmix_sgd_step(&s, &o, 0, NULL) == 0, "momentum is 2", "mmix_sgd_step");
     o = mmix_sgd_default();
@@ -74,7 +75,7 @@ static void test_sgd(mmix_ctx *m)
     BAD_INT(mmix_sgd_step(&s, &o, 0, NULL) == 0, "mmix_sgd_step: the gradient of p1", "inf");
     mmix_adamw_free(&s);
     IS(mmix_adamw_init(&other, p), 0);
-    BAD_INT(mmix_sgd_step(&other, &o, 0, NULL) == 0, "mmix_sgd_step", "mmix_adamw_init");
+    BAD_INT(mmix_sgd_step(&other, &o, 0, NULL) == 0, "mmix_sgd_step", "another optimiser");
     mmix_adamw_free(&other);
     mmix_params_destroy(p);
     mmix_reset(m);
@@ -419,6 +420,7 @@ static void test_sources(mmix_ctx *m)
     WRONG(s.read = NULL, "read is NULL");
     WRONG(test.read = NULL, "read is NULL");
     WRONG(test.dim = D + 1, "dim is 6");
+    BAD_INT(mmix_linear_probe(m, NULL, &s, NULL, &r), "config is NULL", ""), BAD_INT(mmix_linear_probe(m, &o, NULL, NULL, &r), "train is NULL", "");
     WRONG(o.start = mmix_new2(m, K, D), "start has shape (3, 5), expected (3, 6)");
     IS(mmix_linear_probe(m, &o, &s, &test, &r), 0);
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "the first");
