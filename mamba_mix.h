@@ -10197,13 +10197,12 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     return 0;
 }
 /* The counts of n pictures. */
-static int mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n, size_t batch)
+static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n, size_t batch)
 {
     memset(j->count, 0, j->rates * j->K * sizeof *j->count);
     j->g = NULL;
     for (size_t at = 0; at < n && !m->error_kind; at += batch)
         mmixi_probe_batch(m, j, order + at, mmixi_min(batch, n - at));
-    return m->error_kind ? -1 : 0;
 }
 /* All epochs: batches of the n pictures of order, which is drawn anew for each. */
 static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
@@ -10266,7 +10265,8 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     for (size_t i = 0; i < most; i++) order[i] = i;
     mmixi_shuffle(m, order, train->count, UINT32_MAX);
     mmixi_probe_train(m, o, &j, order + held, train->count - held, batch, &r);
-    if (mmixi_probe_count(m, &j, order, held, batch)) return -1;
+    mmixi_probe_count(m, &j, order, held, batch);
+    if (m->error_kind) return -1;
     for (size_t i = 0; i < R; i++) {
         mmix_miou_result share = mmix_miou(r.count + i * K, K, NULL);
         double loss = steps ? r.loss[(steps - 1) * R + i] : 0;
@@ -10277,7 +10277,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     j.w += r.best * part; j.s = test; j.rates = 1;
     memcpy(mmix_data(r.head), j.w, part * sizeof *j.w);
     for (size_t i = 0; i < most; i++) order[i] = i;
-    if (mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch)) return -1;
+    mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
     mmix_rewind(m, mark);
     r.weight = mmix_slice(m, r.head, 1, 0, D - 1);
