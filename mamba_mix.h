@@ -10025,10 +10025,9 @@ MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, dou
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    const mmix_tensor *train, *test;             /* rows of length 1 */
+    const mmix_tensor *train, *test;             /* rows of length 1; if they are one, none votes on itself */
     const int32_t *label;
     size_t k, classes;
-    int others;                                  /* a row has no vote on itself: both are one list */
     double T;
     mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
     const mmix_knn_result *r;
@@ -10038,12 +10037,13 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
+    int others = j->test == j->train;
     mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            if (j->others && t == r) continue;
+            if (others && t == r) continue;
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            size_t seen = t - (j->others && t > r);
+            size_t seen = t - (others && t > r);
             mmixi_scored *first = best + (r - range.begin) * k, *at = first + mmixi_min(seen, k);
             if (seen >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
@@ -10082,7 +10082,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
     mmixi_knn_job j = { m->k, train, others ? train : mmix_l2_normalise(m, test, 1e-12),
-                        mmix_data_i32(train_label), k, classes, others, T,
+                        mmix_data_i32(train_label), k, classes, T,
                         (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
                                                          sizeof(mmixi_scored)), &r };
     mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
@@ -10118,42 +10118,45 @@ typedef struct mmixi_probe_job {
     double *total;                               /* (rates): losses, where there is g */
     mmix_miou_count *count;                      /* (rates, K) */
     int32_t *label;                              /* (n, h, w) */
-    mmix_real *z, *dz, *scratch;                 /* (n, gh·gw, rates·K) twice; (lanes, 2, K) */
+    mmix_real *z, *dz, *scratch;                 /* (n, gh·gw, rates·K) twice; (lanes, 2, rates·K) */
     double weight, *loss;                        /* of a pixel in the mean; (n, rates) */
 } mmixi_probe_job;
-/* Index i is rate i % rates of a picture; to count, the same of all pictures after it. */
 static void mmixi_probe_range(void *arg, mmixi_range range)
 {
     const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
     const mmixi_kernels *k = j->kernel;
     const mmix_source *s = j->s;
-    size_t K = j->K, R = j->rates, pixels = s->h * s->w, end = j->g ? range.end : j->n * R, at[4];
-    mmix_real *u = j->scratch + range.lane * 2 * K, *e = u + K, share[4];
-    for (size_t i = range.begin; i < end; i += j->g ? 1 : R)
-        for (size_t p = 0, winner = 0; p < pixels; p++, winner = 0) {
-            int32_t label = j->label[i / R * pixels + p];
-            mmixi_tap y[2], x[2];
-            if (label == j->ignore) continue;
-            mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, p / s->w, y);
-            mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, p % s->w, x);
-            memset(u, 0, K * sizeof *u);
-            for (int t = 0; t < 4; t++) {
-                at[t] = (((i / R * s->gh + y[t / 2].at) * s->gw + x[t % 2].at) * R + i % R) * K;
-                share[t] = (mmix_real)(y[t / 2].weight * x[t % 2].weight);
-                if (share[t] > 0) k->axpy(K, share[t], j->z + at[t], u);
-            }
-            mmix_real top = k->largest(K, u);
+    size_t K = j->K, C = j->rates * K, pixels = s->h * s->w, at[4];
+    mmix_real *logits = j->scratch + range.lane * 2 * C, *gradient = logits + C, share[4];
+    mmixi_tap y[2], x[2];
+    for (size_t i = range.begin * pixels; i < range.end * pixels; i++) {         /* a pixel of all rates */
+        size_t picture = i / pixels, p = i % pixels;
+        int32_t label = j->label[i];
+        if (label == j->ignore) continue;
+        mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, p / s->w, y);
+        mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, p % s->w, x);
+        memset(logits, 0, C * sizeof *logits);
+        for (int t = 0; t < 4; t++) {
+            at[t] = ((picture * s->gh + y[t / 2].at) * s->gw + x[t % 2].at) * C;
+            share[t] = (mmix_real)(y[t / 2].weight * x[t % 2].weight);
+            if (share[t] > 0) k->axpy(C, share[t], j->z + at[t], logits);
+        }
+        for (size_t r = 0; r < j->rates; r++) {
+            mmix_real *u = logits + r * K, *e = gradient + r * K, top = k->largest(K, u);
             if (!j->g) {
+                size_t winner = 0;
                 while (u[winner] < top) winner++;
-                mmixi_miou_pixel(j->count + i % R * K, label, winner);
+                mmixi_miou_pixel(j->count + r * K, label, winner);
                 continue;
             }
             double sum = (double)k->exp_row(K, 1, u, top, e);
-            j->loss[i] += j->weight * (mmixi_log(sum) - ((double)u[label] - (double)top));
+            j->loss[picture * j->rates + r] += j->weight
+                * (mmixi_log(sum) - ((double)u[label] - (double)top));
             k->scale(K, (mmix_real)(j->weight / sum), e, e);
             e[label] -= (mmix_real)j->weight;
-            for (int t = 0; t < 4; t++) if (share[t] > 0) k->axpy(K, share[t], e, j->dz + at[t]);
         }
+        for (int t = 0; j->g && t < 4; t++) if (share[t] > 0) k->axpy(C, share[t], gradient, j->dz + at[t]);
+    }
 }
 /* Reads n pictures; their gradient, with the rates' losses added to total, or more counts. */
 static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n)
@@ -10166,7 +10169,7 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     mmix_tensor *x = mmix_new2(m, all, D + 1);
     j->label = (int32_t *)mmixi_step_array(m, n, pixels, sizeof *j->label);
     j->z = mmixi_reals(m, mmixi_mul(all, 2), C);
-    j->scratch = mmixi_reals(m, mmixi_lanes(m) * 2, j->K);
+    j->scratch = mmixi_reals(m, mmixi_lanes(m) * 2, C);
     j->loss = mmixi_doubles(m, n, R);
     if (m->error_kind) return -1;
     j->dz = j->z + all * C;
@@ -10189,7 +10192,8 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     j->n = n; j->weight = 1 / (double)mmixi_max(counted, 1);
     memset(j->loss, 0, n * R * sizeof *j->loss);
     if (j->g) memset(j->dz, 0, all * C * sizeof *j->dz);
-    mmixi_ranges(m, j->g ? n * R : R, j->g ? mmixi_row_grain(pixels * j->K) : 1, mmixi_probe_range, j);
+    /* counts are one task's */
+    mmixi_ranges(m, n, j->g ? mmixi_row_grain(pixels * C) : n, mmixi_probe_range, j);
     for (size_t i = 0; j->g && i < n * R; i++) j->total[i % R] += j->loss[i];
     W.p = j->g; Z.p = j->dz;
     if (j->g && mmixi_product(m, W, mmixi_t(Z), X, 0)) return -1;
@@ -10269,7 +10273,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     if (m->error_kind) return -1;
     for (size_t i = 0; i < R; i++) {
         mmix_miou_result share = mmix_miou(r.count + i * K, K, NULL);
-        double loss = steps ? r.loss[(steps - 1) * R + i] : 0;
+        double loss = j.total ? j.total[i] : 0;  /* of the last step */
         r.held[i] = loss - loss != 0 ? -1 : train->h * train->w > 1 ? share.miou : share.accuracy;
         if (r.held[i] > r.held[r.best]) r.best = i;
     }
