@@ -1290,8 +1290,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
                      mmix_knn_result *result);
 
 /* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h, w). It may
-   make them by ops of the context, whose results are dropped when it returns; it may not reset. 0, or another
-   number to stop: with a message of its own mmix_fail, or as MMIX_ERROR_INTERRUPTED. */
+   make them by ops of the context, whose results are dropped after it; it may not reset. Returns 0; anything
+   else stops the call, with what it told mmix_fail, or else as MMIX_ERROR_INTERRUPTED. */
 typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label);
 /* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
 typedef struct mmix_source {
@@ -1307,7 +1307,8 @@ typedef struct mmix_probe_config {
     size_t rates;                            /* heads that learn side by side */
     double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
     double momentum, weight_decay;           /* decay of weights and biases */
-    double held;                             /* share of the train pictures that only choose the rate */
+    double held;                             /* share of the train pictures that only choose among rates; 0:
+                                                the first is taken */
     int32_t void_label;                      /* pixels that do not count */
     mmix_tensor *start;                      /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
 } mmix_probe_config;
@@ -10163,7 +10164,7 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
 {
     static const char who[] = "mmix_linear_probe";
     const mmix_source *s = j->s;
-    mmix_mark mark = mmix_mark_here(m), inner;
+    mmix_mark mark = mmix_mark_here(m);
     size_t D = s->dim, R = j->rates, C = R * j->K, pixels = s->h * s->w, all = mmixi_mul(n, s->gh * s->gw),
         counted = 0;
     mmix_tensor *x = mmix_new2(m, all, D + 1);
@@ -10173,11 +10174,9 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     j->loss = mmixi_doubles(m, n, R);
     if (m->error_kind) return -1;
     j->dz = j->z + all * C;
-    inner = mmix_mark_here(m);
     if (s->read(s->user, rows, n, mmix_data(x), j->label))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
     if (m->error_kind) return -1;
-    mmix_rewind(m, inner);
     for (size_t r = all; r-- > 0; mmix_data(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
         memmove(mmix_data(x) + r * (D + 1), mmix_data(x) + r * D, D * sizeof(mmix_real));
     if (mmixi_bounded(m, who, "a batch", x)) return -1;
@@ -10251,7 +10250,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
             || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
             || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
     size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
-        held = R > 1 ? (size_t)((double)most * o->held) : 0, batch = mmixi_min(o->batch, most - held),
+        held = R > 1 ? mmixi_min((size_t)ceil((double)most * o->held), most - 1) : 0, batch = mmixi_min(o->batch, most - held),
         steps = o->epochs * ((most - held) / batch);
     if (!mmixi_expect(m, who, &d, "+start? KD", o->start)) return -1;
     mmix_probe_result r = { mmix_new2(m, K, D), NULL, NULL, 0, steps, mmixi_doubles(m, steps, R),

@@ -318,6 +318,15 @@ static void test_rates(mmix_ctx *m)
     for (size_t i = 0; i < N; i++) held += d.asked[i] == 1, sum += d.asked[i];
     IS(sum, 12 * 64 + 30), CHECK(held >= 30);
     for (size_t i = 0; i < TESTS; i++) IS(t.asked[i], 1);
+    for (size_t n = 1; n < 4; n++) {             /* of few pictures one is held out, not the only one */
+        mmix_source few = s;
+        few.count = n;
+        memset(d.asked, 0, sizeof d.asked);
+        IS(mmix_linear_probe(m, &o, &few, NULL, &r), 0);
+        IS(r.steps, 12);
+        for (size_t i = sum = 0; i < n; i++) sum += d.asked[i];
+        IS(sum, n > 1 ? 12 * (n - 1) + 1 : 12);
+    }
     /* one epoch asks for no picture twice, and another epoch for others */
     o.epochs = 1, o.rates = 1;
     memset(d.asked, 0, sizeof d.asked);
