@@ -10250,7 +10250,8 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
             || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
             || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
     size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
-        held = R > 1 ? mmixi_min((size_t)ceil((double)most * o->held), most - 1) : 0, batch = mmixi_min(o->batch, most - held),
+        held = R > 1 ? mmixi_min((size_t)ceil((double)most * o->held), most - 1) : 0,
+        batch = mmixi_min(o->batch, most - held),
         steps = o->epochs * ((most - held) / batch);
     if (!mmixi_expect(m, who, &d, "+start? KD", o->start)) return -1;
     mmix_probe_result r = { mmix_new2(m, K, D), NULL, NULL, 0, steps, mmixi_doubles(m, steps, R),

@@ -18,7 +18,7 @@ static void test_sgd(mmix_ctx *m)
     doing("sgd");
     IS(o.lr, 1e-3), IS(o.weight_decay, 0), IS(o.momentum, 0.9), IS(o.dampening, 0), IS(o.nesterov, 0);
     for (int i = 0; i < PARAMS; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "p%d", i);
         t[i] = mmix_params_add(p, "", name, i == 1 ? 1 : 2, shape[i], MMIX_START_NORMAL, 1, 0);
     }
