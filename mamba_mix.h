@@ -131,6 +131,8 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_dino_loss MMIXI_TYPED(mmix_dino_loss)
 #define mmix_dino_center MMIXI_TYPED(mmix_dino_center)
 #define mmix_adamw_init MMIXI_TYPED(mmix_adamw_init)
+#define mmix_sgd_init MMIXI_TYPED(mmix_sgd_init)
+#define mmix_linear_probe MMIXI_TYPED(mmix_linear_probe)
 
 typedef struct mmix_ctx mmix_ctx;            /* memory, threads, random numbers, the tape, the last error */
 typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api-tensors */
@@ -1234,7 +1236,7 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 
 /* ==== >>api-metrics ==================================================================
-   what features are worth: maps, Binary-AUC, k-NN, PCA
+   what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
 
    Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1 with a
    message and a zeroed result. Nothing here is recorded.
@@ -1290,6 +1292,20 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
                             int32_t void_label, double *iou);
 
+/* A class of a confusion matrix: its diagonal, and the sums of its row and its column. */
+typedef struct mmix_miou_count { uint64_t both, label, pred; } mmix_miou_count;
+/* Adds pictures to count (classes), which is zeros at first; no picture is kept. pred and label are int32 of
+   one shape, 0 … classes-1; pixels of void_label are left out (-1, say: none are). 0, or -1. */
+MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
+                          const mmix_tensor *label, int32_t void_label);
+typedef struct mmix_miou_result {
+    double miou;                             /* mean over the classes in pred or label of their IoU */
+    double accuracy;                         /* share of right pixels */
+    double balanced;                         /* mean over the classes in label of their right shares */
+} mmix_miou_result;
+/* What was added up. iou (classes) or NULL: both / (label + pred - both), of absent classes 0. */
+MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou);
+
 typedef struct mmix_knn_result {
     double *votes;                           /* (tests, classes) */
     int32_t *pred;                           /* (tests): the largest vote, the lowest label on a tie */
@@ -1298,10 +1314,54 @@ typedef struct mmix_knn_result {
 } mmix_knn_result;
 /* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label;
    k 0: 20; temperature 0: 0.07, else at least 0.002. train (trains, D), test (tests, D), labels (trains) and
-   (tests), int32: 0 … classes-1; test_label may be NULL. */
+   (tests), int32: 0 … classes-1; test_label may be NULL. test NULL: leave one out, each of at least two train
+   rows is a test row, too, and all others vote. */
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
                      const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
                      mmix_knn_result *result);
+
+/* Writes the n pictures of numbers rows, each below count: tokens x (n, gh·gw, dim), labels (n, h, w). It may
+   make them by ops of the context, whose results are dropped after it; it may not reset. Returns 0; anything
+   else stops the call, with what it told mmix_fail, or else as MMIX_ERROR_INTERRUPTED. */
+typedef int mmix_source_function(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label);
+/* Frozen features with labels, a batch at a time: in memory, in a file, or computed on the fly. */
+typedef struct mmix_source {
+    size_t count, dim;                       /* pictures; features of a token */
+    size_t gh, gw, h, w;                     /* grid of tokens; of labels. 1, 1, 1, 1: a vector, its class */
+    mmix_source_function *read;
+    void *user;
+} mmix_source;
+
+#define MMIX_MAX_RATES 16
+typedef struct mmix_probe_config {
+    size_t classes, batch, epochs;           /* pictures read at a time; 0 epochs: `start` is judged */
+    size_t rates;                            /* heads that learn side by side */
+    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double momentum, weight_decay;           /* decay of weights and biases */
+    double held;                             /* share of the train pictures that only choose among rates; 0:
+                                                the first is taken */
+    int32_t void_label;                      /* pixels that do not count */
+    mmix_tensor *start;                      /* (classes, dim + 1) as `head`; NULL: N(0, 0.01²), biases 0 */
+} mmix_probe_config;
+/* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label -1. The
+   caller sets classes. */
+MMIXDEF mmix_probe_config mmix_probe_default(void);
+typedef struct mmix_probe_result {
+    mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
+    mmix_tensor *weight, *bias;              /* its columns for mmix_linear: (classes, dim), (classes) */
+    size_t best, steps;                      /* index of the rate; batches learned */
+    double *loss;                            /* (steps, rates): of each batch, before its step */
+    double *held;                            /* (rates): mIoU there, of one label a picture accuracy */
+    mmix_miou_count *count;                  /* (classes): of the best head on the test source */
+    mmix_miou_result test;
+} mmix_probe_result;
+/* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with masks a
+   segmentation head, whose logits become the mask's size as by mmix_resize (MMIX_BILINEAR). Batches are drawn
+   without replacement, anew each epoch; what is left of one is left out. Of several rates the first that is
+   best on the pictures held out, never the test ones, is taken; a loss that is not finite loses. test may be
+   NULL. Draws come from the context's seed. Memory: a batch, twice its logits, three times the heads. */
+MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *config, const mmix_source *train,
+                              const mmix_source *test, mmix_probe_result *result);
 
 typedef struct mmix_pca_result {
     double *mean;                            /* (D) */
@@ -1391,12 +1451,20 @@ typedef struct mmix_adamw_state { mmix_params *params; mmix_real *m, *v; uint64_
 /* Moments of 0 for p, which it also makes trainable; 0, or -1. Free them before p. */
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p);
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state);
-/* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)); skip (count flags) or NULL
-   leaves parameters out altogether: no decay, no moments, no step counted. Gradients are zeroed for the next
-   step. Returns ‖all gradients‖ before clipping. After an error, as of a gradient that is not finite, 0, and
-   nothing has changed. */
+/* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)), `clip` < 0 all of them by
+   min(1, -clip/(‖all gradients‖ + 1e-6)); skip (count flags) or NULL leaves parameters out altogether: no
+   decay, no moments, no step counted. Gradients are zeroed for the next step. Returns ‖all gradients‖ before
+   clipping. After an error, as of a gradient that is not finite, 0, and nothing has changed. */
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip);
+/* SGD (Sutskever et al. 2013; torch.optim.SGD): g ← g + wd p; b ← g in the first step, later momentum b +
+   (1 - dampening) g; p ← p - lr b, nesterov: p - lr (g + momentum b). */
+typedef struct mmix_sgd { double lr, weight_decay, momentum, dampening; int nesterov; } mmix_sgd;
+MMIXDEF mmix_sgd mmix_sgd_default(void);                          /* 1e-3, 0, 0.9, 0, 0 */
+/* As mmix_adamw_init and _step: b is the state's m, there is no v; mmix_adamw_free frees it. */
+MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p);
+MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
+                             const unsigned char *skip);
 /* teacher ← momentum teacher + (1 - momentum) student, name by name in the same order. 0, or -1 if the lists
    differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
@@ -7794,7 +7862,7 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
 MMIXI_COLD_BEGIN
 
 /* ==== >>optimisers ===================================================================
-   AdamW with clipping, the teacher's moving average, schedules
+   AdamW and SGD with clipping, the teacher's moving average, schedules
 
    Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two parameters, and
    the squares of a gradient are added piece after piece, in order.
@@ -7807,31 +7875,54 @@ MMIXDEF mmix_adamw mmix_adamw_default(void)
     mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
     return o;
 }
-/* In one piece: m, v, steps. */
-static size_t mmixi_adamw_bytes(const mmix_params *p)
+MMIXDEF mmix_sgd mmix_sgd_default(void)
 {
-    return 2 * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
+    mmix_sgd o = { 1e-3, 0, 0.9, 0, 0 };
+    return o;
 }
-MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
+/* In one piece: m, v or (of SGD) not, steps. */
+static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
+{
+    return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
+}
+static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, size_t moments)
 {
     memset(state, 0, sizeof *state);
     if (mmix_params_train(p, 1)) return -1;
-    state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_adamw_bytes(p));
+    state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
     state->params = p;
-    state->v = state->m + p->slab; state->steps = (uint64_t *)(void *)(state->v + p->slab);
+    state->v = moments > 1 ? state->m + p->slab : NULL;
+    state->steps = (uint64_t *)(void *)(state->m + moments * p->slab);
     return 0;
 }
+MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
+{
+    return mmixi_moments_init(state, p, 2);
+}
+MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p) { return mmixi_moments_init(state, p, 1); }
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
 {
     if (!state->params) return;
-    mmixi_free(state->params->m, state->m, mmixi_adamw_bytes(state->params));
+    mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
     memset(state, 0, sizeof *state);
+}
+/* p, its gradient times factor, its b. */
+static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g, mmix_real *b,
+                             double factor, int decay, int first)
+{
+    mmix_real scale = (mmix_real)factor, wd = (mmix_real)(decay ? o->weight_decay : 0),
+        lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum, keep = (mmix_real)(1 - o->dampening);
+    for (size_t i = 0; i < n; i++) {
+        mmix_real d = scale * g[i] + wd * p[i];
+        b[i] = first ? d : momentum * b[i] + keep * d;
+        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
+    }
 }
 /* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
-    const mmix_adamw *o;
+    const void *o;                               /* mmix_adamw, or of a state without v mmix_sgd */
     const mmix_adamw_state *s;
     const mmix_param *q;
     uint64_t *steps;
@@ -7841,20 +7932,23 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
-    const mmix_adamw *o = j->o;
-    double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
+    const mmix_adamw *o = (const mmix_adamw *)j->o;
+    double t = (double)*j->steps;
     size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
     if (j->factor < 0)
         j->square[range.begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    else if (!j->s->v)
+        mmixi_sgd_update((const mmix_sgd *)j->o, n, p->values + at, p->gradients + at, j->s->m + at,
+                         j->factor, j->q->decay, *j->steps == 1);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
-                        (mmix_real)j->factor, (mmix_real)(1 - o->lr * decay),
+                        (mmix_real)j->factor, (mmix_real)(1 - o->lr * (j->q->decay ? o->weight_decay : 0)),
                         (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
                         (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
                         (mmix_real)o->eps);
 }
 /* A step of n lists, those without parameters left out, or of none. Gradients count `scale` times, skip is of
    the last list. ‖all gradients‖, or -1. */
-static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
+static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -7873,14 +7967,16 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
             all += norm * norm;
             if (!(norm - norm == 0))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
-                          "expected a finite one; nothing was changed", q->name, norm);
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, "
+                          "expected a finite one; nothing was changed", s->v ? "adamw" : "sgd",
+                          q->name, norm);
             if (skip && s + 1 == state + n && skip[k]) continue;
             j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
             j->next = updates; updates = j;
         }
     for (j = updates; j && !m->error_kind; j = j->next) {
         ++*j->steps;
+        if (clip < 0) j->factor *= fmin(1, -clip / (sqrt(all) + 1e-6));
         mmixi_overwrite(j->q->tensor);
         mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE, mmixi_adamw_range, j);
     }
@@ -7888,13 +7984,28 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(all);
 }
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
-                               const unsigned char *skip)
+static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
+                                   const char *settings, double clip, const unsigned char *skip)
 {
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_settings_check(m, "mmix_adamw_step", o, "double lr 0 1e30, double weight_decay 0 1e30, "
-                                   "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
-    return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
+    if (!m || mmixi_settings_check(m, who, options, settings)) return 0;
+    if (sgd == (state->v != NULL))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimiser", who);
+    return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
+}
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
+                               const unsigned char *skip)
+{
+    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options,
+                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 1, "
+                                "double beta2 0 1, double eps 0 1e30", clip, skip);
+}
+MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
+                             const unsigned char *skip)
+{
+    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options,
+                                "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
+                                "double dampening 0 1, int nesterov 0 1", clip, skip);
 }
 typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, mmixi_range range)
@@ -9508,6 +9619,16 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     d->step++;
     return 1;
 }
+/* An order of numbers drawn anew for an epoch: Fisher & Yates. */
+static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t epoch)
+{
+    for (size_t i = n; i-- > 1;) {
+        double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, epoch, i);
+        size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
+        order[i] = order[other];
+        order[other] = swap;
+    }
+}
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
     mmix_ctx *m = d ? d->m : NULL;
@@ -9520,14 +9641,8 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     if (!d->iters) d->iters = mmixi_max(1, count / B);
     m->seed = d->config.seed;
     if (order && d->step < d->config.epochs * d->iters) {        /* else no crops: it is over */
-        /* an order drawn anew each epoch: Fisher & Yates; behind the last the first ones come again */
-        for (size_t i = 0; i < count; i++) order[i] = i;
-        for (size_t i = count; i-- > 1;) {
-            double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
-            size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
-            order[i] = order[other];
-            order[other] = swap;
-        }
+        for (size_t i = 0; i < count; i++) order[i] = i;     /* behind the last the first ones come again */
+        mmixi_shuffle(m, order, count, d->step / d->iters);
         for (size_t i = 0; i < B; i++) order[count + i] = order[i];
         global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
         if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
@@ -9854,8 +9969,8 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 MMIXI_COLD_END
 
 /* ==== >>metrics ======================================================================
-   Feature maps, Binary-AUC, IoU, k-NN, ranks, PCA, class strategies. Sums are in double; every output is one
-   task's, so threads change nothing.
+   Feature maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies. Sums are in double; every
+   output is one task's, so threads change nothing.
    ==================================================================================== */
 
 static inline double mmixi_dot(const double *x, const double *y, size_t n)
@@ -10088,6 +10203,46 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
 }
 
 /* ------------------------------------------------------------------------------------
+   mIoU              iou_c = |pred = c ∩ label = c| / |pred = c ∪ label = c|, from three counts a class
+   ------------------------------------------------------------------------------------ */
+
+/* A pixel of a label and a prediction. */
+static inline void mmixi_miou_pixel(mmix_miou_count *count, int32_t label, size_t pred)
+{
+    count[label].label++;
+    count[pred].pred++;
+    count[label].both += (size_t)label == pred;
+}
+MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
+                          const mmix_tensor *label, int32_t void_label)
+{
+    static const char who[] = "mmix_miou_add";
+    if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
+    for (size_t i = 0; i < mmix_count(label); i++) {
+        int32_t is = mmixi_index(label, i), said = mmixi_index(pred, i);
+        if (is == void_label) continue;
+        if (mmixi_within(m, who, "a label", is, 0, (double)classes - 1)
+            || mmixi_within(m, who, "a prediction", said, 0, (double)classes - 1)) return -1;
+        mmixi_miou_pixel(count, is, (size_t)said);
+    }
+    return 0;
+}
+MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, double *iou)
+{
+    mmix_miou_result r = { 0, 0, 0 };
+    double seen = 0, tested = 0, pixels = 0;
+    for (size_t k = 0; k < classes; k++, c++) {
+        double both = (double)c->both, label = (double)c->label, either = label + (double)c->pred - both,
+            share = both / fmax(either, 1);
+        if (iou) iou[k] = share;
+        r.miou += share; r.accuracy += both; r.balanced += both / fmax(label, 1);
+        seen += either > 0; tested += label > 0; pixels += label;
+    }
+    r.miou /= fmax(seen, 1); r.accuracy /= fmax(pixels, 1); r.balanced /= fmax(tested, 1);
+    return r;
+}
+
+/* ------------------------------------------------------------------------------------
    k-NN              votes_c = Σ e^(cos(test, train_i)/T) over the k nearest train rows i of label c
 
    Wu et al. 2018, section 3.4; DINO's eval_knn.py. Cosines are dot products of rows of length 1. A tile of
@@ -10097,7 +10252,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    const mmix_tensor *train, *test;             /* rows of length 1 */
+    const mmix_tensor *train, *test;             /* rows of length 1; if they are one, none votes on itself */
     const int32_t *label;
     size_t k, classes;
     double T;
@@ -10109,12 +10264,15 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
+    int others = j->test == j->train;
     mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
+            if (others && t == r) continue;
             double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            mmixi_scored *first = best + (r - range.begin) * k, *at = first + mmixi_min(t, k);
-            if (t >= k && !(cosine > (--at)->score)) continue;
+            size_t seen = t - (others && t > r);
+            mmixi_scored *first = best + (r - range.begin) * k, *at = first + mmixi_min(seen, k);
+            if (seen >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
@@ -10132,43 +10290,233 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
                      const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
                      mmix_knn_result *result)
 {
-    double T = temperature != 0 ? temperature : 0.07, present = 0;
+    double T = temperature != 0 ? temperature : 0.07;
+    int others = !test;
     mmixi_dims d;
     memset(result, 0, sizeof *result);
+    if (others) { test = train; test_label = train_label; }
     if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)
         || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
         || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
+        || (others && mmixi_within(m, "mmix_knn", "train's number of rows", (double)d.N, 2, HUGE_VAL))
         || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
         || !mmixi_index_ok(m, "mmix_knn", "train_label", train_label, classes)
         || !mmixi_index_ok(m, "mmix_knn", "test_label", test_label, classes)) return -1;
     mmix_knn_result r = { mmixi_doubles(m, d.T, classes),
                           (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t)), 0, 0 };
     mmix_mark mark = mmix_mark_here(m);
-    k = mmixi_min(k ? k : 20, d.N);
-    mmixi_knn_job j = { m->k, mmix_l2_normalise(m, train, 1e-12), mmix_l2_normalise(m, test, 1e-12),
+    k = mmixi_min(k ? k : 20, d.N - (size_t)others);
+    train = mmix_l2_normalise(m, train, 1e-12);
+    mmixi_knn_job j = { m->k, train, others ? train : mmix_l2_normalise(m, test, 1e-12),
                         mmix_data_i32(train_label), k, classes, T,
                         (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
                                                          sizeof(mmixi_scored)), &r };
+    mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
-    for (int32_t c = 0; test_label && (size_t)c < classes; c++) {
-        double seen = 0, right = 0;              /* rows of this class, and those found */
-        for (size_t i = 0; i < d.T; i++) {
-            if (mmix_data_i32(test_label)[i] != c) continue;
-            seen++;
-            right += r.pred[i] == c;
-        }
-        present += seen > 0;
-        r.balanced += right / fmax(seen, 1);
-        r.top1 += right;
-    }
-    r.top1 /= (double)d.T;
-    r.balanced /= fmax(present, 1);
+    memset(count, 0, classes * sizeof *count);
+    for (size_t i = 0; test_label && i < d.T; i++)
+        mmixi_miou_pixel(count, mmix_data_i32(test_label)[i], (size_t)r.pred[i]);
+    mmix_miou_result share = mmix_miou(count, classes, NULL);
+    r.top1 = share.accuracy; r.balanced = share.balanced;
     mmix_rewind(m, mark);
     *result = r;
     return 0;
 }
+
+/* ------------------------------------------------------------------------------------
+   Linear heads      z = W x + b, one head a rate;  loss = mean of -log softmax(resize(z))[label];  SGD
+
+   The heads of all rates are one matrix W (rates · K, D + 1), b its last column: logits are one product with
+   the features and a 1 behind each, gradients are another. Between the two each pixel takes its logits from
+   the four tokens around it and gives its gradient, p - 1[label], back to them: nothing of a mask's size
+   times K is ever stored. A 1 x 1 grid and mask is a row of features with its label.
+   torch: F.cross_entropy(F.interpolate(z, (h, w), mode="bilinear"), label, ignore_index=void)
+   ------------------------------------------------------------------------------------ */
+
+/* n pictures and what the heads make of them: their gradient g (of W), or if it is NULL their count. */
+typedef struct mmixi_probe_job {
+    const mmixi_kernels *kernel;
+    const mmix_source *s;
+    size_t n, K, rates;
+    int32_t ignore;
+    mmix_real *w, *g;
+    double *total;                               /* (rates): losses, where there is g */
+    mmix_miou_count *count;                      /* (rates, K) */
+    int32_t *label;                              /* (n, h, w) */
+    mmix_real *z, *dz, *scratch;                 /* (n, gh·gw, rates·K) twice; (lanes, 2, rates·K) */
+    double weight, *loss;                        /* of a pixel in the mean; (n, rates) */
+} mmixi_probe_job;
+static void mmixi_probe_range(void *arg, mmixi_range range)
+{
+    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
+    const mmixi_kernels *k = j->kernel;
+    const mmix_source *s = j->s;
+    size_t K = j->K, C = j->rates * K, pixels = s->h * s->w, at[4];
+    mmix_real *logits = j->scratch + range.lane * 2 * C, *gradient = logits + C, share[4];
+    mmixi_tap y[2], x[2];
+    for (size_t i = range.begin * pixels; i < range.end * pixels; i++) {         /* a pixel of all rates */
+        size_t picture = i / pixels, p = i % pixels;
+        int32_t label = j->label[i];
+        if (label == j->ignore) continue;
+        mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, p / s->w, y);
+        mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, p % s->w, x);
+        memset(logits, 0, C * sizeof *logits);
+        for (int t = 0; t < 4; t++) {
+            at[t] = ((picture * s->gh + y[t / 2].at) * s->gw + x[t % 2].at) * C;
+            share[t] = (mmix_real)(y[t / 2].weight * x[t % 2].weight);
+            if (share[t] > 0) k->axpy(C, share[t], j->z + at[t], logits);
+        }
+        for (size_t r = 0; r < j->rates; r++) {
+            mmix_real *u = logits + r * K, *e = gradient + r * K, top = k->largest(K, u);
+            if (!j->g) {
+                size_t winner = 0;
+                while (u[winner] < top) winner++;
+                mmixi_miou_pixel(j->count + r * K, label, winner);
+                continue;
+            }
+            double sum = (double)k->exp_row(K, 1, u, top, e);
+            j->loss[picture * j->rates + r] += j->weight
+                * (mmixi_log(sum) - ((double)u[label] - (double)top));
+            k->scale(K, (mmix_real)(j->weight / sum), e, e);
+            e[label] -= (mmix_real)j->weight;
+        }
+        for (int t = 0; j->g && t < 4; t++) if (share[t] > 0) k->axpy(C, share[t], gradient, j->dz + at[t]);
+    }
+}
+/* Reads n pictures; their gradient, with the rates' losses added to total, or more counts. */
+static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n)
+{
+    static const char who[] = "mmix_linear_probe";
+    const mmix_source *s = j->s;
+    mmix_mark mark = mmix_mark_here(m);
+    size_t D = s->dim, R = j->rates, C = R * j->K, pixels = s->h * s->w, all = mmixi_mul(n, s->gh * s->gw),
+        counted = 0;
+    mmix_tensor *x = mmix_new2(m, all, D + 1);
+    j->label = (int32_t *)mmixi_step_array(m, n, pixels, sizeof *j->label);
+    j->z = mmixi_reals(m, mmixi_mul(all, 2), C);
+    j->scratch = mmixi_reals(m, mmixi_lanes(m) * 2, C);
+    j->loss = mmixi_doubles(m, n, R);
+    if (m->error_kind) return -1;
+    j->dz = j->z + all * C;
+    if (s->read(s->user, rows, n, mmix_data(x), j->label))
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
+    if (m->error_kind) return -1;
+    for (size_t r = all; r-- > 0; mmix_data(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
+        memmove(mmix_data(x) + r * (D + 1), mmix_data(x) + r * D, D * sizeof(mmix_real));
+    if (mmixi_bounded(m, who, "a batch", x)) return -1;
+    for (size_t i = 0; i < n * pixels; i++)
+        if (j->label[i] != j->ignore) {
+            counted++;
+            if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1)) return -1;
+        }
+    mmixi_mat X = mmixi_values(x), W = mmixi_matrix(j->w, C, D + 1, X.rs),
+        Z = mmixi_matrix(j->z, all, C, (ptrdiff_t)C);
+    if (mmixi_product(m, Z, X, mmixi_t(W), 0)) return -1;
+    j->n = n; j->weight = 1 / (double)mmixi_max(counted, 1);
+    memset(j->loss, 0, n * R * sizeof *j->loss);
+    if (j->g) memset(j->dz, 0, all * C * sizeof *j->dz);
+    /* counts are one task's */
+    mmixi_ranges(m, n, j->g ? mmixi_row_grain(pixels * C) : n, mmixi_probe_range, j);
+    for (size_t i = 0; j->g && i < n * R; i++) j->total[i % R] += j->loss[i];
+    W.p = j->g; Z.p = j->dz;
+    if (j->g && mmixi_product(m, W, mmixi_t(Z), X, 0)) return -1;
+    mmix_rewind(m, mark);
+    return 0;
+}
+/* The counts of n pictures. */
+static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n, size_t batch)
+{
+    memset(j->count, 0, j->rates * j->K * sizeof *j->count);
+    j->g = NULL;
+    for (size_t at = 0; at < n && !m->error_kind; at += batch)
+        mmixi_probe_batch(m, j, order + at, mmixi_min(batch, n - at));
+}
+/* All epochs: batches of the n pictures of order, which is drawn anew for each. */
+static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
+                              size_t n, size_t batch, const mmix_probe_result *r)
+{
+    size_t R = o->rates, part = j->K * (j->s->dim + 1), iters = n / batch;
+    mmix_real *b = mmixi_reals(m, R, part);
+    mmix_sgd sgd = { 0, o->weight_decay, o->momentum, 0, 0 };
+    j->g = mmixi_reals(m, R, part);
+    for (size_t step = 0; step < r->steps && !m->error_kind; step++) {
+        j->total = r->loss + step * R;
+        memset(j->total, 0, R * sizeof *j->total);
+        if (step % iters == 0) mmixi_shuffle(m, order, n, step / iters);
+        if (mmixi_probe_batch(m, j, order + step % iters * batch, batch)) return;
+        for (size_t i = 0; i < R; i++) {
+            sgd.lr = mmix_schedule_cosine(o->rate[i] * (double)batch / 256, 0, o->epochs, 1, 0, 0,
+                                          step / iters);
+            mmixi_sgd_update(&sgd, part, j->w + i * part, j->g + i * part, b + i * part, 1, 1, !step);
+        }
+    }
+}
+MMIXI_COLD_BEGIN
+MMIXDEF mmix_probe_config mmix_probe_default(void)
+{
+    mmix_probe_config o = { 0, 256, 100, 1, { 1e-3 }, 0.9, 0, 0.1, -1, NULL };
+    return o;
+}
+MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
+                              const mmix_source *test, mmix_probe_result *result)
+{
+    static const char who[] = "mmix_linear_probe";
+    mmixi_dims d;
+    memset(result, 0, sizeof *result);
+    memset(&d, 0, sizeof d);
+    if (!mmixi_given(m, who, "*config, *train", o, train)
+        || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
+                                "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
+                                "double held 0 0.9")) return -1;
+    for (const mmix_source *s = train; s; s = s == train && test != train ? test : NULL)
+        if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
+                                 "size h 1 65536, size w 1 65536")
+            || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
+            || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
+    size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
+        held = R > 1 ? mmixi_min((size_t)ceil((double)most * o->held), most - 1) : 0,
+        batch = mmixi_min(o->batch, most - held),
+        steps = o->epochs * ((most - held) / batch);
+    if (!mmixi_expect(m, who, &d, "+start? KD", o->start)) return -1;
+    mmix_probe_result r = { mmix_new2(m, K, D), NULL, NULL, 0, steps, mmixi_doubles(m, steps, R),
+                            mmixi_doubles(m, R, 1), NULL, { 0, 0, 0 } };
+    r.count = (mmix_miou_count *)mmixi_step_array(m, R, K, sizeof *r.count);
+    mmix_mark mark = mmix_mark_here(m);
+    if (test) most = mmixi_max(most, test->count);
+    size_t *order = (size_t *)mmixi_step_array(m, most, 1, sizeof *order);
+    mmixi_probe_job j = { m->k, train, 0, K, R, o->void_label, mmixi_reals(m, R, part), NULL, NULL, r.count,
+                          NULL, NULL, NULL, NULL, 0, NULL };
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < R * part; i++)
+        j.w[i] = o->start ? mmix_data(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
+            : (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i % part));
+    for (size_t i = 0; i < most; i++) order[i] = i;
+    mmixi_shuffle(m, order, train->count, UINT32_MAX);
+    mmixi_probe_train(m, o, &j, order + held, train->count - held, batch, &r);
+    mmixi_probe_count(m, &j, order, held, batch);
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < R; i++) {
+        mmix_miou_result share = mmix_miou(r.count + i * K, K, NULL);
+        double loss = j.total ? j.total[i] : 0;  /* of the last step */
+        r.held[i] = loss - loss != 0 ? -1 : train->h * train->w > 1 ? share.miou : share.accuracy;
+        if (r.held[i] > r.held[r.best]) r.best = i;
+    }
+    if (r.held[r.best] < 0) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rate: no loss stays finite", who);
+    j.w += r.best * part; j.s = test; j.rates = 1;
+    memcpy(mmix_data(r.head), j.w, part * sizeof *j.w);
+    for (size_t i = 0; i < most; i++) order[i] = i;
+    mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
+    r.test = mmix_miou(r.count, K, NULL);
+    mmix_rewind(m, mark);
+    r.weight = mmix_slice(m, r.head, 1, 0, D - 1);
+    r.bias = mmixi_as(m, mmix_slice(m, r.head, 1, D - 1, 1), 1, K, 0, 0, 0);
+    if (m->error_kind) return -1;
+    *result = r;
+    return 0;
+}
+MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    Rank              σ of a block; numerical, effective and stable rank; the bounds of the paper

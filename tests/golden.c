@@ -904,14 +904,14 @@ static void run_dino_trajectory(Case *c)
     out_network(c, "student", mmix_dino_backbone(c->dino, 0), mmix_dino_head_params(c->dino, 0));
     out_network(c, "teacher", mmix_dino_backbone(c->dino, 1), mmix_dino_head_params(c->dino, 1));
 }
-/* A list of one parameter of t's shape with its moments; decay holds whatever the rank. */
-static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *state)
+/* A list of one parameter of t's shape with its moments, of SGD or AdamW; decay holds whatever the rank. */
+static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *state, int sgd)
 {
     size_t shape[MMIX_MAX_DIMS];
     if (!t || !parameters(c)) return NULL;
     for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
     mmix_tensor *p = mmix_params_add(c->params, "", "p", mmix_ndim(t), shape, MMIX_START_CONSTANT, 0, 0);
-    if (!p || mmix_params_allocate(c->params) || mmix_adamw_init(state, c->params)) return NULL;
+    if (!p || mmix_params_allocate(c->params) || (sgd ? mmix_sgd_init : mmix_adamw_init)(state, c->params)) return NULL;
     c->params->at[0].decay = 1;
     mmix_write(p, mmix_data(t));
     return p;
@@ -924,50 +924,78 @@ static void give_gradient(Case *c, mmix_tensor *p, mmix_tensor *g)
     mmix_backward_from(c->m, &same, &g, 1);
     mmix_record(c->m, 0);
 }
-static void run_optim_adamw(Case *c)
+static void run_optim(Case *c)
 {
     enum { STEPS = 64 };
+    const int sgd = !strcmp(c->face->id, "optim_sgd");
     double lr[STEPS], wd[STEPS];
     mmix_adamw o = mmix_adamw_default();
+    mmix_sgd s = mmix_sgd_default();
     mmix_adamw_state state;
     mmix_tensor *start = in(c, "p"), *grad = in(c, "grad"), *p;
     const size_t steps = mmix_shape(grad, 0), n = mmix_count(start);
     memset(&state, 0, sizeof state);
     numbers(c, "lr", lr, STEPS);
     numbers(c, "weight_decay", wd, STEPS);
-    o.beta1 = number(c, "beta1", 0), o.beta2 = number(c, "beta2", 0), o.eps = number(c, "eps", 0);
+    if (sgd) s.momentum = number(c, "momentum", 0), s.dampening = number(c, "dampening", 0), s.nesterov = flag(c, "nesterov");
+    else o.beta1 = number(c, "beta1", 0), o.beta2 = number(c, "beta2", 0), o.eps = number(c, "eps", 0);
     mmix_real *path = (mmix_real *)malloc((steps * n + 1) * sizeof *path);
-    if (path && steps <= STEPS && (p = one_parameter(c, start, &state)) != NULL) {
+    if (path && steps <= STEPS && (p = one_parameter(c, start, &state, sgd)) != NULL) {
         size_t shape[MMIX_MAX_DIMS];
         for (int i = 0; i < mmix_ndim(p); i++) shape[i] = mmix_shape(p, i);
-        for (size_t s = 0; s < steps; s++) {
-            give_gradient(c, p, mmix_from(c->m, mmix_ndim(p), shape, mmix_data(grad) + s * n));
-            o.lr = lr[s], o.weight_decay = wd[s];
-            mmix_adamw_step(&state, &o, 0, NULL);
-            mmix_read(p, path + s * n);
+        for (size_t i = 0; i < steps; i++) {
+            give_gradient(c, p, mmix_from(c->m, mmix_ndim(p), shape, mmix_data(grad) + i * n));
+            s.lr = o.lr = lr[i], s.weight_decay = o.weight_decay = wd[i];
+            if (sgd) mmix_sgd_step(&state, &s, 0, NULL);
+            else mmix_adamw_step(&state, &o, 0, NULL);
+            mmix_read(p, path + i * n);
         }
         out_real(c, "p", path, steps * n);
-        out_real(c, "m", state.m, n);
-        out_real(c, "v", state.v, n);
+        out_real(c, sgd ? "buf" : "m", state.m, n);
+        if (!sgd) out_real(c, "v", state.v, n);
     }
     mmix_adamw_free(&state);
     free(path);
 }
+/* Of all tensors together, a list of them: after SGD's first step its buffer is the clipped gradient. */
+static void clip_all(Case *c, double clip)
+{
+    mmix_tensor *grad[10], *p[10];
+    mmix_adamw_state state;
+    size_t n = 0;
+    mmix_sgd o = mmix_sgd_default();
+    memset(&state, 0, sizeof state);
+    parameters(c);
+    for (char name[3] = "g0"; c->params && has(c, "in.", name) && n < 10; name[1]++, n++) {
+        grad[n] = in(c, name);
+        size_t shape[MMIX_MAX_DIMS];
+        for (int i = 0; i < mmix_ndim(grad[n]); i++) shape[i] = mmix_shape(grad[n], i);
+        p[n] = mmix_params_add(c->params, "", name, mmix_ndim(grad[n]), shape, MMIX_START_CONSTANT, 0, 0);
+    }
+    if (!mmix_error(c->m) && !mmix_params_allocate(c->params) && !mmix_sgd_init(&state, c->params)) {
+        for (size_t i = 0; i < n; i++) give_gradient(c, p[i], grad[i]);
+        out_number(c, "norm", mmix_sgd_step(&state, &o, -clip, NULL));
+        for (size_t i = 0; i < n; i++)
+            out_real(c, c->params->at[i].name, state.m + (mmix_data(p[i]) - c->params->values), mmix_count(p[i]));
+    }
+    mmix_adamw_free(&state);
+}
 /* The clipping inside mmix_adamw_step, a list for each tensor: with beta1 = 0 the first moment is the clipped gradient. */
 static void run_optim_clip(Case *c)
 {
-    static const char *const modes[] = {"per_tensor", NULL};
+    static const char *const modes[] = {"per_tensor", "global", NULL};
     double norm[16], clip = number(c, "max_norm", 0);
     size_t n = 0;
-    one_of(c, "mode", modes, "per_tensor");
+    const int all = one_of(c, "mode", modes, "per_tensor");
     if (*c->skipped) return;
+    if (all) { clip_all(c, clip); return; }
     mmix_adamw o = mmix_adamw_default();
     o.beta1 = 0;
     for (char name[3] = "g0"; has(c, "in.", name) && n < 10; name[1]++) {
         mmix_adamw_state state;
         mmix_tensor *g = in(c, name);
         memset(&state, 0, sizeof state);
-        mmix_tensor *p = one_parameter(c, g, &state);
+        mmix_tensor *p = one_parameter(c, g, &state, 0);
         if (p) {
             give_gradient(c, p, g);
             norm[n++] = mmix_adamw_step(&state, &o, clip, NULL);
@@ -1042,6 +1070,54 @@ static void run_iou(Case *c)
     if (!map || !mask) return;
     if (mmix_binary_iou(c->m, map, mask, threshold, (int32_t)ignored, &iou)) return;
     out_number(c, "iou", iou);
+}
+static void run_miou(Case *c)
+{
+    mmix_tensor *pred = in(c, "pred"), *label = in(c, "label");
+    const size_t K = whole(c, "classes", 0);
+    mmix_miou_count count[64];
+    double iou[64];
+    memset(count, 0, sizeof count);
+    if (K > 64 || mmix_miou_add(c->m, count, K, pred, label, (int32_t)number(c, "void", -1))) return;
+    const mmix_miou_result r = mmix_miou(count, K, iou);
+    out_f64(c, "iou", iou, K);
+    out_number(c, "miou", r.miou);
+    out_number(c, "accuracy", r.accuracy);
+}
+/* The rows in the order of the case's batches, then, as asked, all of them. */
+typedef struct Rows { const mmix_tensor *x, *label, *batch; size_t call; } Rows;
+static int read_rows(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label)
+{
+    Rows *r = (Rows *)user;
+    const size_t D = mmix_shape(r->x, 1), step = r->call++;
+    for (size_t i = 0; i < n; i++) {
+        const size_t row = step < mmix_shape(r->batch, 0) ? (size_t)mmix_data_i32(r->batch)[step * n + i] : rows[i];
+        memcpy(x + i * D, mmix_data(r->x) + row * D, D * sizeof *x);
+        label[i] = mmix_data_i32(r->label)[row];
+    }
+    return 0;
+}
+static void run_linear_probe(Case *c)
+{
+    mmix_tensor *x = in(c, "x"), *label = in(c, "label"), *batch = in(c, "batch"), *weight = param(c, "weight"), *bias = param(c, "bias");
+    if (mmix_error(c->m)) return;
+    const size_t column[2] = {mmix_shape(weight, 0), 1}, rows = mmix_shape(batch, 1);
+    mmix_tensor *start[2] = {weight, mmix_reshape(c->m, bias, 2, column)};
+    Rows r = {x, label, batch, 0};
+    mmix_source train = {whole(c, "iters", 1) * rows, mmix_shape(x, 1), 1, 1, 1, 1, read_rows, &r}, test = train;
+    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_result found;
+    o.classes = column[0], o.batch = rows, o.epochs = whole(c, "epochs", 0);
+    o.rate[0] = number(c, "lr", 0) * 256 / (double)rows;
+    o.momentum = number(c, "momentum", 0), o.weight_decay = number(c, "weight_decay", 0);
+    o.start = mmix_concat(c->m, 1, start, 2);
+    test.count = mmix_shape(x, 0);
+    if (mmix_linear_probe(c->m, &o, &train, &test, &found)) return;
+    out_f64(c, "loss", found.loss, found.steps);
+    out(c, "weight", found.weight);
+    out(c, "bias", found.bias);
+    out(c, "logits", mmix_linear(c->m, x, found.weight, found.bias));
+    out_number(c, "accuracy", found.test.accuracy);
 }
 static void run_knn(Case *c)
 {
@@ -1247,7 +1323,8 @@ static const Face faces[] = {
     {"checkpoint_dinov2", run_checkpoint, LAYER},
     {"checkpoint", run_checkpoint, LAYER},
     {"dino_head", run_dino_head, LAYER}, {"dino_loss", run_dino_loss, OP}, {"dino_trajectory", run_dino_trajectory, LAYER},
-    {"optim_adamw", run_optim_adamw, OP}, {"optim_clip", run_optim_clip, OP}, {"schedule", run_schedule, OP},
+    {"optim_adamw", run_optim, OP}, {"optim_sgd", run_optim, OP}, {"optim_clip", run_optim_clip, OP}, {"schedule", run_schedule, OP},
+    {"metric_miou", run_miou, OP}, {"metric_linear_probe", run_linear_probe, OP},
     {"metric_binary_auc", run_binary_auc, OP}, {"metric_iou", run_iou, OP}, {"metric_knn", run_knn, OP}, {"metric_pca", run_pca, OP},
     {"metric_class_strategy", run_class_strategy, OP}, {"metric_feature_map", run_feature_map, OP},
     {"image_random_resized_crop_apply", run_crop, OP}, {"image_eval_transform", run_evaluate, OP},
