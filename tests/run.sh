@@ -69,7 +69,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing files distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files llama2c text decoder_arguments internals"
+        mmate decoder_files llama2c text decoder_arguments internals video"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/dino build/mixers build/features build/linmu
         build/cuda build/golden_cuda build/size"
