@@ -1333,7 +1333,8 @@ MMIXDEF void mmix_video_destroy(mmix_video *v);
 typedef struct mmix_video_frame {
     mmix_tensor *soft;                       /* (K, gh, gw): sum 1 at each token */
     mmix_tensor *labels;                     /* (h, w), int32: the largest of soft, bilinear, each label's
-                                                least → 0 and largest → 1; the lower label on a tie */
+                                                least → 0 and largest → 1 (a map of one value
+                                                stays); the lower label on a tie */
 } mmix_video_frame;
 /* The next frame, of tokens of the first one's shape. 0, or -1: then the video stands where it stood. */
 MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result);
@@ -10260,14 +10261,14 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
        for (each token p) for (each frame of the context) for (each token q within the radius of p)
            keep cos(p, q) if it is among the k largest so far
 
-   where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is drawn
-   as large as before, since each map is scaled by its own largest value, as there.
+   where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
+   drawn as large as before, since each map is scaled by its own largest value, as there.
 
    A cosine is a dot product of rows of length 1. Here those of a few neighbours in a row of the grid with all
    that they see of one row of a frame are one small product: a frame keeps each row of its grid as a matrix
    (D, gw), so that what they see is some of its columns. Measured for 60 x 107 tokens of width 384 and 8
-   frames on one core (AVX-512): 0.65 s a frame, 0.88 s by single dot products; with all of each frame in
-   sight 0.6 and 1.3 s for each.
+   frames on one core (AVX2): 0.65 s a frame, 0.88 s by single dot products; with all of each frame in
+   sight 0.6 s and 1.3 s for each frame of the context.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_VIDEO_TILE = MMIXI_SIZE(12, 2) };     /* tokens of a product */
@@ -10417,8 +10418,9 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
             low = fmin(low, map[i]);
             high = fmax(high, map[i]);
         }
-        for (size_t i = 0; i < pixels; i++) {              /* a map of one value everywhere stays */
-            mmix_real scaled = (mmix_real)(high > low ? (map[i] - low) / (high - low) : map[i]);
+        int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
+        for (size_t i = 0; i < pixels; i++) {
+            mmix_real scaled = (mmix_real)(one ? map[i] : (map[i] - low) / (high - low));
             if (c && !(scaled > best[i])) continue;
             best[i] = scaled;
             mmix_data_i32(r.labels)[i] = (int32_t)c;

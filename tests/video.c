@@ -86,7 +86,7 @@ static void plain_labels(double (*score)[K], const real *soft)     /* of each pi
             low = score[i][c] < low ? score[i][c] : low;
             high = score[i][c] > high ? score[i][c] : high;
         }
-        for (size_t i = 0; i < H * W && high > low; i++) score[i][c] = (score[i][c] - low) / (high - low);
+        for (size_t i = 0; i < H * W && high - low > 1e-5 * high; i++) score[i][c] = (score[i][c] - low) / (high - low);
     }
 }
 
