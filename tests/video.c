@@ -17,6 +17,15 @@ static mmix_tensor *tokens_of(mmix_ctx *m, size_t n, size_t D, const real *value
     if (t) memcpy(mmix_data(t), values, n * D * sizeof *values);
     return t;
 }
+/* The same as columns of something wider, and as patches behind a class token. */
+static mmix_tensor *tokens_in(mmix_ctx *m, size_t n, size_t D, const real *values, int how)
+{
+    mmix_tensor *t = how == 1 ? mmix_new2(m, n, D + 3) : random3(m, 1, n + 1, D, 5, 6);
+    if (!how) return tokens_of(m, n, D, values);
+    t = mmix_slice(m, t, 1, how == 1 ? 2 : 1, how == 1 ? D : n);
+    mmix_write(t, values);
+    return t;
+}
 static mmix_video_config config_of(size_t frames, size_t radius, size_t k, double temperature)
 {
     mmix_video_config c;
@@ -111,8 +120,7 @@ static void against_plain(mmix_ctx *m, mmix_video_config c, size_t width, int si
         size_t wrong = 0;
         mmix_video_frame r;
         mmix_reset(m);
-        CHECK(mmix_video_next(v, f % 2 ? tokens_of(m, N, width, x + f * N * width)
-                              : shaped(m, tokens_of(m, N, width, x + f * N * width), 3, 1, N, width), &r) == 0);
+        CHECK(mmix_video_next(v, tokens_in(m, N, width, x + f * N * width, (int)(f % 3)), &r) == 0);
         FINE(m);
         if (!CHECK(has_shape(r.soft, 3, soft_shape) && has_shape(r.labels, 2, label_shape))) break;
         memcpy(known[f], mmix_data(r.soft), sizeof known[f]);
