@@ -691,13 +691,12 @@ typedef struct mmix_entry {
 
 typedef struct mmix_archive mmix_archive;
 
-/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors; NumPy's .npy
-   (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later), whose dictionaries' keys are
-   joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never run: names other than those
-   of a file of weights are refused, and so is what is no file (a fifo, say). Where the system can (POSIX) the
-   file is mapped: do not shorten it meanwhile. Of a .safetensors only what is looked at is read; the others
-   have checksums, or are small. At most twice the file's size and 1 MiB are held; what would need more is
-   refused. */
+/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the .index.json
+   beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later),
+   whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never
+   run: names other than those of a file of weights are refused, and so is what is no file (a fifo, say).
+   Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors only what
+   is looked at is read; the others have checksums, or are small. At most twice the size and 1 MiB are held. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
@@ -8387,9 +8386,8 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
    where γ · y would be O a token. */
 static void mmixi_layer_scale(mmix_ctx *m, mmix_tensor *gamma, mmix_tensor **w, mmix_tensor **bias)
 {
-    if (!gamma) return;
-    *w = mmix_mul(m, *w, mmixi_as(m, gamma, 2, mmix_count(gamma), 1, 0, 0));
-    *bias = mmix_mul(m, *bias, gamma);
+    if (gamma) *w = mmix_mul(m, *w, mmixi_as(m, gamma, 2, mmix_count(gamma), 1, 0, 0));
+    if (gamma) *bias = mmix_mul(m, *bias, gamma);
 }
 /* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
    Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
@@ -11914,7 +11912,8 @@ struct mmix_archive {
     size_t count;
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
-    size_t most;                             /* bytes that the context may hold while it is read */
+    size_t most;                                 /* bytes that the context may hold while it is read */
+    mmix_archive *shard;                         /* of an index the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
 MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
@@ -11949,6 +11948,7 @@ static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, cons
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
+    mmix_archive_close(a->shard);
     mmixi_file_free(a->m, &a->file);
     mmix_params_destroy(a->own);
 }
@@ -12418,6 +12418,45 @@ static int mmixi_zip(mmix_archive *a)
     return failed;
 }
 
+/* ---- .index.json: {"weight_map": {"NAME": "FILE", …}}, a network in several files beside it ---- */
+/* JSON begins at once, where a .safetensors has its header's length, whose last byte is 0. */
+static int mmixi_is_index(const mmixi_file_bytes *f) { return f->size > 8 && *f->bytes == '{' && f->bytes[7]; }
+static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file);
+static int mmixi_shards(mmix_archive *a)
+{
+    const char *slash = strrchr(a->path, '/'), *map, *at, *key;
+    char *text = (char *)mmixi_archive_alloc(a, a->file.size + 1, 1, NULL, 0), path[MMIXI_PATH];
+    if (!text) return -1;
+    memcpy(text, a->file.bytes, a->file.size);
+    if (mmixi_json_open(a->m, a->path, text, a->file.size, a->most - a->m->memory.bytes)) return -1;
+    map = at = mmixi_json_find(text, "weight_map");
+    if (!map || *map != '{') return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
+    while ((at = mmixi_json_next(map, at, &key)) != NULL) {
+        const char *name = mmixi_json_text(at);
+        mmix_archive *shard = a->shard;
+        size_t held = a->m->memory.bytes;
+        if (!name || strpbrk(name, "/\\"))
+            return mmixi_refuse(a, key, "in a file beside the index, found %.40s", name ? name : "none");
+        snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - a->path) : 0, a->path, name);
+        while (shard && strcmp(shard->path, path)) shard = shard->shard;
+        if (!shard) {
+            mmixi_file_bytes file = mmixi_file_read(a->m, "mmix_archive_open", path);
+            if (file.bytes && mmixi_is_index(&file)) {
+                mmixi_file_free(a->m, &file);
+                return mmixi_refuse(a, key, "arrays in %.40s, found an index", name);
+            }
+            shard = mmixi_archive_new(a->m, path, file);
+            if (!shard) return -1;
+            shard->shard = a->shard; a->shard = shard;
+            a->most += 2 * (a->m->memory.bytes - held);
+            for (const mmix_entry *e = shard->entries; e < shard->entries + shard->count; e++)
+                if (mmixi_archive_add(a, *e, NULL)) return -1;
+        }
+        if (!mmix_archive_find(shard, key)) return mmixi_refuse(a, key, "in %.40s, which has none", name);
+    }
+    return 0;
+}
+
 /* ---- opening and reading ---- */
 /* Takes the file, whatever comes of it; NULL, too, if there is none. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
@@ -12439,7 +12478,8 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
         ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
                        "save it anew")
         : magic == 0x4d554e93 ? mmixi_npy(a, "array", file.bytes, size)          /* "\x93NUM" */
-        : magic == 0x04034b50 ? mmixi_zip(a) : mmixi_safetensors(a);             /* "PK\3\4" */
+        : magic == 0x04034b50 ? mmixi_zip(a)                                     /* "PK\3\4" */
+        : mmixi_is_index(&a->file) ? mmixi_shards(a) : mmixi_safetensors(a);
     if (!failed && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
@@ -13232,7 +13272,7 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     mmix_decoder_config c;
     mmix_decoder *d;
     if (!file.bytes) return NULL;
-    if (file.size <= 8 || file.bytes[8] != '{') {        /* no .safetensors */
+    if (file.size <= 8 || (file.bytes[8] != '{' && !mmixi_is_index(&file))) {        /* no .safetensors */
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;

@@ -183,6 +183,8 @@ static void bad_arguments(void)
     BAD(mmix_rope(m, x4, mmix_new(m, MMIX_DTYPE_I32, 2, s33), &rope), "mmix_rope", "sections 0 + 3 + 0");
     BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "pos has shape (2, 3), expected (3, 3)");
     BAD(mmix_rope(m, x4, NULL, NULL), "mmix_rope", "pos is NULL");
+    BAD(mmix_rope(m, x4, mmix_new2(m, 4, 2), NULL), "mmix_rope", "rows of angles is 4, expected 1 to 3");
+    BAD(mmix_rope(m, x4, mmix_new2(m, 3, 4), NULL), "mmix_rope", "dim 8 of heads of 6");
     BAD_INT(mmix_rank_of(m, NULL, 0, 0, &rank), "mmix_rank_of", "M is NULL");
     x = mmix_mixer_softmax(x4, x4, x4);
     BAD_INT(mmix_mix_rank(m, &x, a, 0, 0, &ranks), "mmix_mix_rank", "out_proj has shape (2, 3), expected (*, 30)");

@@ -924,6 +924,66 @@ static void truncated_files(void)
     mmix_destroy(m);
 }
 
+/* ---- a network in several files ---- */
+
+static void shards(void)
+{
+    static const char *const shard[2] = {"build/files_1.safetensors", "build/files_2.safetensors"}, *const index = "build/files.index.json";
+    static const float one[6] = {1, 2, 3, 4, 5, 6}, two[2] = {7, 8};
+    static const struct { const char *text, *says; } wrong[] = {
+        {"{\"weight_map\": {\"a\": \"files_1.safetensors\", \"b\": \"files_1.safetensors\"}}", "entry \"b\": expected in files_1"},
+        {"{\"weight_map\": {\"a\": \"files_3.safetensors\"}}", "files_3.safetensors: cannot be opened"},
+        {"{\"weight_map\": {\"a\": \"../build/files_1.safetensors\"}}", "expected in a file beside the index"},
+        {"{\"weight_map\": {\"a\": 7}}", "expected in a file beside the index, found none"},
+        {"{\"weight_map\": {\"a\": \"files.index.json\"}}", "expected arrays in files.index.json, found an index"},
+        {"{\"weight_map\": [\"a\", \"b\"]}", "with a weight_map"}, {"{\"weights\": {\"a\": 1}}", "with a weight_map"},
+        {"{\"weight_map\": {\"a\": \"files_1", "JSON"},
+        {"{\"weight_map\": {\"a\": \"files_1.safetensors\", \"b\": \"files_2.safetensors\", \"c\": \"files_2.safetensors\"}}",
+         "entry \"c\""}};
+    mmix_entry e[2];
+    float values[6] = {0};
+    mmix_ctx *m = context(1, 0);
+    memset(e, 0, sizeof e);
+    e[0].name = "a", e[0].dtype = MMIX_FILE_F32, e[0].ndim = 2, e[0].shape[0] = 2, e[0].shape[1] = 3, e[0].data = one;
+    e[1].name = "b", e[1].dtype = MMIX_FILE_F32, e[1].ndim = 1, e[1].shape[0] = 2, e[1].data = two;
+    for (int i = 0; i < 2; i++) CHECK(!mmix_archive_save(m, shard[i], &e[i], 1, NULL));
+    for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
+        const int right = i == sizeof wrong / sizeof *wrong;
+        const char *text = right ? "{\"metadata\": {\"total_size\": 32}, \"weight_map\": {\"b\": \"files_2.safetensors\", "
+                                   "\"a\": \"files_1.safetensors\"}}" : wrong[i].text;
+        FILE *f = fopen(index, "wb");
+        CHECK(f && fputs(text, f) >= 0 && !fclose(f));
+        mmix_archive *a = mmix_archive_open(m, index);
+        if (!right) {
+            CHECK_AT(!a && says(m, MMIX_ERROR_FILE, wrong[i].says), text);
+            continue;
+        }
+        CHECK(a && mmix_archive_count(a) == 2 && mmix_archive_find(a, "a")->shape[1] == 3);
+        CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "a"), MMIX_FILE_F32, values, 6) && !memcmp(values, one, sizeof one));
+        CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "b"), MMIX_FILE_F32, values, 2) && !memcmp(values, two, sizeof two));
+        mmix_archive_close(a);
+        for (size_t n = 1, done = 0; !done && n < 300; n++) {    /* the n-th allocation fails: an error, nothing left */
+            mmix_options o;
+            memset(&o, 0, sizeof o);
+            o.threads = 1;
+            o.allocator.count_limit = n;
+            mmix_ctx *c = mmix_create(&o);
+            if (!c) continue;
+            const size_t before = mmix_memory(c).bytes;
+            a = mmix_archive_open(c, index);
+            done = a != NULL;
+            if (!done && mmix_error_kind(c) != MMIX_ERROR_MEMORY) CHECK_AT(0, mmix_error(c));
+            mmix_archive_close(a);
+            if (mmix_memory(c).bytes > before + 4096) CHECK_AT(0, "a leak");
+            mmix_destroy(c);
+            if (done) CHECK(n > 3);
+        }
+    }
+    mmix_destroy(m);
+    for (int i = 0; i < 2; i++) remove(shard[i]);
+    remove(index);
+}
+
 /* ---- ../shared/reference ---- */
 
 #define REFERENCE "../shared/reference/"
@@ -1003,6 +1063,7 @@ int main(void)
     halves();
     many();
     saving_fails();
+    shards();
 #if defined(__unix__) || defined(__APPLE__)
     saving_over();
 #endif
