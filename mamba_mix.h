@@ -696,7 +696,7 @@ typedef struct mmix_archive mmix_archive;
    whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never
    run: names other than those of a file of weights are refused, and so is what is no file (a fifo, say).
    Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors only what
-   is looked at is read; the others have checksums, or are small. At most twice the size and 1 MiB are held. */
+   is looked at is read; the others have checksums, or are small. At most twice its size + 1 MiB are held. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
@@ -12420,7 +12420,10 @@ static int mmixi_zip(mmix_archive *a)
 
 /* ---- .index.json: {"weight_map": {"NAME": "FILE", …}}, a network in several files beside it ---- */
 /* JSON begins at once, where a .safetensors has its header's length, whose last byte is 0. */
-static int mmixi_is_index(const mmixi_file_bytes *f) { return f->size > 8 && *f->bytes == '{' && f->bytes[7]; }
+static int mmixi_is_index(const mmixi_file_bytes *f)
+{
+    return f->size > 8 && *f->bytes == '{' && f->bytes[7];
+}
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file);
 static int mmixi_shards(mmix_archive *a)
 {
@@ -12783,7 +12786,6 @@ typedef struct mmixi_names {
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
 } mmixi_names;
-
 /* A parameter's name in the file, piece `piece` of it; returns how many pieces there are. */
 static int mmixi_file_name(const mmixi_names *f, const char *name, int piece, char out[2 * MMIXI_PART_NAME])
 {
