@@ -213,6 +213,12 @@ static void bad_arguments(void)
     x.A = v;
     x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 6, 6), 0);
     BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "initial state");
+    BAD(mmix_mix_rows(m, &x, s33, 1), "mmix_mix_rows", "initial state");
+    x.initial_state = NULL;
+    BAD(mmix_mix_rows(m, &x, s33, 1), "mmix_mix_rows", "a row is 3, expected 0 to 2");
+    BAD(mmix_mix_rows(m, &x, s33, 0), "mmix_mix_rows", "n is 0");
+    BAD(mmix_mix_rows(m, &x, NULL, 1), "mmix_mix_rows", "rows is NULL");
+    x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 6, 6), 0);
     x.direction = MMIX_BOTH;
     BAD(mmix_mix(m, &x), "mmix_mix", "MMIX_BOTH");
     BAD_INT(mmix_backward(m, a), "mmix_backward", "(2, 3), expected one element");

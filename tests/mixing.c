@@ -35,6 +35,16 @@ static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along ax
         }
     return y;
 }
+/* mmix_mix_rows beside M's rows, of which one may be asked for twice. */
+static void rows_as_in(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *M, double bound)
+{
+    size_t n = any(1, 3), rows[3], B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3);
+    mmix_tensor *mean = M ? mmix_fill(mmix_new3(m, B, H, S), 0) : NULL;
+    for (size_t i = 0; i < n; i++) rows[i] = any(0, L - 1);
+    for (size_t i = 0; mean && i < B * H * S; i++)
+        for (size_t k = 0; k < n; k++) mmix_data(mean)[i] += mmix_data(M)[(i / S * L + rows[k]) * S + i % S] / (real)n;
+    ALIKE(mmix_mix_rows(m, x, rows, n), mean, bound);
+}
 static const double MIX = 60;                    /* bounds in units of EPS */
 static size_t lengths[] = { 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 130, 255, 256, 257, 330 };
 
@@ -67,6 +77,7 @@ static void attention_invariants(void)
         y = mmix_mix(m, &x);
         M = mmix_mix_matrix(m, &x);
         ALIKE(y, times(m, M, x.v), MIX * EPS * (kind ? 4 : 1));
+        rows_as_in(m, &x, M, MIX * EPS * 4);
         FINE(m);
         if (!M) continue;
         q = mmix_data(M);
@@ -94,6 +105,7 @@ static void attention_invariants(void)
         x.bias = mmix_randn(m, mmix_new2(m, 4, n), 1, 5);
         M = mmix_mix_matrix(m, &x);
         ALIKE(mmix_mix(m, &x), times(m, M, x.v), MIX * EPS);
+        rows_as_in(m, &x, M, MIX * EPS);
         for (size_t i = 0; i < window[2] && i < grid[2] && it % 2 == 0; i++) {           /* log M_0i - log M_00 = score + bias */
             const real *q = mmix_data(x.q), *k = mmix_data(x.k), *b = mmix_data(x.bias);
             double score[2] = { 0, 0 };
@@ -186,6 +198,7 @@ static void ssd_invariants(void)
         y = mmix_mix(m, &x);
         M = mmix_mix_matrix(m, &x);
         ALIKE(y, times(m, M, x.v), MIX * EPS);
+        rows_as_in(m, &x, M, MIX * EPS);
         FINE(m);
         if (!M) continue;
         for (size_t i = 0; i < L; i++)
@@ -246,7 +259,8 @@ static void ssd_invariants(void)
         SAME(bw, flipped(m, mmix_mix(m, &f)));
         x.direction = MMIX_BOTH;
         ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_scale(m, fw, 0.5, 0), mmix_scale(m, bw, 0.5, 0)), 4 * EPS);
-        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), MIX * EPS);
+        ALIKE(mmix_mix(m, &x), times(m, M = mmix_mix_matrix(m, &x), x.v), MIX * EPS);
+        rows_as_in(m, &x, M, MIX * EPS);
         FINE(m);
     }
     for (int it = 0; it < 24; it++) {            /* decays that underflow, steps that are huge */
