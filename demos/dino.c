@@ -37,9 +37,9 @@
 #include <unistd.h>
 #endif
 
-enum { MIXERS = 3 };                                     /* MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD */
-static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd"};
-static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim"};
+enum { REGISTERS = MMIX_SSD + 1, MIXERS };               /* MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD, it again */
+static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd", "registers"};
+static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim", "DinoMamba-Reg"};
 enum { SCENES_TRAIN = 1500, SCENES_TEST = 1000 };
 enum { EPOCHS = 20 };                                    /* schedules are planned in twentieths of a run */
 enum { SHOWN = 8, ROC_POINTS = 101, RAW_SIDE = 16 };
@@ -54,7 +54,8 @@ static const char help[] =
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn scenes)\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where report.html goes                         (build/dino-out)\n"
-    "  --mixer NAME    softmax, linear, ssd or all                    (all)\n"
+    "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens that are read\n"
+    "                  in place of one                                (all)\n"
     "  --minutes M     training time, the mean over the mixers        (1.5)\n"
     "  --steps N       so many steps instead (up to a multiple of 20), for results that can be repeated\n"
     "  --seed N        of scenes, weights, crops                      (1)\n"
@@ -138,8 +139,8 @@ static int read_options(settings *o, int argc, char **argv)
     o->seed = strtoull(seed, &end, 10);
     if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
     for (int k = 0; k < MIXERS; k++)
-        o->mixers |= (!strcmp(mixer, mixer_name[k]) || !strcmp(mixer, "all")) << k;
-    if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd or all", mixer);
+        o->mixers |= (!strcmp(mixer, mixer_name[k]) || (k < REGISTERS && !strcmp(mixer, "all"))) << k;
+    if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd, all or registers", mixer);
     while (o->simd < 5 && strcmp(simd, simd_name[o->simd])) o->simd++;       /* MMIX_SIMD_AUTO, … */
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
     if (o->load && fixed)
@@ -163,7 +164,7 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->dim % o->heads)
         return fail("--dim %zu: %zu heads do not divide it; give %zu, or other --heads", o->dim, o->heads,
                     o->dim / o->heads * o->heads + o->heads);
-    if (o->mixers >> MMIX_SSD & 1 && o->dim % 32)
+    if (o->mixers >> MMIX_SSD && o->dim % 32)
         return fail("--dim %zu: Mamba-2's heads of 64 do not divide twice that; give a multiple of 32",
                     o->dim);
     if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
@@ -367,15 +368,15 @@ static mmix_dino_config mixer_config(const settings *o, int mixer)
 {
     mmix_dino_config c = mmix_dino_small_data();
     mmix_vision_config vit = c.vision;
-    if (mixer == MMIX_SSD) {
-        c.vision = mmix_dinovim(256);
-        c.vision.class_token = MMIX_CLASS_MIDDLE;
+    int ssd = mixer >= MMIX_SSD;
+    if (ssd) {
+        c.vision = mixer == REGISTERS ? mmix_mambareg(256) : mmix_dinovim(256);
+        if (mixer == MMIX_SSD) c.vision.class_token = MMIX_CLASS_MIDDLE;
         c.vision.mamba.d_state = o->state;
-    }
-    c.vision.mixer = mixer;
+    } else c.vision.mixer = mixer;
     c.vision.dim = o->dim;
     c.vision.heads = o->heads;
-    c.vision.depth = mixer == MMIX_SSD ? 2 * o->depth : o->depth;
+    c.vision.depth = ssd ? 2 * o->depth : o->depth;
     c.vision.patch = vit.patch;
     c.augment.global_size = o->crop;
     c.augment.local_size = o->crop / 2;
@@ -394,7 +395,7 @@ static mmix_dino_config mixer_config(const settings *o, int mixer)
        the student's first guesses, and its entropy swings from 0 to ln K. Mamba-2 is upset by the rate, too. */
     c.momentum = o->steps < 40 ? 0.9 : 1 - 4 / (double)o->steps;
     if (c.momentum > 0.996) c.momentum = 0.996;
-    if (mixer == MMIX_SSD) c.lr /= 2;
+    if (ssd) c.lr /= 2;
     /* The paper's blur is measured in pixels of 224 x 224 crops and leaves nothing of ours. */
     memset(c.augment.blur, 0, sizeof c.augment.blur);
     memset(c.augment.solarise, 0, sizeof c.augment.solarise);
