@@ -1260,6 +1260,11 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
 
+/* Of each map (…, gh, gw), none of it negative, 1 at the fewest cells that hold at least `mass` of its sum, the
+   largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6 (Caron et al. 2021,
+   figure 3). A tensor of map's shape, or NULL. */
+MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
+
 typedef struct mmix_auc_options {
     size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
                                                 thresholds 1 - k/(T-1), the map scaled to [0, 1] first */
@@ -8382,12 +8387,14 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 /* ---- blocks ---- */
-/* w is the weight (O, I) of a linear layer, and next its bias: both times γ (O), which is O I multiplications
-   where γ · y would be O a token. */
-static void mmixi_layer_scale(mmix_ctx *m, mmix_tensor *gamma, mmix_tensor **w, mmix_tensor **bias)
+/* x + s γ ∘ u, what a half adds where its last linear layer does not: LayerScale (Touvron et al. 2021) stands
+   between, or u itself is asked for. γ (D) and s (B) may be NULL. */
+static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u, mmix_tensor *gamma,
+                                     mmix_tensor *s)
 {
-    if (gamma) *w = mmix_mul(m, *w, mmixi_as(m, gamma, 2, mmix_count(gamma), 1, 0, 0));
-    if (gamma) *bias = mmix_mul(m, *bias, gamma);
+    if (gamma) u = mmix_mul(m, u, gamma);
+    if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
+    return mmix_add(m, x, u);
 }
 /* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
    Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
@@ -8397,23 +8404,22 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     const mmixi_vision_block *b = r->b;
     size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
-    if (b->attention.heads) {
-        mmix_attention_layer attention = b->attention;
-        mmix_mlp_layer mlp = b->mlp;
-        mmix_swiglu_layer swiglu = b->swiglu;
-        attention.angles = r->angles;
-        mmixi_layer_scale(m, b->gamma[0], &attention.proj_weight, &attention.proj_bias);
-        x = mmixi_keep_only(m, mark, mmix_attention(m, &attention, u, x, s, NULL, 0));
-        mmixi_layer_scale(m, b->gamma[1], swiglu.down ? &swiglu.down : &mlp.fc2_weight,
-                          swiglu.down ? swiglu.bias + 2 : &mlp.fc2_bias);
-        u = mmixi_vision_norm(m, r, b->norm + 1, x);
-        u = x = swiglu.down ? mmix_swiglu(m, &swiglu, u, x, in[2]) : mmix_mlp(m, &mlp, u, x, in[2]);
-    }
+    mmix_tensor *x = in[0], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
+    int vim = !b->attention.heads, itself = vim ? !r->take : !b->gamma[0];     /* a layer adds to x */
+    mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1] : NULL, *t = itself ? in[2] : NULL;
+    if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
     else {
-        mmix_tensor *onto = r->take ? NULL : x;
-        u = mmix_mamba2(m, &b->mamba, u, onto, onto ? s : NULL, NULL, NULL);
-        x = onto ? u : mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, n, 1, 1, 0)) : u);
+        mmix_attention_layer attention = b->attention;
+        attention.angles = r->angles;
+        u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
+    }
+    x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
+    if (!vim) {
+        x = mmixi_keep_only(m, mark, x);
+        u = mmixi_vision_norm(m, r, b->norm + 1, x);
+        if (itself) onto = x;
+        u = b->swiglu.down ? mmix_swiglu(m, &b->swiglu, u, onto, t) : mmix_mlp(m, &b->mlp, u, onto, t);
+        u = x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
     }
     if (!r->take) return x;
     pair[0] = r->f.intermediate;
@@ -8526,12 +8532,13 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     const mmixi_vision_run *r = (const mmixi_vision_run *)user;
-    const int32_t *at = mmix_data_i32(r->at), *patch = mmix_data_i32(r->patch);
-    size_t n = mmix_count(r->at), *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
-    for (size_t i = 0; rows && i < n; i++) rows[i] = (size_t)at[i];
+    const int32_t *patch = mmix_data_i32(r->patch);
+    size_t patches = mmix_count(r->patch), n = mmix_count(r->at),
+        *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
+    mmix_vision_class_index(&r->v->config, patches, rows);
     mmix_tensor *row = rows ? mmix_mix_rows(m, mixer, rows, n) : NULL;
     double share = mixer->kind == MMIX_SSD ? 0.5 : 1;            /* of two directions */
-    for (size_t i = 0, patches = mmix_count(r->patch); row && i < mmix_count(r->read); i++)
+    for (size_t i = 0; row && i < mmix_count(r->read); i++)
         mmix_data(r->read)[i] += (mmix_real)(share * (double)mmix_data(row)[i / patches * mmix_shape(row, 2)
                                                                            + (size_t)patch[i % patches]]);
 }
@@ -10113,6 +10120,41 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
+MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass)
+{
+    static const char who[] = "mmix_mass_threshold";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "map ...YX", map) || mmixi_within(m, who, "mass", mass, 0, 1)
+        || mmixi_bounded(m, who, "map", map)) return NULL;
+    size_t cells = d.Y * d.X, i;
+    mmix_tensor *kept = mmix_fill(mmixi_like(m, who, map), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
+    for (size_t at = 0; all && at < mmix_count(map); at += cells) {
+        double left = 0;
+        for (i = 0; i < cells; i++) {
+            all[i].score = mmix_data(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
+            left += mass * all[i].score;
+        }
+        const mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
+        for (i = 0; i < cells && left > 0 && sorted[i].score > 0; left -= sorted[i++].score)
+            mmix_data(kept)[(size_t)sorted[i].label] = 1;
+    }
+    mmix_rewind(m, mark);
+    return m->error_kind ? NULL : kept;
+}
+/* The k largest scores so far, falling: `it` takes its place, behind equal ones. */
+static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
+{
+    mmixi_scored *at = best + k - 1;
+    if (!(it.score > at->score)) return;
+    for (; at > best && it.score > at[-1].score; at--) *at = at[-1];
+    *at = it;
+}
+static void mmixi_scored_none(mmixi_scored *best, size_t n)
+{
+    for (size_t i = 0; i < n; i++) best[i].score = -HUGE_VAL, best[i].label = 0;
+}
 /* The curve of images first … last-1 as one. The cells of map (N, Y, X) that are not all void, pixels where
    mask (N, H, W) has its size, have a share of foreground; the unit of length is 1/Y of a pixel down, 1/X
    across. The area is, over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
@@ -10303,18 +10345,14 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
     size_t k = j->k;
-    int others = j->test == j->train;
     mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
+    mmixi_scored_none(best, (range.end - range.begin) * k);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            if (others && t == r) continue;
-            double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            size_t seen = t - (others && t > r);
-            mmixi_scored *first = best + (r - range.begin) * k, *at = first + mmixi_min(seen, k);
-            if (seen >= k && !(cosine > (--at)->score)) continue;
-            for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
-            at->score = cosine;
-            at->label = j->label[t];
+            mmixi_scored it = { 0, j->label[t] };
+            if (j->test == j->train && t == r) continue;
+            it.score = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
+            mmixi_scored_take(best + (r - range.begin) * k, k, it);
         }
     for (size_t r = range.begin; r < range.end; r++, best += k) {
         double *votes = j->r->votes + r * j->classes;
@@ -10886,11 +10924,8 @@ static void mmixi_video_meet(const mmix_video *v, size_t y, const mmix_real *fra
                        mmixi_matrix(frame + there * X * D + left, D, seen, (ptrdiff_t)X), 0);
         for (size_t x = at; x < at + n; x++)
             for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
-                mmixi_scored *first = best + x * k, *place = first + k - 1,
-                    it = { cosine[(x - at) * X + q - left], (double)(label + (ptrdiff_t)q) };
-                if (!(it.score > place->score)) continue;
-                for (; place > first && it.score > place[-1].score; place--) *place = place[-1];
-                *place = it;
+                mmixi_scored it = { cosine[(x - at) * X + q - left], (double)(label + (ptrdiff_t)q) };
+                mmixi_scored_take(best + x * k, k, it);
             }
     }
 }
@@ -10898,8 +10933,8 @@ static void mmixi_video_row(void *arg, mmixi_range range)
 {
     const mmix_video *v = (const mmix_video *)arg;
     size_t X = v->d.X, k = v->config.k, y = range.begin, R = v->config.radius;
-    mmixi_scored none = { -HUGE_VAL, 0 }, *best = v->best + range.lane * X * k;
-    for (size_t i = 0; i < X * k; i++) best[i] = none;
+    mmixi_scored *best = v->best + range.lane * X * k;
+    mmixi_scored_none(best, X * k);
     for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
         for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
             mmixi_video_meet(v, y, mmixi_video_at(v, f), there,
@@ -11912,8 +11947,8 @@ struct mmix_archive {
     size_t count;
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
-    size_t most;                                 /* bytes that the context may hold while it is read */
-    mmix_archive *shard;                         /* of an index the files that it names, in a list */
+    size_t most;                             /* bytes that the context may hold while it is read */
+    mmix_archive *shard;                     /* of an index the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
 MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)

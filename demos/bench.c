@@ -51,7 +51,7 @@
 /* ---- cases ------------------------------------------------------------------------- */
 
 enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
-       DINO, MMATE, DECODER };
+       DINOV2, DINO, MMATE, DECODER };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
@@ -105,6 +105,11 @@ static const bench_case cases[] = {
     {"dinovim_s16_b4", VISION, {4, MMIX_SSD, 512, 24, 1}, 73179070464.0, 0},
     {"dinovim_t16_b1", VISION, {1, MMIX_SSD, 256, 24, 1}, 5390794752.0, 0},
     {"dinovim_t16_b8", VISION, {8, MMIX_SSD, 256, 24, 1}, 43126358016.0, 0},
+    /* B, pixels: DINOv2's ViT-S/14, its 37 x 37 positions brought to the picture's grid in every call */
+    {"dinov2_s14_224_b1", DINOV2, {1, 224, 0, 0, 0}, 12247123968.0, 0},
+    {"dinov2_s14_224_b8", DINOV2, {8, 224, 0, 0, 0}, 97976991744.0, 0},
+    {"dinov2_s14_518_b1", DINOV2, {1, 518, 0, 0, 0}, 93393478656.0, 0},
+    {"dinov2_s14_518_b8", DINOV2, {8, 518, 0, 0, 0}, 747147829248.0, 0},
     /* mixer, dim, heads, depth, pictures; patches of 8, 2 crops of 64 x 64 and 4 of 32 x 32 of each picture */
     {"dino_train_vit_tiny", DINO, {MMIX_SOFTMAX, 192, 3, 6, 32}, 138027008000.0, 0},
     {"dino_train_vim_tiny", DINO, {MMIX_SSD, 128, 1, 6, 32}, 60460367872.0, 0},
@@ -133,7 +138,7 @@ static const char *const axes_of[][6] = {
     {"ab", "ab", "b", "b"},                      /* LAYER_NORM: y, x, weight, bias */
     {"ab", "ab"}, {"ab", "ab"}, {"", "ab"},      /* GELU, SOFTMAX, CROSS_ENTROPY: y, x */
     {"", "ab", "ab"},                            /* SOFT_CROSS_ENTROPY: y, x, target */
-    {"", "a3II"},                                /* VISION: pictures */
+    {"", "a3II"}, {"", "a3bb"},                  /* VISION, DINOV2: pictures */
     {"", "T3GG", "F3LL"},                        /* DINO: global crops, local ones */
     {"", "1aW"}, {"", "1aW"}                     /* MMATE, DECODER: tokens */
 };
@@ -356,6 +361,7 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
         mmix_reset(r->m);
     }
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
+    if (c->op == DINOV2) r->vision = mmix_vision_create(r->m, mmix_dinov2(384, 0));
     if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2], s[3], s[4]);
     if (c->op == MMATE || c->op == DECODER) layer_create(r);
     if (back) mmix_params_train(r->in, 1);

@@ -125,6 +125,38 @@ static void test_miou(mmix_ctx *m)
     mmix_reset(m);
 }
 
+/* ---- mass ---- */
+
+/* By its definition, on a slice too: what is kept has the mass, without its least cell it has not, and none left out is larger. */
+static void test_mass(mmix_ctx *m)
+{
+    enum { MAPS = 6, H = 5, W = 7, CELLS = H * W };
+    doing("mass of a map");
+    mmix_tensor *wide = mmix_new4(m, 2, MAPS / 2, H, W + 3), *map = mmix_slice(m, wide, 3, 2, W);
+    for (size_t i = 0; i < mmix_count(wide); i++) mmix_data(wide)[i] = (real)any(0, 9) / 8;     /* with ties and zeros */
+    const double mass[5] = {0, 0.25, 0.6, 0.99, 1};
+    for (size_t t = 0; t < 5; t++) {
+        const mmix_tensor *kept = mmix_mass_threshold(m, map, mass[t]);
+        if (!CHECK(kept && mmix_ndim(kept) == 4 && mmix_shape(kept, 3) == W)) { FINE(m); break; }
+        for (size_t k = 0; k < MAPS; k++) {
+            double all = 0, in = 0, least = 10, most = 0;
+            for (size_t i = 0; i < CELLS; i++) {
+                const double x = (double)mmix_data(map)[(k * H + i / W) * (W + 3) + i % W], y = (double)mmix_data(kept)[k * CELLS + i];
+                CHECK(y == 0 || y == 1);
+                all += x, in += x * y;
+                if (y > 0) least = fmin(least, x);
+                else most = fmax(most, x);
+            }
+            CHECK(in >= mass[t] * all - 1e-9 && most <= least);
+            if (least < 10) CHECK(least > 0 && in - least < mass[t] * all + 1e-9);
+        }
+    }
+    BAD(mmix_mass_threshold(m, map, 1.5), "mass", "0 to 1"), BAD(mmix_mass_threshold(m, mmix_new1(m, 3), 0.6), "map has shape", "");
+    mmix_data(wide)[2] = (real)NAN;
+    BAD(mmix_mass_threshold(m, map, 0.6), "map holds", "finite"), BAD(mmix_mass_threshold(m, NULL, 0.6), "map is NULL", "");
+    mmix_reset(m);
+}
+
 /* ---- k-NN ---- */
 
 /* Each row against all others, which are a list without it: the same bits. */
@@ -514,6 +546,7 @@ int main(void)
     if (!CHECK(m != NULL)) return summary();
     test_sgd(m);
     test_miou(m);
+    test_mass(m);
     test_leave_one_out(m);
     test_gradient(m, 1, 1, 1, 1);
     test_gradient(m, 2, 3, 5, 4);

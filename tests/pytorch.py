@@ -4,6 +4,7 @@ that transformers wrote, where that package is here, and their logits.
     python3 tests/pytorch.py build/pytorch             (tests/pytorch.c; or build/pytorch_f64)
     python3 tests/pytorch.py build/pytorch --memory    what inference takes on both sides, no test
     python3 tests/pytorch.py build/bench --openvino    ViT-S/16 of OpenVINO beside the library's, no test
+    python3 tests/pytorch.py build/bench --dinov2      DINOv2's ViT-S/14: PyTorch (transformers) and ONNX Runtime, no test
 
 From the repository's root. The models below are written from their definitions in plain PyTorch, with the
 names of the reference systems' checkpoints: ViT (DINO), LinearViT, DinoVim as released, DinoMamba-Reg.
@@ -598,6 +599,102 @@ def openvino_table():
               f"PyTorch by {error:.1e}")
 
 
+DINOV2 = [(224, 1), (224, 8), (518, 1), (518, 8)]
+
+
+def dinov2(engine, folder, pixels, batch):
+    """A function that runs one pass in two threads: the network as transformers has it, or its export in ONNX Runtime. The
+    export is made for one size, so that there the positions are brought to the grid once and for all."""
+    os.environ.update(OMP_PROC_BIND="true", HF_HUB_OFFLINE="1")
+    image = np.random.default_rng(0).standard_normal((batch, 3, pixels, pixels), dtype=np.float32)
+    path = os.path.join(folder, f"{pixels}.onnx")
+    if engine == "onnxruntime" and os.path.exists(path):
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 2
+        session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+        return lambda: session.run(None, {"image": image})
+    import transformers
+    torch.set_num_threads(2)
+    torch.manual_seed(0)
+    net = transformers.Dinov2Model(transformers.Dinov2Config(
+        hidden_size=384, num_attention_heads=6, num_hidden_layers=12, image_size=518, patch_size=14)).eval()
+    if engine == "export":
+        class Tokens(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = net
+
+            def forward(self, image):
+                return self.net(image).last_hidden_state
+
+        with torch.inference_mode(False), torch.no_grad():
+            torch.onnx.export(Tokens(), (torch.from_numpy(image[:1]),), path, input_names=["image"], dynamo=False,
+                              dynamic_axes={"image": {0: "batch"}})
+        return None
+
+    def run():
+        with torch.inference_mode():
+            return net(torch.from_numpy(image)).last_hidden_state
+    return run
+
+
+def dinov2_measure(engine, folder, pixels, batch, memory):
+    """In a process of its own: milliseconds of a pass, the least of about two seconds; or KiB that a pass and its weights take."""
+    if engine == "onnxruntime":
+        import onnxruntime
+    else:
+        import transformers
+        transformers.Dinov2Model
+    before = rss("VmRSS")
+    run = dinov2(engine, folder, pixels, batch)
+    run()
+    if memory:
+        run()
+        print(rss("VmHWM") - before)
+        return
+    times = []
+    while sum(times) < 2 or len(times) < 3:
+        start = time.perf_counter()
+        run()
+        times.append(1000 * (time.perf_counter() - start))
+    print(float(np.min(times)))
+
+
+def dinov2_table(rounds=5):
+    """Least milliseconds of each round, their median, and peak MiB above the idle process, in turns; two threads and float32."""
+    with tempfile.TemporaryDirectory() as folder:
+        for pixels in 224, 518:
+            try:
+                dinov2("export", folder, pixels, 1)
+            except Exception as why:                 # without onnx there is no export
+                print(f"no ONNX Runtime: {why}")
+        engines = ["ours", "onnxruntime", "torch"] if os.path.exists(os.path.join(folder, "518.onnx")) else ["ours", "torch"]
+
+        def one(engine, pixels, batch, memory):
+            if engine == "ours":
+                case = [program, "--only", f"^dinov2_s14_{pixels}_b{batch}$", "--threads", "2", "--seconds", "2"]
+                line = subprocess.run(case + ["--peak"][:memory], capture_output=True, text=True, check=True).stdout
+                return json.loads(line.splitlines()[-1])["peak_mb" if memory else "ms_min"]
+            command = [sys.executable, __file__, program, "--dinov2-measure", engine, folder, pixels, batch, int(memory)]
+            line = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+            return float(line.splitlines()[-1]) / (1024 if memory else 1)
+
+        for pixels, batch in DINOV2:
+            ms = {e: [] for e in engines}
+            for _ in range(rounds):
+                for e in engines:
+                    ms[e].append(one(e, pixels, batch, False))
+            peak = {e: one(e, pixels, batch, True) for e in engines}
+            line = f"{pixels} pixels, batch {batch}:"
+            for e in engines:
+                ratio = float(np.median([a / b for a, b in zip(ms[e], ms["ours"])]))
+                line += f"  {e} {np.median(ms[e]):.1f} ms, {peak[e]:.0f} MiB"
+                line += f" ({ratio:.2f}; {min(ms[e]) / min(ms['ours']):.2f} of the least; memory {peak['ours'] / peak[e]:.2f})" \
+                    if e != "ours" else ""
+            print(line, flush=True)
+
+
 def main():
     photos = photographs()
     print(f"torch {torch.__version__}, {len(photos)} pictures")
@@ -610,12 +707,16 @@ def main():
 
 
 if len(sys.argv) < 2:
-    sys.exit("usage: python3 tests/pytorch.py build/pytorch [--memory], or build/bench --openvino")
+    sys.exit("usage: python3 tests/pytorch.py build/pytorch [--memory], or build/bench --openvino or --dinov2")
 program = os.path.abspath(sys.argv[1])
 if sys.argv[2:3] == ["--memory"]:
     memory_table()
 elif sys.argv[2:3] == ["--openvino"]:
     openvino_table()
+elif sys.argv[2:3] == ["--dinov2"]:
+    dinov2_table()
+elif sys.argv[2:3] == ["--dinov2-measure"]:
+    dinov2_measure(*sys.argv[3:5], *map(int, sys.argv[5:8]))
 elif sys.argv[2:3] == ["--measure"]:
     measure(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 else:
