@@ -241,7 +241,10 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
    row-major arrays with strides; the last axis is contiguous
    ==================================================================================== */
 
-enum { MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8 };
+enum {
+    MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8,
+    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
+};
 
 /* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
@@ -842,6 +845,7 @@ typedef struct mmix_params {
     mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_train */
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
+    int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
     struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
@@ -1023,8 +1027,11 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
 /* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
-   mmix_params_read (prefix NULL) in one. NULL on error. */
+   mmix_params_read (prefix NULL) in one. NULL on error. _bf16 keeps the matrices as bf16, in half the memory
+   and rounded to 8 bits if the file has more; products widen them, so that results are those of the rounded
+   numbers. Such a backbone is not trained; gradients pass through it. */
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
+MMIXDEF mmix_vision *mmix_vision_open_bf16(mmix_ctx *m, const char *path);
 /* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
    names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
    names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
@@ -1697,6 +1704,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
 #define MMIXI_HUGE ((size_t)2 << 20)
 #ifndef MADV_HUGEPAGE                            /* -std=c99 hides it and madvise */
 #define MADV_HUGEPAGE 14
+#define MADV_DONTNEED 4
 int madvise(void *address, size_t bytes, int advice);
 #endif
 #endif
@@ -3475,8 +3483,8 @@ typedef struct mmixi_gemm {
     const mmix_real *residual; ptrdiff_t ldr;
     const mmix_real *row_scale; size_t rows_per_scale;   /* row_scale[row / rows_per_scale]; NULL: 1 */
     int gelu;                                    /* at last c = gelu(c) */
-    /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
-    const mmix_real *packed_b;
+    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b, read in its place */
+    const uint16_t *half;                        /* NULL, or b as bf16 in place of b.p, widened as it is packed */
 } mmixi_gemm;
 
 /* In debugging builds products of sizes that do not fit stop at once. */
@@ -3489,9 +3497,16 @@ static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 }
 static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL };
+    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL, NULL };
     mmixi_fit(c, a, b);
     return g;
+}
+
+static inline float mmixi_bf16(uint16_t half)
+{
+    union { uint32_t bits; float f; } u;
+    u.bits = (uint32_t)half << 16;
+    return u.f;
 }
 
 /* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
@@ -3599,9 +3614,16 @@ static void mmixi_gemm_pack_task(void *arg, mmixi_range range)
     for (; left > 0; left--, p++) {
         size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
         size_t width = mmixi_min(ld, b.cols - j);
-        const mmix_real *from = mmixi_part(b, k0, j, depth, width).p;
+        const mmix_real *from = plan->g.half ? NULL : mmixi_part(b, k0, j, depth, width).p;
         mmix_real *to = plan->packed + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
-        if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
+        if (!from)
+            for (size_t top = 0; top < depth; top += 32)         /* so few rows of the panel stay in L1 */
+                for (size_t w = 0; w < width; w++) {
+                    const uint16_t *half = plan->g.half + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)(j + w) * b.cs;
+                    for (size_t i = top; i < mmixi_min(top + 32, depth); i++)
+                        to[i * ld + w] = mmixi_bf16(half[(ptrdiff_t)i * b.rs]);
+                }
+        else if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
         else
             for (size_t i = 0; i < depth; i++, from += b.rs, to += ld) {
                 if (b.cs == 1) memcpy(to, from, width * sizeof *to);
@@ -3673,8 +3695,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
     mmixi_mat a = g->a, b = g->b;
     mmix_mark mark = mmix_mark_here(m);
-    int dots = !g->packed_b && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
-    int pack = !g->packed_b && !dots && depth && (b.cs != 1 || b.rs == 0
+    int dots = !g->packed_b && !g->half && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
+    int pack = !g->packed_b && !dots && depth && (g->half || b.cs != 1 || b.rs == 0
         || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
     /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
     int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
@@ -3694,7 +3716,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     }
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
-        plan.g.b = mmixi_part(b, 0, at, depth, n);
+        plan.g.b = mmixi_part(b, 0, g->half ? 0 : at, depth, n);
+        if (g->half) plan.g.half = g->half + (ptrdiff_t)at * b.cs;
         plan.g.c = mmixi_part(g->c, 0, at, rows, n);
         if (g->bias) plan.g.bias = g->bias + at;
         if (g->residual) plan.g.residual = g->residual + at;
@@ -3738,7 +3761,8 @@ struct mmix_tensor {
 };
 static size_t mmixi_dtype_size(int dtype)
 {
-    return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t) : 1;
+    return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t)
+        : dtype == MMIX_DTYPE_BF16 ? sizeof(uint16_t) : 1;
 }
 static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
 /* An axis counted from the front, -1 if t has none such. */
@@ -3770,6 +3794,10 @@ static inline void *mmixi_data(const mmix_tensor *t, int dtype)
 {
     char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
+}
+static inline const uint16_t *mmixi_halves(const mmix_tensor *t)
+{
+    return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
 }
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL); }
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
@@ -4002,8 +4030,9 @@ static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
    begin unbound, unless the spec begins with +. Every op of a single token passes here: it is read once. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    static const char kinds[][3][24] = { { "", "is int32, expected real", "is u8, expected real" },
-                                         { "is real, expected int32", "", "is u8, expected int32" } };
+    static const char kinds[][4][24] = {
+        { "", "is int32, expected real", "is u8, expected real", "is bf16, expected real" },
+        { "is real, expected int32", "", "is u8, expected int32", "is bf16, expected int32" } };
     const mmix_tensor *lead = NULL;              /* the last with `...`, which stood for so many axes */
     int leading = 0;
     va_list list;
@@ -4017,7 +4046,9 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front;
         mmix_tensor expected;
         for (; *spec != ' '; spec++) {
-            if (*spec == ':') dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : -1;
+            if (*spec == ':')
+                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : spec[1] != 'w' ? -1 : t && t->dtype == MMIX_DTYPE_BF16
+                    ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL;
             optional |= *spec == '?';
         }
         at = ++spec;
@@ -5056,6 +5087,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmix_data(c->in[2]);
+    g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
     g.residual = mmix_data(c->in[3]);
@@ -5083,7 +5115,9 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     dy = mmixi_rows_of(y, c->dy[0]);
     if (c->dx[2])
         mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
-    return (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]))
+    mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
+    g.half = mmixi_halves(c->in[1]);
+    return (c->dx[0] && mmixi_gemm_run(m, &g))
         || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -5095,7 +5129,7 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     size_t shape[MMIX_MAX_DIMS];
     memset(&d, 0, sizeof d);
     d.B = mmix_shape(x, 0);
-    if (!mmixi_expect(m, who, &d, s ? "+weight OD, x ...D, bias? O, residual ~O, s B" : "+weight OD, x ...D, "
+    if (!mmixi_expect(m, who, &d, s ? "+weight:w OD, x ...D, bias? O, residual ~O, s B" : "+weight:w OD, x ...D, "
                       "bias? O, residual? ~O", weight, x, bias, residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual); call.in[4] = s;
@@ -7123,7 +7157,7 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 }
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
-    return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
+    return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
 }
 /* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, 0 of anything
    else and of one that is packed; where `to` is NULL they are only counted. */
@@ -7133,7 +7167,7 @@ static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
     if (mmix_ndim(t) != 2 || (t->packed && t->packed_nr == m->k->nr)) return 0;
     if (to) {
         memset(&g, 0, sizeof g);
-        g.b = mmixi_t(mmixi_values(t));
+        g.b = mmixi_t(mmixi_values(t)); g.half = mmixi_halves(t);
         mmixi_gemm_pack(m, &g, to);
         t->packed = to; t->packed_nr = m->k->nr;
     }
@@ -7196,6 +7230,12 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
+    for (size_t i = 0; p->bf16 && i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        p->slab -= mmixi_slab_size(t);
+        if (t->ndim == 2) t->dtype = MMIX_DTYPE_BF16;
+        p->slab += mmixi_slab_size(t);
+    }
     p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof *p->values);
     for (size_t i = 0, at = 0; p->values && i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
@@ -7225,6 +7265,7 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
+    if (p->bf16) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
     if (!train || !p->gradients) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
@@ -8062,7 +8103,7 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
-    int same = teacher->count == student->count;
+    int same = teacher->count == student->count && teacher->slab == student->slab && !student->bf16;
     if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
     for (size_t i = 0; same && i < teacher->count; i++)
         same = !strcmp(teacher->at[i].name, student->at[i].name)
@@ -10038,6 +10079,14 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
     return 0;
 }
 
+/* The least of n numbers, and the largest. */
+static double mmixi_ends(const mmix_real *x, size_t n, double *high)
+{
+    double low = *high = *x;
+    for (size_t i = 1; i < n; i++) low = fmin(low, x[i]), *high = fmax(*high, x[i]);
+    return low;
+}
+
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
@@ -10066,24 +10115,17 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                  (double)*o.positions, (double)o.n_positions - 1);
     query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
     query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
+    if (o.similarity == MMIX_MAP_COSINE) {
+        query = mmix_l2_normalise(m, (mmix_tensor *)query, 1e-12);
+        patches = mmix_l2_normalise(m, (mmix_tensor *)patches, 1e-12);
+    }
     mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
     for (size_t b = 0; r.scaled && b < d.B; b++) {
         const mmix_real *q = mmix_data(query) + b * d.D;
         mmix_real *s = mmix_data(r.similarity) + b * d.N, *scaled = mmix_data(r.scaled) + b * d.N;
-        double low = HUGE_VAL, high = -HUGE_VAL;
-        for (size_t i = 0; i < d.N; i++) {
-            const mmix_real *p = mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i);
-            double along = 0, qq = 0, pp = 0;
-            for (size_t e = 0; e < d.D; e++) {
-                along += (double)q[e] * p[e];
-                qq += (double)q[e] * q[e];
-                pp += (double)p[e] * p[e];
-            }
-            if (o.similarity == MMIX_MAP_COSINE) along /= fmax(sqrt(qq), 1e-12) * fmax(sqrt(pp), 1e-12);
-            s[i] = (mmix_real)along;
-            low = fmin(low, s[i]);
-            high = fmax(high, s[i]);
-        }
+        for (size_t i = 0; i < d.N; i++)
+            s[i] = m->k->dot(d.D, q, mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i));
+        double high, low = mmixi_ends(s, d.N, &high);
         for (size_t i = 0; i < d.N; i++)
             scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
     }
@@ -10874,23 +10916,19 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
    where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
    drawn as large as before, since each map is scaled by its own largest value, as there.
 
-   A cosine is a dot product of rows of length 1. Here those of a few neighbours in a row of the grid with all
-   that they see of one row of a frame are one small product: a frame keeps each row of its grid as a matrix
-   (D, gw), so that what they see is some of its columns. Measured for 60 x 107 tokens of width 384 and 8
-   frames on one core (AVX2): 0.65 s a frame, 0.88 s by single dot products; with all of each frame in
-   sight 0.6 s and 1.3 s for each frame of the context.
+   A cosine is a dot product of rows of length 1. Measured for 60 x 107 tokens of width 384 and 8 frames on one
+   core (AVX2): 0.88 s a frame, 1.3 s for each frame of the context with all of it in sight.
    ------------------------------------------------------------------------------------ */
 
-enum { MMIXI_VIDEO_TILE = MMIXI_SIZE(12, 2) };     /* tokens of a product */
 struct mmix_video {
     mmix_ctx *m;
     mmix_video_config config;
     mmixi_dims d;                                /* N = Y·X tokens of width D, labels K, pixels H·W */
     size_t seen, bytes;                          /* frames, the first included */
-    mmix_real *frame;                            /* (1 + frames) of: tokens (Y, D, X), labels (K, N) */
-    /* While a frame is being worked on: its tokens (N, D) of length 1 and labels (K, N); (lanes, tile, X);
-       (lanes, X, k): the largest cosines, falling, and where in `frame` the labels of those tokens lie. */
-    mmix_real *x, *soft, *cosine;
+    mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
+    /* While a frame is being worked on: its tokens (N, D) of length 1 and labels (K, N); (lanes, k): the
+       largest cosines, falling, and where in `frame` the labels of those tokens lie. */
+    mmix_real *x, *soft;
     mmixi_scored *best;
 };
 /* Where the memory of a frame begins; the last ones take turns. */
@@ -10901,49 +10939,34 @@ static mmix_real *mmixi_video_at(const mmix_video *v, size_t frame)
 /* Takes x and soft over as the frame seen last. */
 static void mmixi_video_keep(mmix_video *v)
 {
-    size_t X = v->d.X, D = v->d.D;
+    size_t tokens = v->d.N * v->d.D;
     if (v->seen && !v->config.frames) return;
     mmix_real *to = mmixi_video_at(v, v->seen++);
-    for (size_t at = 0; at < v->d.N * D; at += X * D)
-        v->m->k->transpose(X, D, v->x + at, (ptrdiff_t)D, to + at, (ptrdiff_t)X);
-    memcpy(to + v->d.N * D, v->soft, v->d.N * v->d.K * sizeof *to);
+    memcpy(to, v->x, tokens * sizeof *to);
+    memcpy(to + tokens, v->soft, v->d.N * v->d.K * sizeof *to);
 }
 
-/* All tokens of row y meet row `there` of a frame. */
-static void mmixi_video_meet(const mmix_video *v, size_t y, const mmix_real *frame, size_t there,
-                             mmix_real *cosine, mmixi_scored *best)
-{
-    size_t X = v->d.X, D = v->d.D, R = v->config.radius, k = v->config.k,
-        tiles = mmixi_ceil_div(X, MMIXI_VIDEO_TILE);
-    ptrdiff_t label = frame + v->d.N * D + there * X - v->frame;
-    for (size_t t = 0, at; t < tiles; t++) {
-        size_t n = mmixi_span(X, t, tiles, &at), left = at - mmixi_min(at, R),
-            seen = mmixi_min(X, at + n + R) - left;
-        mmixi_multiply(v->m->k, mmixi_matrix(cosine, n, seen, (ptrdiff_t)X),
-                       mmixi_matrix(v->x + (y * X + at) * D, n, D, (ptrdiff_t)D),
-                       mmixi_matrix(frame + there * X * D + left, D, seen, (ptrdiff_t)X), 0);
-        for (size_t x = at; x < at + n; x++)
-            for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
-                mmixi_scored it = { cosine[(x - at) * X + q - left], (double)(label + (ptrdiff_t)q) };
-                mmixi_scored_take(best + x * k, k, it);
-            }
-    }
-}
 static void mmixi_video_row(void *arg, mmixi_range range)
 {
     const mmix_video *v = (const mmix_video *)arg;
-    size_t X = v->d.X, k = v->config.k, y = range.begin, R = v->config.radius;
-    mmixi_scored *best = v->best + range.lane * X * k;
-    mmixi_scored_none(best, X * k);
-    for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
-        for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
-            mmixi_video_meet(v, y, mmixi_video_at(v, f), there,
-                             v->cosine + range.lane * MMIXI_VIDEO_TILE * X, best);
-    for (size_t x = 0; x < X; x++, best += k) {
-        double sum = 0, top = best->score;
+    size_t X = v->d.X, D = v->d.D, N = v->d.N, k = v->config.k, y = range.begin, R = v->config.radius;
+    mmixi_scored *best = v->best + range.lane * k;
+    for (size_t x = 0; x < X; x++) {
+        double sum = 0, top;
+        mmixi_scored_none(best, k);
+        for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
+            for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
+                for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
+                    const mmix_real *frame = mmixi_video_at(v, f);
+                    size_t at = there * X + q;
+                    mmixi_scored it = { 0, (double)(frame + N * D + at - v->frame) };
+                    it.score = v->m->k->dot(D, v->x + (y * X + x) * D, frame + at * D);
+                    mmixi_scored_take(best, k, it);
+                }
+        top = best->score;
         for (size_t i = 0; i < k; i++)
             sum += best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
-        for (size_t at = 0; at < v->d.K * v->d.N; at += v->d.N) {
+        for (size_t at = 0; at < v->d.K * N; at += N) {
             double mean = 0;
             for (size_t i = 0; i < k; i++) mean += best[i].score * v->frame[(size_t)best[i].label + at];
             v->soft[at + y * X + x] = (mmix_real)(mean / sum);
@@ -11007,12 +11030,11 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     memset(result, 0, sizeof *result);
     if (!v) return -1;
     mmix_ctx *m = v->m;
-    size_t pixels = v->d.H * v->d.W, lanes = mmixi_lanes(m), shape[2] = { v->d.H, v->d.W };
+    size_t pixels = v->d.H * v->d.W, shape[2] = { v->d.H, v->d.W };
     mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
     mmix_mark mark = mmix_mark_here(m);
     v->soft = mmix_data(r.soft);
-    v->cosine = mmixi_reals(m, lanes * MMIXI_VIDEO_TILE, v->d.X);
-    v->best = (mmixi_scored *)mmixi_step_array(m, lanes * v->d.X, v->config.k, sizeof *v->best);
+    v->best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m), v->config.k, sizeof *v->best);
     if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
     mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
     mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
@@ -11020,11 +11042,7 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     if (!large) return -1;
     mmix_real *map = mmix_data(large), *best = map;        /* of the labels so far, where label 0 was */
     for (size_t c = 0; c < v->d.K; c++, map += pixels) {
-        double low = HUGE_VAL, high = -HUGE_VAL;
-        for (size_t i = 0; i < pixels; i++) {
-            low = fmin(low, map[i]);
-            high = fmax(high, map[i]);
-        }
+        double high, low = mmixi_ends(map, pixels, &high);
         int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
         for (size_t i = 0; i < pixels; i++) {
             mmix_real scaled = (mmix_real)(one ? map[i] : (map[i] - low) / (high - low));
@@ -11948,6 +11966,7 @@ struct mmix_archive {
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     size_t most;                             /* bytes that the context may hold while it is read */
+    int paged;                               /* mapped, and no array is turned: pages can be read again */
     mmix_archive *shard;                     /* of an index the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
@@ -12090,6 +12109,7 @@ static int mmixi_safetensors(mmix_archive *a)
     if (size < 8 || n > size - 8)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
                             ".safetensors would have a header of %.0f", (double)size, (double)n);
+    a->paged = a->file.mapped;
     data += 8 + n, size -= 8 + (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
@@ -12557,17 +12577,27 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 MMIXI_COLD_END
 
-/* F16 (sign 1, exponent 5, fraction 10 bits) or BF16, the upper half of a float. */
-static inline float mmixi_half(uint16_t half, int dtype)
+/* F16: sign 1, exponent 5, fraction 10 bits. */
+static inline float mmixi_f16(uint16_t half)
 {
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
     union { uint32_t bits; float f; } u;
-    u.bits = (uint32_t)half << 16;
-    if (dtype == MMIX_FILE_BF16) return u.f;
     u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
     u.f *= (float)(fraction + 1024 * normal);
     if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
     return half & 0x8000 ? -u.f : u.f;
+}
+/* The nearest BF16, ties to even. */
+static uint16_t mmixi_to_bf16(mmix_real x)
+{
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
@@ -12592,9 +12622,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (from == dtype && count) memcpy(values, p, e->bytes);
     for (size_t i = 0; weights && i < count; i++, p += 2) {      /* several times as fast */
         memcpy(&u.half, p, 2);
-        if (from == MMIX_FILE_F16) u.f32 = mmixi_half(u.half, MMIX_FILE_F16);
-        else u.bits = (uint32_t)u.half << 16;
-        ((float *)values)[i] = u.f32;
+        ((float *)values)[i] = from == MMIX_FILE_F16 ? mmixi_f16(u.half) : mmixi_bf16(u.half);
     }
     for (size_t i = 0; from != dtype && !weights && i < count; i++, p += mmixi_file_size[from]) {
         double d;
@@ -12604,14 +12632,16 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
             : from == MMIX_FILE_I16 ? u.i16 : from == MMIX_FILE_I8 ? u.i8
             : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
         d = from == MMIX_FILE_F64 ? u.f64 : from == MMIX_FILE_F32 ? (double)u.f32
-            : from < MMIX_FILE_I64 ? (double)mmixi_half(u.half, from) : (double)v;
+            : from == MMIX_FILE_F16 ? (double)mmixi_f16(u.half)
+            : from == MMIX_FILE_BF16 ? (double)mmixi_bf16(u.half) : (double)v;
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
+        else if (dtype == MMIX_FILE_BF16) ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)d);
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
         else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
         else
             return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", dtype == MMIX_FILE_I32
-                                ? "32-bit integers" : "F64, F32, I64 or I32", d);
+                                ? "32-bit integers" : "F64, F32, BF16, I64 or I32", d);
     }
     return 0;
 }
@@ -12679,18 +12709,6 @@ static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e
 }
 
 #ifndef MMIX_NO_STDIO
-/* The nearest BF16, ties to even. */
-static uint16_t mmixi_bf16(mmix_real x)
-{
-    float f = (float)x;
-    double beyond = fabs((double)x) - fabs((double)f);
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
-        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
 static int mmixi_file_put(FILE *f, const mmix_entry *e)
 {
@@ -12699,7 +12717,7 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     for (size_t i = 0; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
         if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
-        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
+        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
         mmixi_byte_order((unsigned char *)chunk, n * size, size, 0);
         if (fwrite(chunk, size, n, f) != n) return -1;
     }
@@ -12894,6 +12912,7 @@ static int mmixi_entry_unused(const char *name)
 }
 
 /* ---- parameters ---- */
+static int mmixi_file_type(int dtype) { return dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL; }
 static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
 {
     mmixi_print(t, "%s %s (", what, e->name);
@@ -12939,6 +12958,18 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     }
     return t.out;
 }
+/* What has been read of a mapped .safetensors need not stay in memory: whole pages of it, of up to 64 KiB. */
+static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
+{
+#ifdef MMIXI_HUGE
+    size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
+    for (; a && e->bytes > begin; a = a->shard)
+        if (a->paged && (size_t)((const unsigned char *)e->data - a->file.bytes) < a->file.size)
+            madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
+#else
+    (void)a, (void)e;
+#endif
+}
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     double count[3] = {0};
@@ -12958,10 +12989,12 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     for (const mmix_param *q = p->at; q < p->at + p->count; q++)
         for (int piece = 0, pieces = 1; piece < pieces; piece++) {
             const mmix_entry *e = mmixi_entry(&names, q->name, piece, &pieces, NULL);
-            size_t n = mmix_count(q->tensor) / (size_t)pieces;
-            mmix_real *to = mmix_data(q->tensor) + (size_t)piece * n;
-            if (!e) memset(to, 0, n * sizeof *to);
-            else if (mmix_archive_read(p->m, archive, e, MMIX_FILE_REAL, to, n)) return -1;
+            int dtype = q->tensor->dtype;
+            size_t n = mmix_count(q->tensor) / (size_t)pieces, bytes = n * mmixi_dtype_size(dtype);
+            char *to = (char *)mmixi_data(q->tensor, dtype) + (size_t)piece * bytes;
+            if (!e) memset(to, 0, bytes);
+            else if (mmix_archive_read(p->m, archive, e, mmixi_file_type(dtype), to, n)) return -1;
+            else mmixi_entry_forget(archive, e);
         }
     return 0;
 }
@@ -13043,8 +13076,8 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
-                          (f->values ? f->values : p->values) + (mmix_data(t) - p->values));
+        void *data = f->values ? f->values + (mmix_data(t) - p->values) : mmixi_data(t, t->dtype);
+        mmixi_model_array(f, prefix, p->at[i].name, mmixi_file_type(t->dtype), t->ndim, t->shape, data);
     }
 }
 static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
@@ -13212,16 +13245,21 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
+static mmix_vision *mmixi_vision_open(mmix_ctx *m, const char *path, int bf16)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
-    if (v) mmix_params_read(v->params, a, NULL);
+    if (v) v->params->bf16 = bf16, mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
     if (a && !m->error_kind) return v;
     mmix_vision_destroy(v);
     return NULL;
+}
+MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path) { return mmixi_vision_open(m, path, 0); }
+MMIXDEF mmix_vision *mmix_vision_open_bf16(mmix_ctx *m, const char *path)
+{
+    return mmixi_vision_open(m, path, 1);
 }
 
 /* ---- decoders ---- */
