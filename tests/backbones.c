@@ -443,7 +443,7 @@ static void halves(void)
     for (int kind = 0; kind < KINDS; kind++) {
         mmix_ctx *m = context(1 + kind % 2, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind)), *half = NULL, *again = NULL;
-        CHECK(!mmix_vision_save(m, v, PATH) && (half = mmix_vision_open_bf16(m, PATH)) != NULL);
+        CHECK(!mmix_vision_save(m, v, PATH) && (half = mmix_vision_open_as(m, PATH, MMIX_DTYPE_BF16)) != NULL);
         CHECK(!mmix_vision_save(m, half, PATH) && (again = mmix_vision_open(m, PATH)) != NULL);
         if (!CHECK_AT(again, mmix_error(m))) break;
         mmix_params *p = mmix_vision_params(v), *q = mmix_vision_params(half);
