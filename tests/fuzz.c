@@ -1200,6 +1200,12 @@ static void index_each(const plan *right, size_t system, size_t held)
             snprintf(what, sizeof what, "%s in %s", p.at[i].name, no_file[k]);
             index_run(what, system, plan_text(&p), held, 0);
         }
+    for (int k = 0; k < 3; k++) {                /* the files are there, but by a path: that is no file beside the index */
+        plan p = *right;
+        for (size_t i = 0; i < p.count; i++)
+            snprintf(p.at[i].file, sizeof p.at[i].file, "\"%s%s", k ? k == 1 ? "./" : "fuzz_folder/../" : "../build/", right->at[i].file + 1);
+        index_run("by a path", system, plan_text(&p), held, 0);
+    }
     for (size_t i = 0; i < right->count; i += 5) {
         plan p = *right;
         memcpy(p.at[i].file, right->at[right->count - 1 - i].file, sizeof p.at[i].file);
