@@ -960,6 +960,7 @@ static bytes network_file(const network *n, size_t from, size_t to)
    a network of the system's own, as they were; what is accepted computes. */
 static const char *network_is_wrong(const char *path, size_t size, size_t system)
 {
+    static unsigned turn = 0;
     const size_t before = count.live, grid = 2;
     mmix_options o;
     mmix_vision_config c = mmix_vit(D, 2), read;
@@ -986,7 +987,7 @@ static const char *network_is_wrong(const char *path, size_t size, size_t system
         if (!wrong && hash_params(p, 1) != hash) wrong = "refused, but the parameters are others";
     }
     mmix_archive_close(a);
-    v = wrong ? NULL : mmix_vision_open(m, path);
+    v = wrong ? NULL : mmix_vision_open_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
     accepted = v != NULL;
     if (!wrong && !v) wrong = refusal(m), mmix_error_clear(m);
     if (v) {
