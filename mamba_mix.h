@@ -701,7 +701,8 @@ typedef struct mmix_archive mmix_archive;
    Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors only what
    is looked at is read; the others have checksums, or are small. At most twice its size + 1 MiB are held. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
-/* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
+/* The same for a file that is in memory (and copied); name is for messages, and says where the files of an
+   index lie. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
 /* Frees the archive, its entries and names. NULL is allowed. */
 MMIXDEF void mmix_archive_close(mmix_archive *a);
@@ -1805,13 +1806,19 @@ MMIXDEF const char *mmix_error(const mmix_ctx *m)
 }
 MMIXDEF int mmix_error_kind(const mmix_ctx *m) { return m ? m->error_kind : MMIX_ERROR_MEMORY; }
 MMIXDEF void mmix_error_clear(mmix_ctx *m) { m->error_kind = MMIX_OK; }
+static size_t mmixi_utf8_span(const char *s);    /* with the files */
+/* A message stays one line of UTF-8, whatever a file says. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
     va_list list;
+    char *p = m->error;
     if (m->error_kind) return -1;
     va_start(list, format);
-    vsnprintf(m->error, sizeof m->error, format, list);
+    vsnprintf(p, sizeof m->error, format, list);
     va_end(list);
+    for (; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
     m->error_kind = kind;
     return -1;
 }
@@ -11668,15 +11675,6 @@ static size_t mmixi_utf8_span(const char *s)
     while (s[at] && n) at += n = mmixi_utf8_length(s + at);
     return at;
 }
-/* A message stays one line of UTF-8, whatever a file says. Returns -1. */
-static int mmixi_clean(mmix_ctx *m)
-{
-    char *p = m->error;
-    for (; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
-    while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
-    return -1;
-}
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -11799,9 +11797,9 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
     if (ok) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what, (double)(s.at - text),
-              s.expected, s.found ? s.found : s.at == text + length ? "the end" : s.at);
-    return mmixi_clean(m);
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
+                     (double)(s.at - text), s.expected,
+                     s.found ? s.found : s.at == text + length ? "the end" : s.at);
 }
 /* Just beyond a value. */
 static const char *mmixi_json_end(const char *v)
@@ -11915,9 +11913,8 @@ MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *na
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    mmix_fail(a->m, MMIX_ERROR_FILE, name ? "%s: entry \"%.60s\": expected %s" : "%s: %sexpected %s", a->path,
-              name ? name : "", text);
-    return mmixi_clean(a->m);
+    return mmix_fail(a->m, MMIX_ERROR_FILE, name ? "%s: entry \"%.60s\": expected %s" : "%s: %sexpected %s",
+                     a->path, name ? name : "", text);
 }
 /* n elements that are freed with the archive: those of an array that it outgrew, if there is one, and zeros.
    Whatever a file says, what is made of it takes, with its bytes, at most twice its size and a megabyte. */
@@ -13148,7 +13145,7 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_c
     c->layer_scale = mmixi_entry_size(&f, "blocks.0.ls1.gamma", 0) > 0; c->swiglu = swiglu > 0;
     c->registers = many + registers;
     if (many) c->class_token = MMIX_CLASS_REGISTERS;
-    if (c->layer_scale && !positions) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
+    if (storage) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
     else if (registers) c->positions = MMIX_POSITIONS_ANTIALIAS;
     else if (*f.map) c->positions = MMIX_POSITIONS_EXACT;
     if (mlp) c->mlp_ratio = (double)mlp / (double)dim;

@@ -115,17 +115,6 @@ static mmix_ctx *counting(void)
 
 /* ---- what must hold: NULL, or in words what does not ---- */
 
-/* 1 where the header makes one line of all messages: those of mmixi_file_read (a path out of an index), of mmixi_vision_refuse
-   and of mmix_params_read hold names of a file, control characters and all, without mmixi_clean. 0 keeps such names away. */
-#ifndef FUZZ_CLEAN_NAMES
-#define FUZZ_CLEAN_NAMES 0
-#endif
-/* 1 where a DINOv2 by its own names without pos_embed is refused; it is taken for a DINOv3 without storage tokens. */
-#ifndef FUZZ_NO_POSITIONS
-#define FUZZ_NO_POSITIONS 0
-#endif
-static int any_line = 0;                         /* messages of networks are not seen to be one line: !FUZZ_CLEAN_NAMES */
-
 static const char *refusal(mmix_ctx *m)
 {
     const char *e = mmix_error(m);
@@ -134,7 +123,7 @@ static const char *refusal(mmix_ctx *m)
     if (mmix_error_kind(m) != MMIX_ERROR_FILE) return "refused, but not as a file";
     if (strlen(e) < 20) return "refused in too few words";
     for (; *e; e++)
-        if ((unsigned char)*e < 32 && !any_line) return "refused in more than one line";
+        if ((unsigned char)*e < 32) return "refused in more than one line";
     return NULL;
 }
 
@@ -1020,7 +1009,7 @@ static void network_run(const char *what, size_t system, bytes file, int expecte
 static int optional(const char *name)
 {
     return strstr(name, "mask") || strstr(name, "register_tokens") || strstr(name, "storage_tokens") || strstr(name, "periods")
-        || strstr(name, "student.") || (!FUZZ_NO_POSITIONS && !strcmp(name, "pos_embed"));
+        || strstr(name, "student.");
 }
 /* Each array once without, under another name, twice, and with each axis another size; and no axis, or one more. */
 static void network_each(size_t system)
@@ -1293,7 +1282,6 @@ int main(int argc, char **argv)
         run_file(hostile[i].name, hostile[i].file.at, hostile[i].file.size);
     for (size_t i = 0; !files && i < seed_count; i++) run_seed(&seeds[i], runs);
 #if defined FUZZ_SAFETENSORS && !defined MMIX_NO_STDIO
-    any_line = !FUZZ_CLEAN_NAMES;
     if (!files) networks(runs / 16), indices(runs / 32);
 #endif
     for (size_t i = 0; i < seed_count; i++) free(seeds[i].file.at);
