@@ -34,7 +34,7 @@
 #define evaluate_seek(f, at) fseeko(f, (off_t)(at), SEEK_SET)
 #endif
 
-/* ---- progress ------------------------------------------------------------------------------------------ */
+/* ---- progress --------------------------------------------------------------------------------------- */
 
 /* A line on stderr with rate and time left: twice a second on a screen, where it is written over, else every
    20 seconds. */
@@ -63,7 +63,7 @@ static inline void progress_add(progress *p, size_t n)
             p->all, rate, left / 60, left % 60, screen && p->done < p->all ? "\r" : "\n");
 }
 
-/* ---- plain descriptors --------------------------------------------------------------------------------- */
+/* ---- plain descriptors ------------------------------------------------------------------------------ */
 
 enum { PLAIN_PIXELS, PLAIN_COLOURS, PLAIN_EDGES, PLAINS };
 enum { PLAIN_SIDE = 16, PLAIN_LEVELS = 8, PLAIN_CELLS = 8, PLAIN_TURNS = 8 };
@@ -134,7 +134,7 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     return bad ? -1 : mmix_picture_normalise(out, small, NULL, NULL);
 }
 
-/* ---- rows in a file ------------------------------------------------------------------------------------ */
+/* ---- rows in a file --------------------------------------------------------------------------------- */
 
 /* Rows of bytes, appended and then read anywhere. Under a draft's name until store_keep gives it its own. */
 typedef struct store {
@@ -211,7 +211,7 @@ static inline int store_keep_npy(mmix_ctx *m, store *s, size_t a, size_t b, size
     return -1;
 }
 
-/* ---- classes ------------------------------------------------------------------------------------------- */
+/* ---- classes ---------------------------------------------------------------------------------------- */
 
 typedef struct score {
     double value, error, balanced, balanced_error;       /* a share, or mIoU; one standard error of each */
@@ -336,7 +336,7 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
 static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
                                  const int32_t *label, size_t classes, score *s)
 {
-    static const double rate[] = {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
+    static const double rate[] = {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
     mmix_mark mark = mmix_mark_here(m);
     mmix_probe_config o = mmix_probe_default();
     mmix_probe_result r;
@@ -359,7 +359,7 @@ static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride,
     return bad;
 }
 
-/* ---- segmentation -------------------------------------------------------------------------------------- */
+/* ---- segmentation ----------------------------------------------------------------------------------- */
 
 /* Dense features and masks of pictures, in files: picture i has `cells` rows of D in tokens[0] if it is one of
    the first `split`, else in tokens[1]; w x h labels in `labels`, 255 void. */
@@ -476,7 +476,7 @@ typedef void dense_look(void *user, size_t picture, const uint8_t *pred);
 static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standard *scale, uint8_t *scratch,
                               const char *name, mmix_probe_result *r)
 {
-    static const double rate[] = {0.01, 0.1, 1, 10};
+    static const double rate[] = {0.1, 1, 10};
     mmix_probe_config o = mmix_probe_default();
     size_t cells = d->gh * d->gw, seen = v->trains < 256 ? v->trains : 256;
     mmix_mark mark = mmix_mark_here(m);
@@ -490,12 +490,14 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
     mmix_rewind(m, mark);
     standard_end(scale);
     o.classes = d->classes;
-    o.batch = v->trains < 160 ? 8 : 16;
-    o.epochs = 6000 / v->trains < 6 ? 6 : 6000 / v->trains > 40 ? 40 : 6000 / v->trains;
+    o.batch = 8;
+    o.epochs = 1280 / v->trains < 6 ? 6 : 1280 / v->trains > 40 ? 40 : 1280 / v->trains;
     o.rates = sizeof rate / sizeof *rate;
     o.void_label = DENSE_VOID;
     memcpy(o.rate, rate, sizeof rate);
-    progress p = progress_of(name, "segmentation head", v->trains * o.epochs);
+    size_t held = (size_t)ceil((double)v->trains * o.held), learn = v->trains > held ? v->trains - held : 1;
+    if (learn >= o.batch) learn -= learn % o.batch;      /* what is left of a batch is left out */
+    progress p = progress_of(name, "segmentation head", learn * o.epochs + held);
     dense_source source = {m, d, v->train, scale, scratch, &p};
     mmix_source train = {v->trains, d->D, d->gh, d->gw, DENSE_SIDE, DENSE_SIDE, dense_read, &source};
     return mmix_linear_probe(m, &o, &train, NULL, r);

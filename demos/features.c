@@ -13,7 +13,8 @@
    linear segmentation head and Binary-AUC where there are masks; costs last. Features go to .npy files.
 
    Sections: options · pictures · models · maps and AUC · principal components · measures · features of all
-   pictures · table and JSON · report · figures · main. How features are measured: evaluate.h. */
+   pictures · table and JSON · main. How features are measured: evaluate.h; the page: features_report.h; the
+   figures of docs/03-backbones.md: features_figures.h. */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -40,7 +41,7 @@ enum { SIDE = 128, SMALL = 80 };                         /* pictures in the repo
 
 #define fail report_refuse
 
-/* ---- options ------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------- */
 
 static const char help[] =
     "features - what the features of vision backbones hold, several of them side by side\n\n"
@@ -133,6 +134,7 @@ typedef struct model {
     size_t wide;                                         /* D), (all, wide): the probe's, patches' mean last */
     dense_set dense;                                        /* patches, in files */
     char head[MAPS][32], how[MAPS][320], components[600];        /* how maps and colours were made */
+    double front[2];                                     /* least and largest share of foreground patches */
     strip *shown;                                        /* (show) */
     /* Maps against masks, sums over the pictures: AUC, its square, ROC curves, IoU of map and 1 - map at
        thresholds 0, 0.05 … 0.95; pictures; those with the objects brighter; AUC of each class. */
@@ -279,7 +281,7 @@ static int read_options(settings *o, int argc, char **argv)
     return o->models || o->figures ? 0 : read_model(o, "--model", "vit_tiny");
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------ */
+/* ---- pictures --------------------------------------------------------------------------------------- */
 
 /* A picture as the networks see it. mask: 0 background, 1 object, 255 void, and label: the class numbers that
    it was made of; NULL if there is none. */
@@ -290,7 +292,7 @@ typedef struct album {
     size_t count, all, classes;                          /* how many of the first, of both */
     char **class_name;
     int masks;
-    size_t masked, masked_trains, mask_classes;          /* pictures with masks; 1 + the largest label */
+    size_t mask_classes;                                 /* 1 + the largest label of the masks */
     int32_t *label;                                      /* (all) */
     voters vote, teach, segment;                         /* k-NN; heads; heads, where there are masks */
     mmix_real *plain[PLAINS];                            /* (all, dim): descriptors */
@@ -563,7 +565,7 @@ static size_t shown_as(const settings *o, const album *a, size_t i)      /* show
     return k;
 }
 
-/* ---- models -------------------------------------------------------------------------------------------- */
+/* ---- models ----------------------------------------------------------------------------------------- */
 
 static const char *kind_name(const mmix_vision_config *c)
 {
@@ -675,7 +677,7 @@ static int check_models(mmix_ctx *m, settings *o)
     return 0;
 }
 
-/* ---- maps and AUC -------------------------------------------------------------------------------------- */
+/* ---- maps and AUC ----------------------------------------------------------------------------------- */
 
 /* Adds what a map (h, w) of one picture says about its mask, unless that is all object or all background. */
 static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, int32_t label)
@@ -744,7 +746,8 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
 /* What the class token of a shown picture (h, w, normalised) reads in the last block: each head's map, and the
    mean of all, brought to a largest value of 1, and DINO's mask of it. Of Mamba, whose M has either sign, the
    sizes. 0, or -1. */
-static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image, size_t h, size_t w)
+static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image, size_t h,
+                      size_t w)
 {
     const size_t shape[4] = {1, 3, h, w};
     mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image), x->config.depth - 1);
@@ -814,7 +817,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
     return 0;
 }
 
-/* ---- principal components ------------------------------------------------------------------------------ */
+/* ---- principal components --------------------------------------------------------------------------- */
 
 static int rising(const void *a, const void *b)
 {
@@ -876,7 +879,8 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         for (size_t d = 0; d < D; d++) {
             double mean = 0;
             for (size_t p = 0; p < n; p++) mean += (double)s->patches[p * D + d] / (double)n;
-            for (size_t p = 0; p < n; p++) mmix_data(all)[(row + p) * D + d] = s->patches[p * D + d] - (mmix_real)mean;
+            for (size_t p = 0; p < n; p++)
+                mmix_data(all)[(row + p) * D + d] = s->patches[p * D + d] - (mmix_real)mean;
         }
         row += n;
     }
@@ -889,10 +893,14 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         size_t n = s->gh * s->gw;
         double limit = otsu(t + row, n, sorted);         /* sorted, if anything is asked of it below */
         if (o->threshold >= 0) limit = sorted[0] + o->threshold * (sorted[n - 1] - sorted[0]);
+        size_t before = front;
         for (size_t p = 0; p < n; p++) {                 /* the foreground's rows move to the front */
             t[row + p] = t[row + p] >= limit;
             if (t[row + p] > 0) memcpy(mmix_data(all) + front++ * D, s->patches + p * D, D * sizeof(mmix_real));
         }
+        double share = (double)(front - before) / (double)n;
+        x->front[0] = row ? fmin(x->front[0], share) : share;
+        x->front[1] = fmax(x->front[1], share);
         row += n;
     }
     free(sorted);
@@ -914,7 +922,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
     return 0;
 }
 
-/* ---- measures ------------------------------------------------------------------------------------------ */
+/* ---- measures --------------------------------------------------------------------------------------- */
 
 static void put(model *x, int at, const score *s)
 {
@@ -954,7 +962,8 @@ static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
         put(x, KNN, &s);
     }
     for (int mean = 0; mean < 2 && o->ask & ASK_PROBE; mean++) {
-        if (evaluate_probe(m, x->vector, x->wide, mean ? x->wide : tokens, &a->teach, a->label, a->classes, &s)) return -1;
+        if (evaluate_probe(m, x->vector, x->wide, mean ? x->wide : tokens, &a->teach, a->label, a->classes, &s))
+            return -1;
         put(x, mean ? PROBE_MEAN : PROBE, &s);
     }
     if (!(o->ask & ASK_SEG)) return 0;
@@ -1015,7 +1024,7 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     return 0;
 }
 
-/* ---- features of all pictures -------------------------------------------------------------------------- */
+/* ---- features of all pictures ----------------------------------------------------------------------- */
 
 /* OUT/NAME-WHAT.npy, (a, b, D), or (a, D) if b is 0; an error stays in m. */
 static void save(mmix_ctx *m, const settings *o, const model *x, const char *what, const mmix_real *data,
@@ -1098,7 +1107,8 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
 
 /* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0, or -1. */
 static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x, size_t first,
-                       size_t n, view *views, const mmix_features *f, const mmix_real *image, const mmix_real *patches)
+                       size_t n, view *views, const mmix_features *f, const mmix_real *image,
+                       const mmix_real *patches)
 {
     size_t h = views->h, w = views->w, cells = f->grid_h * f->grid_w, D = x->config.dim;
     mmix_map map;
@@ -1112,10 +1122,10 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
         size_t i = first + b, k = shown_as(o, a, i);
         int judged = o->ask & ASK_AUC && views[b].mask;
         if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
-        if (judged && x == o->model) judge_middle(m, &((settings *)o)->model[o->models + MIDDLE], &views[b], a->at[i].label);
-        if (k < o->show && (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D, &views[b]) ||
-                            (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h, w))))
-            return -1;
+        if (judged && x == o->model) judge_middle(m, x + o->models + MIDDLE, &views[b], a->at[i].label);
+        if (k < o->show &&
+            (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D, &views[b]) ||
+             (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h, w)))) return -1;
         mmix_rewind(m, mark);
         if (k == o->show || a->shown[k].rgb) continue;
         a->shown[k] = views[b];                          /* the report takes the view over */
@@ -1201,7 +1211,10 @@ static void find_near(const settings *o, const album *a, model *x)
             double cosine = both / sqrt(square[0] * square[1] + 1e-300);
             if (i == own || (found == NEAR && !(cosine > s->cosine[NEAR - 1]))) continue;
             size_t at = found < NEAR ? found++ : NEAR - 1;
-            for (; at && cosine > s->cosine[at - 1]; at--) s->cosine[at] = s->cosine[at - 1], s->near[at] = s->near[at - 1];
+            for (; at && cosine > s->cosine[at - 1]; at--) {
+                s->cosine[at] = s->cosine[at - 1];
+                s->near[at] = s->near[at - 1];
+            }
             s->cosine[at] = cosine;
             s->near[at] = i;
         }
@@ -1244,9 +1257,10 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
     if (!bad && !o->figures) bad = weigh(m, o, a, x);
     if (!bad && !o->figures) {
         store *s = &x->dense.tokens[0];
+        size_t all = o->whole ? s->count : a->count, each = o->whole ? 0 : s->count / a->count;
         save(m, o, x, "token", x->token, a->count, 0);
         if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
-        if (!mmix_error(m)) store_keep_npy(m, s, o->whole ? s->count : a->count, o->whole ? 0 : s->count / a->count, x->config.dim);
+        if (!mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);
     }
     for (int i = 0; i < 2; i++) store_drop(&x->dense.tokens[i]);
     mmix_reset(m);
@@ -1258,7 +1272,7 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
     return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
 }
 
-/* ---- table and JSON ------------------------------------------------------------------------------------ */
+/* ---- table and JSON --------------------------------------------------------------------------------- */
 
 static void results(model *x)
 {
@@ -1329,7 +1343,8 @@ static void print_json(const settings *o, const album *a)
         if (k == o->models) printf("\n ], \"baselines\": [");
         printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label : x->name);
         if (!baseline) {
-            printf("\"kind\": \"%s\", \"random\": %s, \"weights\": ", kind_name(&x->config), x->file ? "false" : "true");
+            printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
+                   kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);
             report_json_text(x->file ? x->file : x->known);
             printf(", ");
         }
@@ -1345,417 +1360,10 @@ static void print_json(const settings *o, const album *a)
     printf("]}\n");
 }
 
-/* ---- report: measures ---------------------------------------------------------------------------------- */
+#include "features_report.h"
+#include "features_figures.h"
 
-/* A measure in a sentence: its column, whose error is in the next one; of what the number is a share. */
-static const struct { int at; const char *name, *says; } finding[] = {
-    {KNN, "k-NN with the class token", "share of the judged pictures whose class their 20 nearest name rightly"},
-    {PROBE, "Linear probe on the class token", "share of the judged pictures whose class a linear head names rightly"},
-    {SEG, "Linear segmentation head on the patches", "mean over the classes of intersection over union"},
-    {AUC, "Binary-AUC of the class token's map", "how well the map tells objects from ground; a half is the least"},
-};
-
-/* The finding first: each measure of each network beside the best of those that nobody has trained. */
-static void report_findings(report *h, const settings *o, const album *a)
-{
-    const model *base = o->model + o->models;
-    int any = 0;
-    for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
-        int c = finding[k].at;
-        const model *best = NULL;
-        if (!has_column(o, c)) continue;
-        for (const model *x = base; x < last(o); x++)
-            if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
-        report_html(h, any++ ? "<br>\n" : "<p>");
-        report_html(h, "<b>%s:</b> ", finding[k].name);
-        for (const model *x = o->model; x < base; x++) {
-            report_html(h, "%s %.3f &plusmn; %.3f, ", x->label, x->value[c], x->value[c + 1]);
-            if (!best) continue;
-            double off = x->value[c] - best->value[c], error = hypot(x->value[c + 1], best->value[c + 1]);
-            if (fabs(off) < 2 * error) report_html(h, "not distinguishable from the best baseline; ");
-            else report_html(h, "%.0f deviations of the difference %s the best baseline; ", fabs(off) / error,
-                             off > 0 ? "above" : "below");
-        }
-        if (best) report_html(h, "that is %s with %.3f &plusmn; %.3f. ", best->label, best->value[c], best->value[c + 1]);
-        report_html(h, "(%s)", finding[k].says);
-    }
-    if (any) report_html(h, "</p>\n");
-    else if (!a->classes && !a->masks)
-        report_html(h, "<p>No label says anything about these pictures, so nothing is measured. What there is "
-                    "to see: where the networks look, and which pictures they take for alike.</p>\n");
-}
-
-static void report_measures(report *h, const settings *o, const album *a)
-{
-    static const struct { int at, error; const char *head; } shows[] = {
-        {KNN, 1, "k-NN"}, {KNN + 2, 1, "k-NN, balanced"}, {PROBE, 1, "linear probe"}, {PROBE + 2, 1, "probe, balanced"},
-        {PROBE_MEAN, 1, "probe, with the patches' mean"}, {PROBE_MEAN + 2, 1, "the same, balanced"}, {SEG, 1, "mIoU"},
-        {SEG + 2, 0, "right pixels"}, {AUC, 1, "Binary-AUC"}};
-    int count = (int)(sizeof shows / sizeof *shows), any = 0;
-    char cells[2048] = "weights";
-    for (int k = 0; k < count; k++) {
-        if (!has_column(o, shows[k].at)) continue;
-        snprintf(cells + strlen(cells), sizeof cells - strlen(cells), "|%s", shows[k].head);
-        any = 1;
-    }
-    if (!any) return;
-    report_html(h, "<h2>Measures</h2>\n");
-    report_table(h, cells);
-    for (const model *x = o->model; x < last(o); x++) {
-        if (!has_row(x, COST, COLUMNS)) continue;
-        snprintf(cells, sizeof cells, "%s", x->label);
-        for (int k = 0; k < count; k++) {
-            double v = x->value[shows[k].at], e = shows[k].error ? x->value[shows[k].at + 1] : NAN;
-            char *at = cells + strlen(cells);
-            size_t room = sizeof cells - strlen(cells);
-            if (!has_column(o, shows[k].at)) continue;
-            if (!isfinite(v)) snprintf(at, room, "|-");
-            else if (isfinite(e)) snprintf(at, room, "|%.3f ± %.3f", v, e);
-            else snprintf(at, room, "|%.3f", v);
-        }
-        report_row(h, "%s", cells);
-    }
-    report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Behind &plusmn; stands one standard error: binomial of shares, of the mean over "
-                "the pictures of Binary-AUC, of mIoU by the jackknife over pictures. Balanced: mean over the classes "
-                "of their shares.");
-    if (o->ask & ASK_KNN)
-        report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight e<sup>cosine/0.07</sup>; "
-                    "%zu pictures are judged by %s.", a->vote.tests, a->vote.trains ? "train pictures" : "all others");
-    if (o->ask & ASK_PROBE)
-        report_html(h, " Linear probe: a linear head by SGD on the class token%s, features brought to mean 0 and "
-                    "deviation 1; %zu pictures teach, %zu are judged; the rate is chosen on a tenth of the "
-                    "teaching ones.", o->blocks_read > 1 ? "s of the last blocks" : "", a->teach.trains, a->teach.tests);
-    if (o->ask & ASK_SEG)
-        report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with masks of %d x %d "
-                    "pixels, %zu are judged at %zu x %zu; %zu classes with the ground.", a->segment.trains, DENSE_SIDE,
-                    DENSE_SIDE, a->segment.tests, o->size, o->size, a->mask_classes);
-    report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram of %d levels of red, "
-                "green and blue; histograms of the edges' directions in %d x %d cells; always the commonest class of "
-                "those that teach, of pixels always ground; of maps nearness to the middle.</p>\n", PLAIN_SIDE,
-                PLAIN_SIDE, PLAIN_LEVELS, PLAIN_CELLS, PLAIN_CELLS);
-}
-
-/* Columns from … to - 1 of all lines that have them. */
-static void report_lines(report *h, const settings *o, int from, int to)
-{
-    report_columns_html(h, column + from, to - from, "weights", NULL);
-    for (const model *x = o->model; x < last(o); x++)
-        if (has_row(x, from, to)) report_columns_html(h, column + from, to - from, x->label, x->value + from);
-    report_table(h, NULL);
-}
-
-static void report_costs(report *h, const settings *o)
-{
-    report_html(h, "<h2>Costs</h2>\n");
-    report_lines(h, o, 0, COST);
-    report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: the forward "
-                "pass alone, %d at once, without the first batch. Memory: the most that the library held, "
-                "weights and their packed copies among it.</p>\n<ul class=\"soft\">\n", o->size, o->size,
-                o->whole ? 1 : BATCH);
-    for (const model *x = o->model; x < o->model + o->models; x++) {
-        report_html(h, "<li>%s: ", x->name);
-        report_text(h, x->file ? x->file : "random weights, nothing is trained");
-        report_html(h, ". %s.</li>\n", x->kind);
-    }
-    report_html(h, "</ul>\n");
-}
-
-static void report_auc(report *h, const settings *o, const album *a)
-{
-    report_plot roc;
-    double at[ROC_POINTS], rate[MODELS + 1][ROC_POINTS];
-    const model *end = o->model + o->models + MIDDLE;
-    memset(&roc, 0, sizeof roc);
-    roc.x_label = "share of the ground above the threshold";
-    roc.y_label = "share of the objects";
-    roc.caption = "Mean ROC curves of the maps.";
-    roc.high = roc.square = roc.diagonal = 1;
-    report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
-    report_lines(h, o, AUC, COLUMNS);
-    report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map (DinoMamba-Reg: of "
-                "the registers' mean) against the mask, max(A, 1 - A), never below &frac12;: mean over the "
-                "pictures that have both object and background, and its standard error. Object brighter: "
-                "share of the pictures with A &ge; &frac12;. Best IoU: intersection over union of map &ge; "
-                "threshold and object, mean over the pictures, at the best of %d thresholds, one for all, 0 "
-                "being the whole picture; with a minus the map is turned round first. Nearness to the "
-                "middle: a map that has looked at no picture.</p>\n", LEVELS);
-    report_html(h, "<div class=\"row\">\n<div class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
-    for (const model *x = o->model; x <= end; x++) report_html(h, "<th>%s</th>", x->label);
-    for (size_t c = 0; c < a->classes; c++) {
-        report_html(h, "</tr>\n<tr><td>");
-        report_text(h, a->class_name[c]);
-        report_html(h, "</td><td>%zu</td>", end->of_class[c].count);
-        for (const model *x = o->model; x <= end; x++)
-            report_html(h, x->of_class[c].count ? "<td>%.3f</td>" : "<td>-</td>", class_auc(x, c));
-    }
-    report_html(h, "</tr></table></div>\n");
-    for (int i = 0; i < ROC_POINTS; i++) at[i] = (double)i / (double)(ROC_POINTS - 1);
-    for (const model *x = o->model; x <= end; x++) {
-        size_t k = roc.curves++;
-        report_curve c = {x->label, at, rate[k], ROC_POINTS, (int)k, k >= 6 || x == end};
-        for (int i = 0; i < ROC_POINTS; i++) rate[k][i] = x->roc[i] / (double)x->judged;
-        roc.curve[k] = c;
-    }
-    report_chart(h, &roc);
-    report_html(h, "</div>\n");
-}
-
-/* ---- report: pictures ---------------------------------------------------------------------------------- */
-
-/* The columns of a table of pictures. */
-enum { PICTURE, MASK, MAP, READ, COLOURS, PREDICTED };
-typedef struct tile { int what; const model *x; size_t at; char head[120]; const char *how; } tile;
-enum { TILES = 2 + 4 * MODELS };
-
-/* Picture, mask, then of all models map, what the class token reads, components, predicted masks (in figures
-   maps and components alone); or the picture and all maps of `one`. */
-static size_t tiles_of(const settings *o, const album *a, const model *one, tile *t)
-{
-    static const char *const name[] = {"", "", "map", "reads", "components", "segmentation"};
-    tile *at = t;
-    const tile picture = {PICTURE, NULL, 0, "picture", ""};
-    const tile mask = {MASK, NULL, 0, "mask", "white is object, grey void"};
-    *at++ = picture;
-    if (a->masks && !one) *at++ = mask;
-    for (size_t k = 0; one && k < one->maps; k++, at++) {
-        at->what = MAP;
-        at->x = one;
-        at->at = k;
-        at->how = one->how[k];
-        snprintf(at->head, sizeof at->head, "%s", one->head[k]);
-    }
-    for (const model *x = o->model; !one && x < o->model + o->models; x++)
-        for (int what = MAP; what <= PREDICTED; what++) {
-            if ((o->figures && what == READ) || (what == PREDICTED && !(o->ask & ASK_SEG))) continue;
-            at->what = what;
-            at->x = x;
-            at->at = 0;
-            at->how = what == MAP ? x->how[0] : what == COLOURS ? x->components : what == READ ?
-                      "what the class token reads in the last block, mean of the heads: lit are the fewest patches "
-                      "that hold 60% of it" : "a linear head's classes for the patches, in VOC's colours";
-            snprintf(at++->head, sizeof at->head, "%s %s", x->label, name[what]);
-        }
-    return (size_t)(at - t);
-}
-
-/* A pixel under a class number in VOC's palette, which 0 leaves grey; void is white. */
-static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
-{
-    int grey = (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2]) / 1000;
-    for (unsigned c = 0; c < 3; c++) {
-        int full = 0;
-        for (unsigned bit = 0; bit < 8; bit++) if (label >> bit & 1 && bit % 3 == c) full |= 128 >> bit / 3;
-        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (2 * full + grey) / 3 : grey * 2 / 3);
-    }
-}
-
-/* Tile t of the i-th shown picture, (h, w, 3). */
-static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
-{
-    const strip *s = t->x ? &t->x->shown[i] : NULL;
-    for (size_t k = 0, n = v->w * v->h; k < n; k++, rgb += 3) {
-        const uint8_t *pixel = v->rgb + 3 * k;
-        size_t cell = s ? k / v->w * s->gh / v->h * s->gw + k % v->w * s->gw / v->w : 0;
-        if (t->what == PICTURE) memcpy(rgb, pixel, 3);
-        if (t->what == MASK && v->label) paint_label(rgb, pixel, v->label[k]);
-        else if (t->what == MASK) memset(rgb, !v->mask ? 90 : v->mask[k] == 255 ? 128 : v->mask[k] ? 255 : 0, 3);
-        if (t->what == MAP) report_heat(s->map[t->at * n + k] / 255.0, rgb);
-        if (t->what == READ)
-            for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)(pixel[c] >> (s->lit[t->x->read * s->gh * s->gw + cell] ? 0 : 2));
-        if (t->what == COLOURS) memcpy(rgb, s->colours + 3 * cell, 3);
-        if (t->what == PREDICTED) paint_label(rgb, pixel, s->pred ? s->pred[k] : 0);
-    }
-}
-
-static const char *file_of(const album *a, size_t i) { return a->at[i].path ? a->at[i].path : "a drawn scene"; }
-
-static void report_pictures(report *h, const settings *o, const album *a, const model *one, uint8_t *rgb)
-{
-    tile t[TILES];
-    size_t tiles = tiles_of(o, a, one, t);
-    report_html(h, "<div class=\"wide\"><table class=\"pictures\">\n<tr>");
-    for (size_t k = 0; k < tiles; k++) report_html(h, "<th>%s</th>", t[k].head);
-    for (size_t i = 0; i < o->show; i++) {
-        const photo *p = &a->at[shown(o, a, i)];
-        report_html(h, "</tr>\n<tr>");
-        for (size_t k = 0; k < tiles; k++) {
-            const char *how = k ? t[k].how : file_of(a, shown(o, a, i));
-            paint(rgb, &a->shown[i], &t[k], i);
-            report_html(h, "<td title=\"");
-            report_text(h, how);
-            report_html(h, "\">");
-            report_picture(h, rgb, a->shown[i].w, a->shown[i].h, SIDE, how);
-            report_html(h, "</td>");
-        }
-        report_html(h, "<td class=\"soft\">");
-        report_text(h, a->classes ? a->class_name[p->label] : "");
-        report_html(h, "</td>");
-    }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Maps run from violet (0) over green to yellow "
-                "(1). How they were made:");
-    for (size_t k = 1; k < tiles; k++) {
-        report_html(h, "<br>\n%s: ", t[k].head);
-        report_text(h, t[k].how);
-    }
-    report_html(h, "</p>\n");
-}
-
-/* A picture SMALL wide, (high, SMALL, 3), as it is; or NULL. */
-static uint8_t *thumbnail(const view *v, size_t *high)
-{
-    mmix_picture in = {v->rgb, v->w, v->h};
-    mmix_box all = {0, 0, v->h, v->w};
-    *high = (SMALL * v->h + v->w / 2) / v->w;
-    if (!*high) *high = 1;
-    mmix_resizing r = mmix_resizing_box(all, SMALL, *high);
-    uint8_t *out = (uint8_t *)malloc(SMALL * *high * 3);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
-    if (!out || !scratch || mmix_picture_resize(out, in, r, scratch)) { free(out); out = NULL; }
-    free(scratch);
-    return out;
-}
-
-/* What the class token reads in the last block, head by head, and below the picture with the mask lit. */
-static void report_heads(report *h, const settings *o, const album *a, const model *x)
-{
-    size_t heads = x->read < HEADS ? x->read : HEADS;
-    report_html(h, "<h2>%s: what the class token reads, head by head</h2>\n<div class=\"wide\"><table class="
-                "\"pictures\">\n<tr><th>picture</th>", x->label);
-    for (size_t k = 0; k < heads; k++) report_html(h, "<th>head %zu</th>", k);
-    report_html(h, "<th>mean</th>");
-    for (size_t i = 0; i < o->show; i++) {
-        const strip *s = &x->shown[i];
-        size_t high;
-        uint8_t *small = thumbnail(&a->shown[i], &high), *rgb = (uint8_t *)malloc(small ? SMALL * high * 3 : 1);
-        report_html(h, "</tr>\n<tr><td>");
-        if (small && rgb) report_picture(h, small, SMALL, high, SMALL, file_of(a, shown(o, a, i)));
-        report_html(h, "</td>");
-        for (size_t k = 0; small && rgb && k <= heads; k++) {
-            const size_t first = (k < heads ? k : x->read) * s->gh * s->gw;
-            report_html(h, "<td>");
-            for (int lit = 0; lit < 2; lit++) {
-                for (size_t p = 0; p < SMALL * high; p++) {
-                    size_t cell = first + p / SMALL * s->gh / high * s->gw + p % SMALL * s->gw / SMALL;
-                    if (!lit) report_heat(s->heat[cell] / 255.0, rgb + 3 * p);
-                    for (int c = 0; lit && c < 3; c++) rgb[3 * p + (size_t)c] = (uint8_t)(small[3 * p + (size_t)c] >> (s->lit[cell] ? 0 : 2));
-                }
-                report_picture(h, rgb, SMALL, high, SMALL, lit ? "60% of the mass" : "the head's map");
-            }
-            report_html(h, "</td>");
-        }
-        free(small);
-        free(rgb);
-    }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the last block's M%s, from "
-                "violet (0) to yellow (the head's largest). Below: lit are the fewest patches that hold 60%% of the "
-                "head's mass, as DINO's authors show it.%s</p>\n", x->registers ? " (the mean of the registers' rows)" :
-                x->config.mixer == MMIX_SSD ? ", the token that is read, both directions' mean, sizes without sign" : "",
-                x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." : "");
-}
-
-/* A strip of each shown picture's nearest. 0, or an exit status. */
-static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a, const model *x)
-{
-    static settings small;
-    album plainly = *a;
-    int bad = 0;
-    small = *o;
-    small.size = SMALL;
-    small.square = 1;
-    small.whole = small.ask = 0;
-    plainly.masks = 0;
-    report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table class=\"pictures\">\n<tr>"
-                "<th>picture</th>", x->label);
-    for (int k = 0; k < NEAR; k++) report_html(h, "<th>%s</th>", k ? "" : "nearest");
-    for (size_t i = 0; i < o->show && !bad; i++) {
-        report_html(h, "</tr>\n<tr>");
-        for (int k = -1; k < NEAR && !bad; k++) {
-            size_t at = k < 0 ? shown(o, a, i) : x->shown[i].near[k];
-            view v;
-            if (at == a->all) continue;
-            memset(&v, 0, sizeof v);
-            view_read(m, &small, &plainly, at, &v);
-            bad = *v.why ? fail("%s", v.why) : 0;
-            report_html(h, "<td class=\"soft\" title=\"");
-            report_text(h, file_of(a, at));
-            report_html(h, "\">");
-            if (!bad) report_picture(h, v.rgb, SMALL, SMALL, SMALL, file_of(a, at));
-            if (k >= 0) report_html(h, "%.3f ", x->shown[i].cosine[k]);
-            report_text(h, a->classes ? a->class_name[a->at[at].label] : "");
-            report_html(h, "</td>");
-            view_free(&v);
-        }
-    }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Cosine of the class tokens%s; squares from the middle of the "
-                "pictures.</p>\n", a->all > a->count ? "; found among the train pictures" : "");
-    return bad;
-}
-
-/* ---- report -------------------------------------------------------------------------------------------- */
-
-static void report_head(mmix_ctx *m, report *h, const settings *o, const album *a)
-{
-    char date[32] = "";
-    time_t t = time(NULL);
-    size_t random = 0;
-    strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
-    report_findings(h, o, a);
-    report_html(h, "<p>%zu pictures %s", a->count, o->images ? "of " : "");
-    report_text(h, o->images ? o->images : "drawn by scenes.h");
-    if (a->all > a->count) report_html(h, " and %zu to learn from", a->all - a->count);
-    if (o->whole) report_html(h, ", whole, the shorter side %zu pixels.</p>\n", o->size);
-    else if (!o->images) report_html(h, ", %zu x %zu pixels.</p>\n", o->size, o->size);
-    else if (o->square) report_html(h, ", the square in the middle as %zu x %zu pixels.</p>\n", o->size, o->size);
-    else report_html(h, ", the shorter side brought to %zu, of that the middle %zu x %zu pixels.</p>\n",
-                     (o->size * 256 + 112) / 224, o->size, o->size);
-    for (const model *x = o->model; x < o->model + o->models; x++)
-        if (!x->file) report_html(h, "%s%s", random++ ? ", " : "<p><b>Random weights:</b> ", x->name);
-    if (random) report_html(h, ". Nothing is trained there: what is seen is what the architecture alone "
-                            "makes of the pixels.</p>\n");
-    report_html(h, "<p class=\"soft\">%s, seed %" PRIu64 ", %d threads, %s.</p>\n", date, o->seed,
-                mmix_threads(m), mmix_simd_name(m));
-}
-
-/* 0, or an exit status. */
-static int write_report(mmix_ctx *m, const settings *o, const album *a)
-{
-    report h;
-    char path[1100];
-    size_t pixels = 0;
-    int bad = 0;
-    const model *end = o->model + o->models;
-    for (size_t i = 0; i < o->show; i++)
-        if (a->shown[i].w * a->shown[i].h > pixels) pixels = a->shown[i].w * a->shown[i].h;
-    uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
-    snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (!rgb || report_open(&h, path, "What the networks see")) {
-        free(rgb);
-        return fail("%s", rgb ? h.error : "no memory for the report");
-    }
-    report_head(m, &h, o, a);
-    report_html(&h, "<h2>Pictures, feature maps and principal components</h2>\n");
-    report_pictures(&h, o, a, NULL, rgb);
-    for (const model *x = o->model; x < end; x++) report_heads(&h, o, a, x);
-    for (const model *x = o->model; x < end; x++) {
-        if (x->maps == 1) continue;
-        report_html(&h, "<h2>%s: %s%s%s</h2>\n", x->label, x->registers ? "registers" : "",
-                    x->registers && o->blocks ? " and " : "", o->blocks ? "blocks" : "");
-        report_pictures(&h, o, a, x, rgb);
-    }
-    for (const model *x = o->model; x < end && a->all > 1 && !bad; x++) bad = report_near(m, &h, o, a, x);
-    report_measures(&h, o, a);
-    if (end[MIDDLE].judged) report_auc(&h, o, a);
-    report_costs(&h, o);
-    report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D), NAME-patches.npy %s and, of "
-                "registers, NAME-registers.npy (%zu, k, D), a row for each line of pictures.txt.</p>\n",
-                a->count, o->whole ? "(patches of all pictures, D)" : "(pictures, patches, D)", a->count);
-    free(rgb);
-    if (bad) return report_drop(&h), bad;
-    if (report_close(&h)) return fail("%s", h.error);
-    fprintf(stderr, "report: %s\n", path);
-    return 0;
-}
+/* ---- main ------------------------------------------------------------------------------------------- */
 
 /* pictures.txt: path, class, and for each model the grid. 0, or an exit status. */
 static int write_names(const settings *o, const album *a)
@@ -1775,207 +1383,6 @@ static int write_names(const settings *o, const album *a)
     }
     return fclose(f) ? fail("%s could not be written whole", path) : 0;
 }
-
-/* ---- figures ------------------------------------------------------------------------------------------- */
-
-enum { ORDERS = 4, SPECIAL = 64 };
-typedef struct order {                                   /* of a model's tokens */
-    const char *name;
-    int registers;
-    size_t patches, grid, tokens, count, at[SPECIAL];    /* class tokens or registers, rising; */
-    size_t unread;                                       /* the first so many of them are not the output */
-} order;
-
-static order order_of(const char *name, mmix_vision_config c, size_t size)
-{
-    order r;
-    memset(&r, 0, sizeof r);
-    r.name = name;
-    r.grid = size / c.patch;
-    r.patches = r.grid * r.grid;
-    r.registers = c.class_token == MMIX_CLASS_REGISTERS;
-    r.unread = c.class_token == MMIX_CLASS_RELEASED;     /* the one in front */
-    r.count = r.unread + mmix_vision_class_index(&c, r.patches, r.at + r.unread);
-    r.tokens = r.patches + r.count;
-    return r;
-}
-
-static void svg_row(FILE *f, const order *r, size_t row, double x, double y, double w, double h)
-{
-    double t = (double)row / (double)(r->grid - 1);      /* from #e2eaf4 to #688fc4 */
-    svg_box(f, x, y, w, h, "fill=\"#%02x%02x%02x\"", (int)(226 - 122 * t), (int)(234 - 91 * t),
-            (int)(244 - 48 * t));
-}
-static void svg_special(FILE *f, const order *r, size_t k, double x, double y, double w, double h)
-{
-    const char *colour = r->registers ? "#167a46" : "#c84e14";
-    svg_box(f, x + 0.7, y + 0.7, w - 1.4, h - 1.4, "fill=\"%s\" stroke=\"%s\" stroke-width=\"1.4\"",
-            k < r->unread ? "#fff" : colour, colour);
-}
-
-/* tokens.svg: each model's sequence as a strip. */
-static void draw_tokens(const char *folder, const order *all)
-{
-    enum { LEFT = 20, CELL = 4, TOP = 56, STEP = 100, HIGH = 26 };
-    FILE *f = svg_open(folder, "tokens.svg", 880, TOP + ORDERS * STEP - 12, "");
-    for (int m = 0; m < ORDERS; m++) {
-        const order *r = &all[m];
-        double y = TOP + m * STEP;
-        size_t patch = 0, next = 0;
-        svg_text(f, LEFT, y - 30, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of "
-                 "them patches", r->name, r->tokens, r->patches);
-        svg_text(f, LEFT + CELL * (double)r->tokens + 3, y + HIGH - 8, 11, "start", "%zu", r->tokens - 1);
-        for (size_t i = 0, run; i < r->tokens; i += run) {
-            double x = LEFT + CELL * (double)i;
-            int special = next < r->count && r->at[next] == i;
-            run = 1;
-            if (special) {
-                svg_special(f, r, next, x - 0.5, y - 6, CELL + 1, HIGH + 12);
-                svg_text(f, x + CELL / 2, y - 11, 11, "middle", "%zu", i);
-                if (next++ >= r->unread) svg_text(f, x + CELL / 2, y + HIGH + 20, 11, "middle", "&#9650;");
-                continue;
-            }
-            while (i + run < (next < r->count ? r->at[next] : r->tokens) && (patch + run) % r->grid) run++;
-            svg_row(f, r, patch / r->grid, x, y, CELL * (double)run - 0.6, HIGH);    /* patches of one row */
-            patch += run;
-        }
-    }
-    double y = TOP + ORDERS * STEP - 28, x = LEFT;
-    for (size_t k = 0; k < all->grid; k++, x += 10) svg_row(f, all, k, x, y - 11, 9.4, 13);
-    svg_text(f, x + 6, y, 13, "start", "rows of patches, 0 to %zu", all->grid - 1);
-    svg_special(f, &all[0], 0, x + 190, y - 13, 6, 17);
-    svg_text(f, x + 202, y, 13, "start", "class token");
-    svg_special(f, &all[1], 0, x + 292, y - 13, 6, 17);
-    svg_text(f, x + 304, y, 13, "start", "class token, not read");
-    svg_special(f, &all[3], 0, x + 452, y - 13, 6, 17);
-    svg_text(f, x + 464, y, 13, "start", "register");
-    svg_text(f, x + 532, y, 13, "start", "&#9650; read as the output");
-    figure_close(f, "</svg>\n");
-}
-
-/* grids.svg: where in the picture the same tokens stand. */
-static void draw_grids(const char *folder, const order *all)
-{
-    enum { LEFT = 22, CELL = 15, GAP = 26, TOP = 44 };
-    double side = CELL * (double)all->grid;
-    FILE *f = svg_open(folder, "grids.svg", 2 * LEFT + ORDERS * (side + GAP) - GAP, TOP + side + 58, "");
-    for (int m = 0; m < ORDERS; m++) {
-        const order *r = &all[m];
-        double left = LEFT + m * (side + GAP);
-        svg_text(f, left + side / 2, TOP - 14, 14, "middle", "<tspan font-weight=\"bold\">%s</tspan>",
-                 r->name);
-        for (size_t p = 0; p < r->patches; p++)
-            svg_row(f, r, p / r->grid, left + CELL * (double)(p % r->grid),
-                    TOP + CELL * (double)(p / r->grid), CELL - 1, CELL - 1);
-        for (size_t k = 0; k < r->count; k++) {
-            size_t before = r->at[k] - k;                /* so many patches */
-            double x = left + CELL * (double)(before % r->grid) - 0.5;
-            double y = TOP + CELL * (double)(before / r->grid) - 0.5;
-            int last = before % r->grid + 2 > r->grid;
-            svg_special(f, r, k, x - 3, y - 1.5, 6, CELL + 3);
-            svg_text(f, x + (last ? -5 : 5), y + 12, 11, last ? "end" : "start", "%zu", r->at[k]);
-        }
-    }
-    svg_text(f, LEFT, TOP + side + 26, 13, "start", "Tokens follow the rows of patches from left to right. A "
-             "bar stands before the patch that comes after it in the sequence;");
-    svg_text(f, LEFT, TOP + side + 45, 13, "start", "the number is its place there. Filled: class token or "
-             "register that is read as the output; hollow: not read.");
-    figure_close(f, "</svg>\n");
-}
-
-/* The positions of a model's patches for a grid of g x g, resized as the library does it: (g², D). */
-static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
-{
-    static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
-    const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim}, n = c->grid * c->grid;
-    double scale = ((double)g + 0.1) / (double)c->grid;
-    mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
-    p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
-    if (g != c->grid) p = mmix_resize(m, p, MMIX_BICUBIC, g, g, scale, scale);
-    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
-}
-
-/* positions.svg: how similar one position is to all others, as stored and resized. */
-static void draw_positions(mmix_ctx *m, const settings *o)
-{
-    enum { LEFT = 20, PANEL = 150, GAP = 26, TOP = 50, STEP = PANEL + 62 };
-    FILE *f = svg_open(o->figures, "positions.svg", 2 * LEFT + 3 * PANEL + 2 * GAP,
-                       TOP + (double)o->models * STEP + 4, "");
-    for (size_t k = 0; k < o->models && !mmix_error(m); k++) {
-        const model *x = &o->model[k];
-        mmix_vision *v = open_model(m, x, 0);
-        size_t grid = x->config.grid, small = (grid * 6 + 7) / 14;
-        size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};      /* 14 → 6, 7 → 14 and the like */
-        double y = TOP + (double)k * STEP;
-        svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s", x->label,
-                 kind_name(&x->config));
-        for (size_t i = 0; v && i < 3; i++) {
-            size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
-            mmix_tensor *p = positions(m, v, g);
-            mmix_map map;
-            uint8_t rgb[3];
-            double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
-            mmix_map_options one;
-            memset(&one, 0, sizeof one);
-            one.positions = &own;
-            one.n_positions = 1;
-            if (!p || mmix_feature_map(m, &one, p, p, g, g, g, g, &map)) break;
-            for (size_t j = 0; j < g * g; j++) {
-                report_heat((double)mmix_data(map.similarity)[j], rgb);
-                svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7, cell - 0.7,
-                        "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
-            }
-            svg_box(f, left + cell * (double)(own % g), y + cell * (double)(own / g), cell - 1, cell - 1,
-                    "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
-            svg_text(f, left + PANEL / 2, y + PANEL + 18, 13, "middle", "%zu &#215; %zu, %s", g, g,
-                     g == grid ? "as stored" : "resized");
-        }
-        mmix_reset(m);
-        mmix_vision_destroy(v);
-    }
-    svg_text(f, LEFT, TOP + (double)o->models * STEP - 10, 12, "start", "Cosine of the framed position with "
-             "all others, from violet (0, below) to yellow (1).");
-    figure_close(f, "</svg>\n");
-}
-
-/* features.png: a column for each picture; rows: picture, mask, then map and components of each model. */
-static void draw_features(const settings *o, const album *a)
-{
-    tile t[TILES];
-    size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom, cell = side + 4;
-    size_t width = o->show * cell - 4, height = rows * cell - 4;
-    uint8_t *sheet = (uint8_t *)malloc(width * height * 3), *rgb = (uint8_t *)malloc(o->size * o->size * 3);
-    if (!sheet || !rgb) exit(fail("no memory for features.png"));
-    memset(sheet, 255, width * height * 3);
-    for (size_t i = 0; i < o->show * rows; i++) {
-        size_t row = i / o->show, col = i % o->show;
-        uint8_t *corner = sheet + 3 * (row * cell * width + col * cell);
-        paint(rgb, &a->shown[col], &t[row], col);
-        for (size_t p = 0; p < side * side; p++)
-            memcpy(corner + 3 * (p / side * width + p % side),
-                   rgb + 3 * (p / side / zoom * o->size + p % side / zoom), 3);
-    }
-    figure_png(o->figures, "features.png", sheet, width, height);
-    printf("rows of features.png, from the top:\n");
-    for (size_t k = 0; k < rows; k++) printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
-    free(sheet);
-    free(rgb);
-}
-
-static void draw_orders(const char *folder)
-{
-    mmix_vision_config middle = mmix_dinovim(256);
-    middle.class_token = MMIX_CLASS_MIDDLE;
-    const order all[ORDERS] = {order_of("ViT", mmix_vit(192, 16), 224),
-                               order_of("DinoVim, as released", mmix_dinovim(256), 224),
-                               order_of("DinoVim, middle only", middle, 224),
-                               order_of("DinoMamba-Reg", mmix_mambareg(256), 224)};
-    draw_tokens(folder, all);
-    draw_grids(folder, all);
-}
-
-/* ---- main ---------------------------------------------------------------------------------------------- */
 
 /* Names of the baselines, rooms for classes, nothing measured yet. 0, or an exit status. */
 static int make_lines(settings *o, const album *a)
