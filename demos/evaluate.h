@@ -122,7 +122,7 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
 {
     mmix_box all = {0, 0, 0, 0};
     uint8_t rgb[PLAIN_SIDE * PLAIN_SIDE * 3];
-    mmix_picture small = {rgb, PLAIN_SIDE, PLAIN_SIDE};
+    mmix_picture tiny = {rgb, PLAIN_SIDE, PLAIN_SIDE};
     all.height = p.height;
     all.width = p.width;
     if (kind == PLAIN_COLOURS) return plain_colours(p, out), 0;
@@ -131,7 +131,7 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     int bad = !scratch || mmix_picture_resize(rgb, p, r, scratch);
     free(scratch);
-    return bad ? -1 : mmix_picture_normalise(out, small, NULL, NULL);
+    return bad ? -1 : mmix_picture_normalise(out, tiny, NULL, NULL);
 }
 
 /* ---- rows in a file --------------------------------------------------------------------------------- */

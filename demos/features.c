@@ -18,6 +18,7 @@
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
+#define _FILE_OFFSET_BITS 64                     /* files of patches may be long */
 #endif
 #ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
@@ -34,7 +35,7 @@
 #include <signal.h>
 #include <time.h>
 
-enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16, NEAR = 5 };
+enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16, ALIKE = 5 };
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
 enum { ROC_POINTS = 101, LEVELS = 20 };
 enum { SIDE = 128, SMALL = 80 };                         /* pictures in the report, pixels wide */
@@ -102,7 +103,7 @@ static const report_column column[COLUMNS] = {
     {"miou_error", "+-", "", 5, 3},
     {"pixels", "", "right pixels", 0, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
-    {"auc_error", "+-", "", 5, 3},
+    {"auc_error", "+-", "±", 5, 3},
     {"judged", "", "pictures", 0, 0},
     {"brighter", "bright", "object brighter", 6, 2},
     {"iou", "", "best IoU", 0, 3},
@@ -114,8 +115,8 @@ static const char *const ask_name[] = {"knn", "probe", "seg", "auc"};
 enum { MIDDLE, COMMONEST, PLAIN, BASELINES = PLAIN + PLAINS };
 
 typedef struct strip {                                   /* what is kept of a shown picture */
-    size_t gh, gw, near[NEAR];                           /* its nearest pictures, */
-    double cosine[NEAR];                                 /* how near */
+    size_t gh, gw, alike[ALIKE];                           /* its nearest pictures, */
+    double cosine[ALIKE];                                 /* how near */
     mmix_real *patches;                                  /* (gh gw, D) */
     uint8_t *map, *colours, *pred;                       /* (maps, h, w), 255 is 1; (gh, gw, 3); (h, w) */
     uint8_t *heat, *lit;                                 /* (heads + 1, gh, gw), their mean last: what the class
@@ -505,7 +506,7 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
         *(in.width < in.height ? &v->h : &v->w) = longer < o->size ? o->size : longer;
     }
-    int mask = has_mask(a, i), label = mask && o->ask & ASK_SEG;
+    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask && o->ask & ASK_SEG;
     if (v->w * v->h > (size_t)1 << 26) snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
     else {
         v->rgb = (uint8_t *)malloc(v->w * v->h * 3);
@@ -643,6 +644,11 @@ static int check_models(mmix_ctx *m, settings *o)
         const char *path = x->file ? x->file : x->known, *base = path;
         for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
         snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
+        if (!strcmp(x->name, "model") || !strcmp(x->name, "pytorch_model")) {        /* Hugging Face's: the folder's */
+            const char *end = base > path ? base - 1 : path, *folder = end;
+            while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
+            if (folder < end && *folder != '.') snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
+        }
         for (char *at = x->name; *at; at++)              /* fit for files, tables and JSON */
             if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
         if (!*x->name) snprintf(x->name, sizeof x->name, "weights");
@@ -1043,22 +1049,29 @@ static void save(mmix_ctx *m, const settings *o, const model *x, const char *wha
     mmix_archive_save(m, path, &e, 1, NULL);
 }
 
-typedef struct plain_job { album *a; const view *v; size_t first, n; int bad; } plain_job;
+typedef struct plain_job { album *a; const view *v; size_t first, n; int bad[PLAINS * BATCH]; } plain_job;
 static void plain_task(void *arg, size_t i)
 {
     plain_job *job = (plain_job *)arg;
     const view *v = &job->v[i % job->n];
     size_t kind = i / job->n;
     mmix_picture p = {v->rgb, v->w, v->h};
-    if (plain_describe((int)kind, p, job->a->plain[kind] + (job->first + i % job->n) * plain[kind].dim)) job->bad = 1;
+    mmix_real *to = job->a->plain[kind] + (job->first + i % job->n) * plain[kind].dim;
+    job->bad[i] = plain_describe((int)kind, p, to);
 }
 
 /* What the first network's pass notes of each picture for all: descriptors and labels. 0, or -1. */
 static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n, const view *views)
 {
-    plain_job job = {a, views, first, n, 0};
+    plain_job job;
+    memset(&job, 0, sizeof job);
+    job.a = a;
+    job.v = views;
+    job.first = first;
+    job.n = n;
     if (a->plain[0]) mmix_parallel_for(m, PLAINS * n, plain_task, &job);
-    if (job.bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
+    for (size_t i = 0; i < PLAINS * n; i++)
+        if (job.bad[i]) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
     for (size_t b = 0; o->ask & ASK_SEG && b < n; b++) {
         const view *v = &views[b];
         uint8_t *none = v->label ? NULL : (uint8_t *)malloc(v->w * v->h);
@@ -1209,16 +1222,16 @@ static void find_near(const settings *o, const album *a, model *x)
                 square[1] += (double)q[d] * (double)q[d];
             }
             double cosine = both / sqrt(square[0] * square[1] + 1e-300);
-            if (i == own || (found == NEAR && !(cosine > s->cosine[NEAR - 1]))) continue;
-            size_t at = found < NEAR ? found++ : NEAR - 1;
+            if (i == own || (found == ALIKE && !(cosine > s->cosine[ALIKE - 1]))) continue;
+            size_t at = found < ALIKE ? found++ : ALIKE - 1;
             for (; at && cosine > s->cosine[at - 1]; at--) {
                 s->cosine[at] = s->cosine[at - 1];
-                s->near[at] = s->near[at - 1];
+                s->alike[at] = s->alike[at - 1];
             }
             s->cosine[at] = cosine;
-            s->near[at] = i;
+            s->alike[at] = i;
         }
-        for (; found < NEAR; found++) s->near[found] = a->all;       /* none */
+        for (; found < ALIKE; found++) s->alike[found] = a->all;       /* none */
     }
 }
 

@@ -6,12 +6,12 @@
 
 /* ---- measures --------------------------------------------------------------------------------------- */
 
-/* A measure in a sentence: its column, whose error is in the next one; of what the number is a share. */
-static const struct { int at; const char *name, *says; } finding[] = {
-    {KNN, "k-NN with the class token", "share of the judged pictures whose class their 20 nearest name rightly"},
-    {PROBE, "Linear probe on the class token", "share of the judged pictures whose class a linear head names rightly"},
-    {SEG, "Linear segmentation head on the patches", "mean over the classes of intersection over union"},
-    {AUC, "Binary-AUC of the class token's map", "how well the map tells objects from ground; a half is the least"},
+/* A measure in a sentence: its column, whose error is in the next one; what it says. */
+static const struct { int at; const char *says; } finding[] = {
+    {KNN, "The 20 nearest by the class token name the class rightly"},
+    {PROBE, "A linear head on the class token names the class rightly"},
+    {SEG, "A linear head on the patches' features finds the classes' masks with an mIoU of"},
+    {AUC, "The class token's map tells objects from ground with a Binary-AUC of"},
 };
 
 /* The finding first: each measure of each network beside the best of those that nobody has trained. */
@@ -20,25 +20,27 @@ static void report_findings(report *h, const settings *o, const album *a)
     const model *base = o->model + o->models;
     int any = 0;
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
-        int c = finding[k].at;
+        int c = finding[k].at, share = c == KNN || c == PROBE;
         const model *best = NULL;
         if (!has_column(o, c)) continue;
         for (const model *x = base; x < last(o); x++)
             if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
-        report_html(h, any++ ? "<br>\n" : "<p>");
-        report_html(h, "<b>%s:</b> ", finding[k].name);
+        report_html(h, "%s%s", any++ ? "<br>\n" : "<p>", finding[k].says);
         for (const model *x = o->model; x < base; x++) {
-            report_html(h, "%s %.3f &plusmn; %.3f, ", x->label, x->value[c], x->value[c + 1]);
-            if (!best) continue;
-            double off = x->value[c] - best->value[c], error = hypot(x->value[c + 1], best->value[c + 1]);
-            if (fabs(off) < 2 * error) report_html(h, "not distinguishable from the best baseline; ");
-            else report_html(h, "%.0f deviations of the difference %s the best baseline; ", fabs(off) / error,
-                             off > 0 ? "above" : "below");
+            double v = x->value[c], e = x->value[c + 1];
+            report_html(h, "%s %.3f &plusmn; %.3f%s %s <b>%s</b>", x > o->model ? "," : "", v, e,
+                        share ? " of the pictures" : "", share ? "with" : "for", x->label);
+            if (!best || !isfinite(e)) continue;
+            double off = (v - best->value[c]) / fmax(hypot(e, best->value[c + 1]), 1e-9);
+            report_html(h, " (%.1f deviations %s)", fabs(off), off < 0 ? "below" : "above");
         }
-        if (best) report_html(h, "that is %s with %.3f &plusmn; %.3f. ", best->label, best->value[c], best->value[c + 1]);
-        report_html(h, "(%s)", finding[k].says);
+        if (best) report_html(h, "; the best baseline, %s, has %.3f &plusmn; %.3f.", best->label, best->value[c],
+                              best->value[c + 1]);
     }
-    if (any) report_html(h, "</p>\n");
+    if (any) report_html(h, "</p>\n<p class=\"soft\">In brackets: how far a network is above or below the best of "
+                         "what nobody has trained, in standard errors of the difference, as if the two had been "
+                         "measured on different pictures. Less than 2 is no difference that can be told from "
+                         "chance.</p>\n");
     else if (!a->classes && !a->masks)
         report_html(h, "<p>No label says anything about these pictures, so nothing is measured. What there is "
                     "to see: where the networks look, and which pictures they take for alike.</p>\n");
@@ -174,7 +176,8 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
     static const char *const name[] = {"", "", "map", "reads", "components", "segmentation"};
     tile *at = t;
     const tile picture = {PICTURE, NULL, 0, "picture", ""};
-    const tile mask = {MASK, NULL, 0, "mask", "white is object, grey void"};
+    const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ? "classes in VOC's colours, void white"
+                                               : "white is object, grey void"};
     *at++ = picture;
     if (a->masks && !one) *at++ = mask;
     for (size_t k = 0; one && k < one->maps; k++, at++) {
@@ -287,11 +290,11 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
     for (size_t i = 0; i < o->show; i++) {
         const strip *s = &x->shown[i];
         size_t high;
-        uint8_t *small = thumbnail(&a->shown[i], &high), *rgb = (uint8_t *)malloc(small ? SMALL * high * 3 : 1);
+        uint8_t *thumb = thumbnail(&a->shown[i], &high), *rgb = (uint8_t *)malloc(thumb ? SMALL * high * 3 : 1);
         report_html(h, "</tr>\n<tr><td>");
-        if (small && rgb) report_picture(h, small, SMALL, high, SMALL, file_of(a, shown(o, a, i)));
+        if (thumb && rgb) report_picture(h, thumb, SMALL, high, SMALL, file_of(a, shown(o, a, i)));
         report_html(h, "</td>");
-        for (size_t k = 0; small && rgb && k <= heads; k++) {
+        for (size_t k = 0; thumb && rgb && k <= heads; k++) {
             const size_t first = (k < heads ? k : x->read) * s->gh * s->gw;
             report_html(h, "<td>");
             for (int lit = 0; lit < 2; lit++) {
@@ -299,13 +302,13 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
                     size_t cell = first + p / SMALL * s->gh / high * s->gw + p % SMALL * s->gw / SMALL;
                     if (!lit) report_heat(s->heat[cell] / 255.0, rgb + 3 * p);
                     for (size_t c = 3 * p; lit && c < 3 * p + 3; c++)
-                        rgb[c] = (uint8_t)(small[c] >> (s->lit[cell] ? 0 : 2));
+                        rgb[c] = (uint8_t)(thumb[c] >> (s->lit[cell] ? 0 : 2));
                 }
                 report_picture(h, rgb, SMALL, high, SMALL, lit ? "60% of the mass" : "the head's map");
             }
             report_html(h, "</td>");
         }
-        free(small);
+        free(thumb);
         free(rgb);
     }
     report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the last block's M%s, from "
@@ -318,25 +321,25 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
 /* A strip of each shown picture's nearest. 0, or an exit status. */
 static int report_near(mmix_ctx *m, report *h, const settings *o, const album *a, const model *x)
 {
-    static settings small;
+    static settings thumb;
     album plainly = *a;
     int bad = 0;
-    small = *o;
-    small.size = SMALL;
-    small.square = 1;
-    small.whole = small.ask = 0;
+    thumb = *o;
+    thumb.size = SMALL;
+    thumb.square = 1;
+    thumb.whole = thumb.ask = 0;
     plainly.masks = 0;
     report_html(h, "<h2>%s: the nearest pictures</h2>\n<div class=\"wide\"><table class=\"pictures\">\n<tr>"
                 "<th>picture</th>", x->label);
-    for (int k = 0; k < NEAR; k++) report_html(h, "<th>%s</th>", k ? "" : "nearest");
+    for (int k = 0; k < ALIKE; k++) report_html(h, "<th>%s</th>", k ? "" : "nearest");
     for (size_t i = 0; i < o->show && !bad; i++) {
         report_html(h, "</tr>\n<tr>");
-        for (int k = -1; k < NEAR && !bad; k++) {
-            size_t at = k < 0 ? shown(o, a, i) : x->shown[i].near[k];
+        for (int k = -1; k < ALIKE && !bad; k++) {
+            size_t at = k < 0 ? shown(o, a, i) : x->shown[i].alike[k];
             view v;
             if (at == a->all) continue;
             memset(&v, 0, sizeof v);
-            view_read(m, &small, &plainly, at, &v);
+            view_read(m, &thumb, &plainly, at, &v);
             bad = *v.why ? fail("%s", v.why) : 0;
             report_html(h, "<td class=\"soft\" title=\"");
             report_text(h, file_of(a, at));

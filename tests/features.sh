@@ -128,7 +128,7 @@ bytes $t/s/mambareg_tiny-registers.npy $((128 + 4 * 12 * 256 * 4))
 [ ! -e $t/s/vit_tiny-registers.npy ] && ok || no "registers of a ViT"
 [ "$(grep -c . $t/s/pictures.txt)" -eq 4 ] && ok || no "pictures.txt has not a line for each picture"
 for section in '<h2>Costs' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2>Binary-AUC' 'nearness to the middle' '<svg' \
-    '<h2>Measures' '<b>k-NN with the class token:</b> vit_tiny (random) 0' 'best baseline' 'histograms of edges' '&plusmn;' \
+    '<h2>Measures' '20 nearest by the class token name the class rightly 0.* with <b>vit_tiny (random)</b>' 'best baseline' 'histograms of edges' '&plusmn;' \
     'vit_tiny (random): what the class token reads, head by head' 'vit_tiny (random): the nearest pictures' \
     'Otsu' '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
     'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
