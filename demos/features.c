@@ -439,13 +439,19 @@ static int share_out(album *a, settings *o)
     return 0;
 }
 
+/* What of a picture of w x h pixels becomes a view, and how. --square as pictures.h does it. */
+static mmix_resizing resizing_of(const settings *o, size_t w, size_t h, const view *v)
+{
+    mmix_box all = {0, 0, h, w};
+    if (o->whole) return mmix_resizing_box(all, v->w, v->h);
+    if (o->square) return mmix_resizing_box(picture_square(w, h), o->size, o->size);
+    return mmix_resizing_evaluate(w, h, (o->size * 256 + 112) / 224, o->size);
+}
+
 /* `in` brought to the view's size. Masks come this way, too, so that they lie where their pictures lie. */
 static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 {
-    size_t side = (o->size * 256 + 112) / 224;
-    mmix_box all = {0, 0, in.height, in.width};
-    mmix_resizing r = o->whole ? mmix_resizing_box(all, v->w, v->h)
-                      : mmix_resizing_evaluate(in.width, in.height, o->square ? o->size : side, o->size);
+    mmix_resizing r = resizing_of(o, in.width, in.height, v);
     void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
     free(scratch);
@@ -455,9 +461,7 @@ static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 /* Class numbers of the view's pixels, of the nearest ones of a mask (w x h, numbers in red). */
 static void view_labels(const settings *o, const uint8_t *rgb, size_t w, size_t h, view *v)
 {
-    size_t side = o->square ? o->size : (o->size * 256 + 112) / 224;
-    mmix_box all = {0, 0, h, w};
-    mmix_resizing r = o->whole ? mmix_resizing_box(all, v->w, v->h) : mmix_resizing_evaluate(w, h, side, o->size);
+    mmix_resizing r = resizing_of(o, w, h, v);
     for (size_t y = 0; y < v->h; y++)
         for (size_t x = 0; x < v->w; x++) {
             size_t from_y = r.from.top + (2 * (r.to.top + y) + 1) * r.from.height / (2 * r.height);
