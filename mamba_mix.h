@@ -241,7 +241,10 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
    row-major arrays with strides; the last axis is contiguous
    ==================================================================================== */
 
-enum { MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8 };
+enum {
+    MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8,
+    MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
+};
 
 /* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
@@ -424,7 +427,7 @@ MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path) or NULL: 1. */
+/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path). NULL: 0 + 1 ·. */
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
@@ -842,6 +845,7 @@ typedef struct mmix_params {
     mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_train */
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
+    int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
     struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
@@ -1023,8 +1027,11 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
 /* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
-   mmix_params_read (prefix NULL) in one. NULL on error. */
+   mmix_params_read (prefix NULL) in one. NULL on error. With dtype MMIX_DTYPE_BF16 the matrices stay bf16, in
+   half the memory and rounded to 8 bits if the file has more; products widen them, so that results are those
+   of the rounded numbers. Such a backbone is not trained; gradients pass through it. */
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
+MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype);
 /* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
    names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
    names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
@@ -1260,7 +1267,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
 
-/* Of each map (…, gh, gw), none of it negative, 1 at the fewest cells that hold at least `mass` of its sum, the
+/* Of each map (…, gh, gw), none negative, 1 at the fewest cells that hold at least `mass` of its sum, the
    largest; else 0: what a head of mmix_vision_attention looks at. DINO's mass is 0.6 (Caron et al. 2021,
    figure 3). A tensor of map's shape, or NULL. */
 MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass);
@@ -1697,6 +1704,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
 #define MMIXI_HUGE ((size_t)2 << 20)
 #ifndef MADV_HUGEPAGE                            /* -std=c99 hides it and madvise */
 #define MADV_HUGEPAGE 14
+#define MADV_DONTNEED 4
 int madvise(void *address, size_t bytes, int advice);
 #endif
 #endif
@@ -1932,8 +1940,7 @@ static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
     if (a->count == a->capacity || !(b.base = b.low = (size_t)mmixi_alloc(m, bytes))) return -1;
     mmixi_poison(b.base, bytes, 1);
-    b.high = b.low + bytes;
-    a->block[a->count++] = b;
+    b.high = b.low + bytes; a->block[a->count++] = b;
     return 0;
 }
 static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
@@ -1966,8 +1973,7 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
     }
     a->current = i;
     b = &a->block[i];
-    at = high ? b->high -= bytes : (b->low += bytes) - bytes;
-    a->used += bytes;
+    at = high ? b->high -= bytes : (b->low += bytes) - bytes; a->used += bytes;
     a->peak = mmixi_max(a->peak, a->used);
     mmixi_poison(at, bytes, 0);
     return (void *)at;
@@ -2025,8 +2031,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         if (h->at + h->size == b->low) b->low -= h->size;
         else if (h->at == b->high) b->high += h->size;
         else continue;
-        m->step.used -= h->size;
-        *h = m->hole[--m->holes];
+        m->step.used -= h->size; *h = m->hole[--m->holes];
         i = from ? m->holes : 0;
     }
 }
@@ -2474,8 +2479,7 @@ MMIXI_MATH double mmixi_log(double x)
     if (x > 1.797693134862315708e308) return x;              /* infinity */
     f = frexp(x, &e);
     if (f < 0.70710678118654752) { f *= 2; e--; }
-    f -= 1;
-    s = f / (2 + f);
+    f -= 1; s = f / (2 + f);
     z = s * s;
     for (int k = 23; k > 1; k -= 2) sum = z * (sum + 1.0 / k);
     return e * MMIXI_LN2_HI + (f - (s * (f - 2 * sum) - e * MMIXI_LN2_LO));
@@ -2547,8 +2551,7 @@ static inline mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
 static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols) /* from i, j */
 {
     a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
-    a.rows = rows;
-    a.cols = cols;
+    a.rows = rows; a.cols = cols;
     return a;
 }
 
@@ -2944,8 +2947,7 @@ MMIXI_VECTOR(softplus_v)(MMIXI_V x)
 MMIXI_VECTOR(tail_v)(MMIXI_V a, MMIXI_V *bell)
 {
     MMIXI_V up, down, aa;
-    a = MMIXI_MIN(a, MMIXI_SET(20));
-    aa = a * a;
+    a = MMIXI_MIN(a, MMIXI_SET(20)); aa = a * a;
     up = MMIXI_LINE(a, 0.015018963254988194f, 0.11114613711833954f);
     up = MMIXI_FMA(aa, up, MMIXI_LINE(a, 0.3476709723472595f, 0.5f));
     down = MMIXI_LINE(a, 0.2782955467700958f, 0.9137501120567322f);
@@ -3134,8 +3136,7 @@ MMIXI_KERNEL(void, normalise_sums)
         s += d;
         sx = MMIXI_FMA(d, MMIXI_AT(x) - vmean, sx);
     );
-    *g = MMIXI_NAME(lanes_sum)(s);
-    *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
+    *g = MMIXI_NAME(lanes_sum)(s); *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
 }
 MMIXI_KERNEL(void, normalise_backward)
 {
@@ -3275,8 +3276,7 @@ MMIXI_KERNEL(void, transpose)
     ptrdiff_t R = (ptrdiff_t)rows, C = (ptrdiff_t)cols;
     ptrdiff_t R8 = 0, C8 = 0;                    /* what transpose_8 does of it */
 #if MMIXI_W > 1
-    R8 = R - R % 8;
-    C8 = C - C % 8;
+    R8 = R - R % 8; C8 = C - C % 8;
     for (ptrdiff_t j16 = 0; j16 < C8; j16 += 16)                 /* 16: both halves of a cache line of x */
         for (ptrdiff_t i = 0; i < R8; i += 8)
             for (ptrdiff_t j = j16; j < C8 && j < j16 + 16; j += 8)
@@ -3360,9 +3360,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 {
 #define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name);
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
-    k->mr = MMIXI_MR;
-    k->nr = MMIXI_NV * MMIXI_W;
-    k->lanes = MMIXI_W;
+    k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
     MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
@@ -3475,8 +3473,8 @@ typedef struct mmixi_gemm {
     const mmix_real *residual; ptrdiff_t ldr;
     const mmix_real *row_scale; size_t rows_per_scale;   /* row_scale[row / rows_per_scale]; NULL: 1 */
     int gelu;                                    /* at last c = gelu(c) */
-    /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
-    const mmix_real *packed_b;
+    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b, read instead */
+    const uint16_t *half;                        /* NULL, or b as bf16 in place of b.p, widened in packing */
 } mmixi_gemm;
 
 /* In debugging builds products of sizes that do not fit stop at once. */
@@ -3489,9 +3487,16 @@ static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 }
 static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL };
+    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL, NULL };
     mmixi_fit(c, a, b);
     return g;
+}
+
+static inline float mmixi_bf16(uint16_t half)
+{
+    union { uint32_t bits; float f; } u;
+    u.bits = (uint32_t)half << 16;
+    return u.f;
 }
 
 /* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
@@ -3557,8 +3562,7 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
                 next = i + height + (t++ < higher);
                 size_t begin = triangle == MMIXI_UPPER_A && i > k0 ? mmixi_min(i - k0, depth) : 0;
                 size_t stop = triangle != MMIXI_LOWER_A ? depth : next > k0 ? mmixi_min(next - k0, depth) : 0;
-                to.p = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
-                to.rows = next - i;
+                to.p = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j; to.rows = next - i;
                 if (triangle == MMIXI_LOWER_C) to.cols = next > j ? mmixi_min(next, end) - j : 0;
                 from.p = block.p + (ptrdiff_t)i * block.rs + (ptrdiff_t)begin * block.cs;
                 from.cols = stop - begin;
@@ -3599,9 +3603,16 @@ static void mmixi_gemm_pack_task(void *arg, mmixi_range range)
     for (; left > 0; left--, p++) {
         size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
         size_t width = mmixi_min(ld, b.cols - j);
-        const mmix_real *from = mmixi_part(b, k0, j, depth, width).p;
+        const mmix_real *from = plan->g.half ? NULL : mmixi_part(b, k0, j, depth, width).p;
         mmix_real *to = plan->packed + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
-        if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
+        if (!from)
+            for (size_t top = 0; top < depth; top += 32)         /* so few rows of the panel stay in L1 */
+                for (size_t w = 0; w < width; w++) {
+                    const uint16_t *half = plan->g.half + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)(j + w) * b.cs;
+                    for (size_t i = top; i < mmixi_min(top + 32, depth); i++)
+                        to[i * ld + w] = mmixi_bf16(half[(ptrdiff_t)i * b.rs]);
+                }
+        else if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
         else
             for (size_t i = 0; i < depth; i++, from += b.rs, to += ld) {
                 if (b.cs == 1) memcpy(to, from, width * sizeof *to);
@@ -3673,8 +3684,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
     mmixi_mat a = g->a, b = g->b;
     mmix_mark mark = mmix_mark_here(m);
-    int dots = !g->packed_b && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
-    int pack = !g->packed_b && !dots && depth && (b.cs != 1 || b.rs == 0
+    int dots = !g->packed_b && !g->half && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
+    int pack = !g->packed_b && !dots && depth && (g->half || b.cs != 1 || b.rs == 0
         || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
     /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
     int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
@@ -3694,7 +3705,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     }
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
-        plan.g.b = mmixi_part(b, 0, at, depth, n);
+        plan.g.b = mmixi_part(b, 0, g->half ? 0 : at, depth, n);
+        if (g->half) plan.g.half = g->half + (ptrdiff_t)at * b.cs;
         plan.g.c = mmixi_part(g->c, 0, at, rows, n);
         if (g->bias) plan.g.bias = g->bias + at;
         if (g->residual) plan.g.residual = g->residual + at;
@@ -3738,7 +3750,8 @@ struct mmix_tensor {
 };
 static size_t mmixi_dtype_size(int dtype)
 {
-    return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t) : 1;
+    return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t)
+        : dtype == MMIX_DTYPE_BF16 ? sizeof(uint16_t) : 1;
 }
 static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
 /* An axis counted from the front, -1 if t has none such. */
@@ -3771,6 +3784,10 @@ static inline void *mmixi_data(const mmix_tensor *t, int dtype)
     char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
+static inline const uint16_t *mmixi_halves(const mmix_tensor *t)
+{
+    return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
+}
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL); }
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
 
@@ -3780,13 +3797,12 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
                              const size_t *shape)
 {
     size_t bytes = mmixi_dtype_size(dtype);
-    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_REAL, _I32 or _U8)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_U8)
+    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_BF16)
         || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)
         || (ndim && !shape && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who))) return 0;
     t->m = m; t->dtype = dtype; t->ndim = ndim;
     for (int i = ndim; i-- > 0;) {
-        t->shape[i] = shape[i];
-        t->stride[i] = bytes / mmixi_dtype_size(dtype);
+        t->shape[i] = shape[i]; t->stride[i] = bytes / mmixi_dtype_size(dtype);
         bytes = mmixi_mul(bytes, shape[i]);
         if (!bytes || bytes == SIZE_MAX) {
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f, expected 1 to what memory "
@@ -4002,8 +4018,9 @@ static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
    begin unbound, unless the spec begins with +. Every op of a single token passes here: it is read once. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    static const char kinds[][3][24] = { { "", "is int32, expected real", "is u8, expected real" },
-                                         { "is real, expected int32", "", "is u8, expected int32" } };
+    static const char kinds[][4][24] = {
+        { "", "is int32, expected real", "is u8, expected real", "is bf16, expected real" },
+        { "is real, expected int32", "", "is u8, expected int32", "is bf16, expected int32" } };
     const mmix_tensor *lead = NULL;              /* the last with `...`, which stood for so many axes */
     int leading = 0;
     va_list list;
@@ -4017,7 +4034,8 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front;
         mmix_tensor expected;
         for (; *spec != ' '; spec++) {
-            if (*spec == ':') dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : -1;
+            if (*spec == ':')
+                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : spec[1] == 'w' && !mmixi_halves(t) ? dtype : -1;
             optional |= *spec == '?';
         }
         at = ++spec;
@@ -4232,8 +4250,7 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
         if (out->written != MMIXI_LENT) mmixi_step_free(m, out->grad, mmixi_bytes(out));
-        out->grad = NULL;
-        out->wants = out->written = 0;
+        out->grad = NULL; out->wants = out->written = 0;
         if (out->data == &out->scalar) continue;
         mmixi_step_free(m, out->data, mmixi_bytes(out));
         out->data = NULL;
@@ -4549,8 +4566,7 @@ static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tens
 {
     mmix_tensor *v = !as || !t || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
     for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
-        v->ndim = as->ndim;
-        v->shape[as->ndim + i] = mmix_shape(as, i);
+        v->ndim = as->ndim; v->shape[as->ndim + i] = mmix_shape(as, i);
         v->stride[as->ndim + i] = mmix_shape(t, i) > 1 ? mmix_stride(t, i) : 0;
     }
     return v;
@@ -4728,8 +4744,7 @@ static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_te
         || !(x = mmixi_compact(m, x))) return NULL;
     for (int i = 0; a >= 0 && i < x->ndim; i++)
         if (i != a) shape[ndim++] = x->shape[i];
-    call.in[0] = x;
-    call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
+    call.in[0] = x; call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
     call.size[1] = a < 0 ? 1 : x->stride[a];
     return mmixi_run_new(m, who, op, &call, ndim, shape);
 }
@@ -4870,8 +4885,7 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)
         || !mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
-    call.in[1] = mmixi_strided(m, part);
-    call.passed = 1;
+    call.in[1] = mmixi_strided(m, part); call.passed = 1;
     return mmixi_run_new(m, "mmix_add_rows", MMIX_OP_ADD_ROWS, &call, 3, x->shape);
 }
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
@@ -5056,6 +5070,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmix_data(c->in[2]);
+    g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
     g.residual = mmix_data(c->in[3]);
@@ -5083,7 +5098,9 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     dy = mmixi_rows_of(y, c->dy[0]);
     if (c->dx[2])
         mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
-    return (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]))
+    mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
+    g.half = mmixi_halves(c->in[1]);
+    return (c->dx[0] && mmixi_gemm_run(m, &g))
         || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -5095,8 +5112,8 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     size_t shape[MMIX_MAX_DIMS];
     memset(&d, 0, sizeof d);
     d.B = mmix_shape(x, 0);
-    if (!mmixi_expect(m, who, &d, s ? "+weight OD, x ...D, bias? O, residual ~O, s B" : "+weight OD, x ...D, "
-                      "bias? O, residual? ~O", weight, x, bias, residual, s)) return NULL;
+    if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias,
+                      residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual); call.in[4] = s;
     call.constant = 1u << 4; call.passed = residual ? 4 : 0; call.size[0] = (size_t)gelu;
@@ -5634,8 +5651,7 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
                 if (delta)
                     w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
-            M[t] = (mmix_real)w;
-            largest = w > largest ? w : largest;
+            M[t] = (mmix_real)w; largest = w > largest ? w : largest;
         }
         for (size_t t = 0; t < r->S; t++) {
             if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
@@ -6502,8 +6518,7 @@ static void mmixi_ssd_weights(const mmixi_pass *j)
         mmix_real *L = mmixi_row(j->decay, i), *W = mmixi_row(j->W, i), *S = mmixi_row(j->scores, i);
         if (j->p[i] < (mmix_real)1.8e-35) j->p[i] = 0;
         if (i) k->ssd_row(i, j->e[i], L - j->q, S, j->delta, L, W);
-        L[i] = 1;
-        W[i] = S[i] * j->delta[i];
+        L[i] = 1; W[i] = S[i] * j->delta[i];
         mmixi_lower_edge(k, j->W, i);
     }
     k->mul(j->q, mmixi_row(j->decay, j->q - 1), j->delta, j->w);
@@ -6588,8 +6603,7 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j)
         const mmix_real *dW = mmixi_row(j->dW, i), *S = mmixi_row(j->scores, i);
         mmix_real *dS = mmixi_row(j->dscores, i);
         j->da[i] = i ? k->ssd_row_backward(i, dW, mmixi_row(j->decay, i), S, j->delta, dS, j->dd) : 0;
-        dS[i] += dW[i] * j->delta[i];
-        j->dd[i] += dW[i] * S[i];
+        dS[i] += dW[i] * j->delta[i]; j->dd[i] += dW[i] * S[i];
     }
     if (j->enters) mmixi_ssd_state_product(j, j->y, j->in_t, j->p, j->C, j->dC);
     for (size_t i = j->q; j->enters && i-- > 0;) j->da[i] += after += j->p[i] * j->f[i];
@@ -6597,8 +6611,7 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j)
     after = j->leaves && j->enters ? j->p[last] * k->dot(j->NV, j->in.p, j->h.p) : 0;
     for (size_t i = 0; i < j->q; i++) {
         mmix_real f = j->leaves ? r[i] * j->f[i] : 0;
-        j->da[i] += after;
-        after += j->delta[i] * f;
+        j->da[i] += after; after += j->delta[i] * f;
         j->dd[i] += f + A * j->da[i];
         dA += j->da[i] * j->delta[i];
         if (high > 0 && !(j->delta[i] > low && j->delta[i] < high)) j->dd[i] = 0;
@@ -6612,8 +6625,7 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j)
         if (j->D_width > 1) k->mul_add(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i), dD);
         else if (j->r.D) *dD += k->dot(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i));
     }
-    j->dhead[head] += dA;
-    j->dhead[heads + head] += dbias;
+    j->dhead[head] += dA; j->dhead[heads + head] += dbias;
 }
 static void mmixi_scan_backward(mmixi_pass *j)
 {
@@ -7015,8 +7027,7 @@ static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
     size_t heads = j->H / j->shared, first = index / j->runs % heads * j->shared;
     mmixi_softmax_room(j, j->scratch + lane * j->lane_size);
     j->first = index % j->runs * j->run;
-    j->last = mmixi_min(j->L, j->first + j->run);
-    j->head = first;
+    j->last = mmixi_min(j->L, j->first + j->run); j->head = first;
     j->window = index / j->runs / heads; j->b = j->window / j->windows;
     if (j->dbias) {
         j->dbias += j->window * j->H * j->distances;
@@ -7045,16 +7056,14 @@ static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
         mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_at(&j->r.y, j->b, t, j->head);
         j->k->scale(j->P, inverse, y, y);
         if (!j->r.row_max) continue;
-        j->r.row_max[at] = j->row_max[i - j->first];
-        j->r.inverse_sum[at] = inverse;
+        j->r.row_max[at] = j->row_max[i - j->first]; j->r.inverse_sum[at] = inverse;
     }
 }
 static void mmixi_softmax_begin(mmixi_pass *j)
 {
     const mmix_mixer *o = &j->o;
     size_t heads = j->r.B * j->H, L = j->L;
-    j->windows = 1;
-    j->distances = j->r.bias ? 1 : 0;
+    j->windows = 1; j->distances = j->r.bias ? 1 : 0;
     if (o->window[0]) j->L = j->S = 1;
     for (int a = 0; o->window[0] && a < 3; a++) {
         j->before[a] = (o->window[a] - o->shift[a]) % o->window[a];
@@ -7067,8 +7076,7 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
     if (j->back || o->window[0] || heads >= 16) j->run = j->L;
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
-    j->runs = mmixi_ceil_div(j->L, j->run);
-    j->single = j->run < 2 && !j->back;
+    j->runs = mmixi_ceil_div(j->L, j->run); j->single = j->run < 2 && !j->back;
     j->task = mmixi_softmax_task;
     j->shared = j->back ? j->r.k.share : 1;
     j->tasks = heads / j->shared * j->windows * j->runs;
@@ -7123,7 +7131,7 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 }
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
-    return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
+    return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
 }
 /* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, 0 of anything
    else and of one that is packed; where `to` is NULL they are only counted. */
@@ -7133,7 +7141,7 @@ static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
     if (mmix_ndim(t) != 2 || (t->packed && t->packed_nr == m->k->nr)) return 0;
     if (to) {
         memset(&g, 0, sizeof g);
-        g.b = mmixi_t(mmixi_values(t));
+        g.b = mmixi_t(mmixi_values(t)); g.half = mmixi_halves(t);
         mmixi_gemm_pack(m, &g, to);
         t->packed = to; t->packed_nr = m->k->nr;
     }
@@ -7157,12 +7165,11 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
     mmix_param q = { (const char *)memcpy(t + 1, full, length + 1), t,
                      ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias")), 0, { start, a, b } };
-    if (mmixi_describe(m, t, full, MMIX_DTYPE_REAL, ndim, shape)
+    if (mmixi_describe(m, t, full, p->bf16 && ndim == 2 ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL, ndim, shape)
         > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
-    t->lasting = 1;
-    p->at[p->count++] = q;
+    t->lasting = 1; p->at[p->count++] = q;
     p->elements += mmix_count(t); p->slab += mmixi_slab_size(t); p->packed_reals += mmixi_pack(m, t, NULL);
     return t;
 }
@@ -7199,8 +7206,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
     p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof *p->values);
     for (size_t i = 0, at = 0; p->values && i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
-        t->data = p->values + at;
-        at += mmixi_slab_size(t);
+        t->data = p->values + at; at += mmixi_slab_size(t);
         if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
     }
     return p->values ? 0 : -1;
@@ -7225,6 +7231,7 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
+    if (p->bf16) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
     if (!train || !p->gradients) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
@@ -7337,8 +7344,7 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
     size_t size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int),
         align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);    /* of a double */
-    s->at = p += (0 - (uintptr_t)p) % align;
-    *at = p + s->count * size;
+    s->at = p += (0 - (uintptr_t)p) % align; *at = p + s->count * size;
     *text = t + strcspn(t, ",");
     return 1;
 }
@@ -7936,8 +7942,7 @@ static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, size_t mo
     if (mmix_params_train(p, 1)) return -1;
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
-    state->params = p;
-    state->v = moments > 1 ? state->m + p->slab : NULL;
+    state->params = p; state->v = moments > 1 ? state->m + p->slab : NULL;
     state->steps = (uint64_t *)(void *)(state->m + moments * p->slab);
     return 0;
 }
@@ -8062,7 +8067,7 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
-    int same = teacher->count == student->count;
+    int same = teacher->count == student->count && teacher->slab == student->slab && !student->bf16;
     if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
     for (size_t i = 0; same && i < teacher->count; i++)
         same = !strcmp(teacher->at[i].name, student->at[i].name)
@@ -8231,7 +8236,8 @@ static void mmixi_vision_declare(mmix_vision *v)
     mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
                   &v->norm.weight);
 }
-/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
+/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. -1:
+   the same, the matrices being bf16. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
     int vim = c.mixer == MMIX_SSD;
@@ -8253,10 +8259,10 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmix_params *p = mmix_params_create(m);
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
-        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1);
+        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1); p->bf16 = start < 0;
         mmixi_vision_declare(v);
     }
-    return mmixi_model_ready(m, p, start) ? v : NULL;
+    return mmixi_model_ready(m, p, start > 0) ? v : NULL;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
@@ -8502,8 +8508,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 {
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
-    r.v = v;
-    if (options) r.o = *options;
+    r.v = v; if (options) r.o = *options;
     if (v && !mmixi_vision_begin(m, &r, image)) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
@@ -8927,8 +8932,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
         || (layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
     if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD", x, NULL, NULL)) return NULL;
-    a.plain = 1;
-    x = mmixi_mmate(m, layer, x, NULL, &a);
+    a.plain = 1; x = mmixi_mmate(m, layer, x, NULL, &a);
     return mmix_permute(m, mmixi_as(m, x, 4, a.B, a.L, mmix_shape(x, 2) / a.L, a.L), mmixi_swap_middle);
 }
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -9154,8 +9158,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     for (size_t i = 0; i < 3 * d->config.depth; i++)
         if (taps[i % 3])
             taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
-    s->mark = mmix_mark_here(m);
-    s->x = mmixi_decoder_embed(m, who, s, q);
+    s->mark = mmix_mark_here(m); s->x = mmixi_decoder_embed(m, who, s, q);
     return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
@@ -9358,8 +9361,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     mmix_decoder_config c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
-    c.mixer = MMIX_DECODER_MMATE;
-    if (options) c.mmate = *options;
+    c.mixer = MMIX_DECODER_MMATE; if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_real *merged = mmixi_decoder_values(teacher), *values = teacher->params->values;
     mmix_decoder *d = mmix_decoder_create(m, c);
@@ -9535,8 +9537,7 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
     if (!d) return NULL;
-    d->m = m;
-    d->config = config;
+    d->m = m; d->config = config;
     if (!mmixi_dino_make(d, 1)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -9563,8 +9564,7 @@ static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tenso
     mmix_vision_options o;
     mmix_tensor *x[2];
     memset(&o, 0, sizeof o);
-    o.train = !which || d->config.teacher_drop_path;
-    o.step = d->step;
+    o.train = !which || d->config.teacher_drop_path; o.step = d->step;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
     for (size_t i = 0; i < views; i++, o.stream++) {
         const size_t *p = crops[i]->shape;
@@ -9611,8 +9611,7 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
     }
     mmix_record(m, record);
     for (size_t k = 0; k < K && !m->error_kind; k++) {
-        center[k] = (mmix_real)next[k];
-        norm += next[k] * next[k];
+        center[k] = (mmix_real)next[k]; norm += next[k] * next[k];
     }
     s->center_norm = sqrt(norm);
     return center;
@@ -9629,9 +9628,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     const mmix_dino_config *c = &d->config;
     double uniform = mmixi_log((double)c->prototypes);
     memset(s, 0, sizeof *s);
-    s->step = d->step;
-    s->steps = c->epochs * d->iters;
-    s->epoch = d->step / d->iters;
+    s->step = d->step; s->steps = c->epochs * d->iters; s->epoch = d->step / d->iters;
     if (d->step >= s->steps) return 0;
     if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
     if (k.G % 2 || k.L % (k.G / 2))
@@ -9671,8 +9668,7 @@ static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t e
     for (size_t i = n; i-- > 1;) {
         double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, epoch, i);
         size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
-        order[i] = order[other];
-        order[other] = swap;
+        order[i] = order[other]; order[other] = swap;
     }
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
@@ -9821,8 +9817,7 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
     mmix_ctx *m = d->m;
     size_t L = target->shape[1], n = 0;
     const size_t shape[2] = { 1, mmix_count(target) };
-    a->input = *q;
-    a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    a->input = *q; a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
@@ -10038,6 +10033,14 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
     return 0;
 }
 
+/* The least of n numbers, and the largest. */
+static double mmixi_ends(const mmix_real *x, size_t n, double *high)
+{
+    double low = *high = *x;
+    for (size_t i = 1; i < n; i++) low = fmin(low, x[i]), *high = fmax(*high, x[i]);
+    return low;
+}
+
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
@@ -10066,24 +10069,17 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                  (double)*o.positions, (double)o.n_positions - 1);
     query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
     query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
+    if (o.similarity == MMIX_MAP_COSINE) {
+        query = mmix_l2_normalise(m, (mmix_tensor *)query, 1e-12);
+        patches = mmix_l2_normalise(m, (mmix_tensor *)patches, 1e-12);
+    }
     mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
     for (size_t b = 0; r.scaled && b < d.B; b++) {
         const mmix_real *q = mmix_data(query) + b * d.D;
         mmix_real *s = mmix_data(r.similarity) + b * d.N, *scaled = mmix_data(r.scaled) + b * d.N;
-        double low = HUGE_VAL, high = -HUGE_VAL;
-        for (size_t i = 0; i < d.N; i++) {
-            const mmix_real *p = mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i);
-            double along = 0, qq = 0, pp = 0;
-            for (size_t e = 0; e < d.D; e++) {
-                along += (double)q[e] * p[e];
-                qq += (double)q[e] * q[e];
-                pp += (double)p[e] * p[e];
-            }
-            if (o.similarity == MMIX_MAP_COSINE) along /= fmax(sqrt(qq), 1e-12) * fmax(sqrt(pp), 1e-12);
-            s[i] = (mmix_real)along;
-            low = fmin(low, s[i]);
-            high = fmax(high, s[i]);
-        }
+        for (size_t i = 0; i < d.N; i++)
+            s[i] = m->k->dot(d.D, q, mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i));
+        double high, low = mmixi_ends(s, d.N, &high);
         for (size_t i = 0; i < d.N; i++)
             scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
     }
@@ -10115,19 +10111,18 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
             for (j = middle; o < end; o++)
                 b[o] = j >= end || (i < middle && a[i].score >= a[j].score) ? a[i++] : a[j++];
         }
-        a = b;
-        b = swap;
+        a = b; b = swap;
     }
     return a;
 }
 MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass)
 {
-    static const char who[] = "mmix_mass_threshold";
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "map ...YX", map) || mmixi_within(m, who, "mass", mass, 0, 1)
-        || mmixi_bounded(m, who, "map", map)) return NULL;
+    if (!mmixi_expect(m, "mmix_mass_threshold", &d, "map ...YX", map)
+        || mmixi_within(m, "mmix_mass_threshold", "mass", mass, 0, 1)
+        || mmixi_bounded(m, "mmix_mass_threshold", "map", map)) return NULL;
     size_t cells = d.Y * d.X, i;
-    mmix_tensor *kept = mmix_fill(mmixi_like(m, who, map), 0);
+    mmix_tensor *kept = mmix_fill(mmixi_like(m, "mmix_mass_threshold", map), 0);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
     for (size_t at = 0; all && at < mmix_count(map); at += cells) {
@@ -10184,8 +10179,7 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
                 }
             }
             if (!all) continue;
-            s[n].score = score[j];
-            s[n].label = (double)inside / (double)all;
+            s[n].score = score[j]; s[n].label = (double)inside / (double)all;
             if (!(fabs(s[n++].score) <= DBL_MAX))
                 mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
                           "finite numbers", (double)(row / Y), (double)score[j]);
@@ -10200,8 +10194,7 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
         while (i < n && s[i].score >= t) fore += s[i++].label;
         back = (double)i - fore;
         area += (back - fpr[p - 1]) * (fore + tpr[p - 1]) / 2;
-        fpr[p] = back;
-        tpr[p] = fore;
+        fpr[p] = back; tpr[p] = fore;
     }
     if (!(fore > 0) || !(back > 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
@@ -10236,8 +10229,7 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     for (size_t i = 0; i < d.N; i++) {
         mmix_mark mark = mmix_mark_here(m);
         if (mmixi_auc_curve(m, &o, map, mask, i, i + 1, &one)) return -1;
-        r.auc_raw[i] = *one.auc_raw;
-        r.auc += one.auc / (double)d.N;
+        r.auc_raw[i] = *one.auc_raw; r.auc += one.auc / (double)d.N;
         mmix_roc_add(r.tpr + 1, r.points - 1, &one);
         mmix_rewind(m, mark);
     }
@@ -10275,8 +10267,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
         for (size_t i = 0; i < d.X; i++) {
             int predicted = value[i] >= threshold;
             if (label[i] && label[i] == void_label) continue;
-            both += predicted && label[i];
-            either += predicted || label[i];
+            both += predicted && label[i]; either += predicted || label[i];
         }
     }
     *iou = either ? (double)both / (double)either : 1;
@@ -10297,13 +10288,12 @@ static inline void mmixi_miou_pixel(mmix_miou_count *count, int32_t label, size_
 MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
                           const mmix_tensor *label, int32_t void_label)
 {
-    static const char who[] = "mmix_miou_add";
-    if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
+    if (!mmixi_expect(m, "mmix_miou_add", NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
     for (size_t i = 0; i < mmix_count(label); i++) {
         int32_t is = mmixi_index(label, i), said = mmixi_index(pred, i);
         if (is == void_label) continue;
-        if (mmixi_within(m, who, "a label", is, 0, (double)classes - 1)
-            || mmixi_within(m, who, "a prediction", said, 0, (double)classes - 1)) return -1;
+        if (mmixi_within(m, "mmix_miou_add", "a label", is, 0, (double)classes - 1)
+            || mmixi_within(m, "mmix_miou_add", "a prediction", said, 0, (double)classes - 1)) return -1;
         mmixi_miou_pixel(count, is, (size_t)said);
     }
     return 0;
@@ -10349,7 +10339,7 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     mmixi_scored_none(best, (range.end - range.begin) * k);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            mmixi_scored it = { 0, j->label[t] };
+            mmixi_scored it = { 0, (double)j->label[t] };
             if (j->test == j->train && t == r) continue;
             it.score = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
             mmixi_scored_take(best + (r - range.begin) * k, k, it);
@@ -10412,11 +10402,11 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
    torch: F.cross_entropy(F.interpolate(z, (h, w), mode="bilinear"), label, ignore_index=void)
    ------------------------------------------------------------------------------------ */
 
-/* n pictures and what the heads make of them: their gradient g (of W), or if it is NULL their count. */
+/* Pictures and what the heads make of them: their gradient g (of W), or if it is NULL their count. */
 typedef struct mmixi_probe_job {
     const mmixi_kernels *kernel;
     const mmix_source *s;
-    size_t n, K, rates;
+    size_t K, rates;
     int32_t ignore;
     mmix_real *w, *g;
     double *total;                               /* (rates): losses, where there is g */
@@ -10491,7 +10481,7 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     mmixi_mat X = mmixi_values(x), W = mmixi_matrix(j->w, C, D + 1, X.rs),
         Z = mmixi_matrix(j->z, all, C, (ptrdiff_t)C);
     if (mmixi_product(m, Z, X, mmixi_t(W), 0)) return -1;
-    j->n = n; j->weight = 1 / (double)mmixi_max(counted, 1);
+    j->weight = 1 / (double)mmixi_max(counted, 1);
     memset(j->loss, 0, n * R * sizeof *j->loss);
     if (j->g) memset(j->dz, 0, all * C * sizeof *j->dz);
     /* counts are one task's */
@@ -10563,7 +10553,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     mmix_mark mark = mmix_mark_here(m);
     if (test) most = mmixi_max(most, test->count);
     size_t *order = (size_t *)mmixi_step_array(m, most, 1, sizeof *order);
-    mmixi_probe_job j = { m->k, train, 0, K, R, o->void_label, mmixi_reals(m, R, part), NULL, NULL, r.count,
+    mmixi_probe_job j = { m->k, train, K, R, o->void_label, mmixi_reals(m, R, part), NULL, NULL, r.count,
                           NULL, NULL, NULL, NULL, 0, NULL };
     if (m->error_kind) return -1;
     for (size_t i = 0; i < R * part; i++)
@@ -10617,18 +10607,15 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
                 if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) continue;
                 turned = 1;
                 cot = (more - less) / (2 * size);          /* of twice the angle; Jacobi 1846 */
-                t = 1 / (cot + sqrt(cot * cot + 1));
-                c = 1 / sqrt(t * t + 1);
-                s = along < 0 ? -t * c : t * c;
-                sigma[p] = more + t * size;
+                t = 1 / (cot + sqrt(cot * cot + 1)); c = 1 / sqrt(t * t + 1);
+                s = along < 0 ? -t * c : t * c; sigma[p] = more + t * size;
                 sigma[q] = fmax(less - t * size, 0);
                 if (swap) {
                     t = c; c = s; s = t;
                 }
                 for (size_t i = 0; i < len; i++) {
                     double u = x[i], v = y[i];
-                    x[i] = c * u + s * v;
-                    y[i] = c * v - s * u;
+                    x[i] = c * u + s * v; y[i] = c * v - s * u;
                 }
             }
     }
@@ -10663,8 +10650,7 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     for (size_t z = block.rows; z-- > 0;) {
         double p = sigma[z] / *sigma;
         r->numerical[index] += p > (double)block.cols * j->eps;
-        r->stable[index] += p * p;
-        sum += p;
+        r->stable[index] += p * p; sum += p;
         if (p > 0) logs += p * mmixi_log(p);
         sigma[z] = p * top;
     }
@@ -10708,8 +10694,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
     mmix_rank_of(m, M, block, eps, &r.M);
     if (ssd) {
         mmix_mixer ones = *x;                    /* with scores of 1 its matrix is L alone */
-        ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1);
-        ones.D = NULL;
+        ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1); ones.D = NULL;
         ones.final_state = NULL;
         mmix_rank_of(m, mmix_mix_matrix(m, &ones), block, eps, &r.whole);
         r.decay = r.whole.numerical;
@@ -10791,8 +10776,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
         r.mean[i % D] += centred[i] / (double)N;
     }
     for (size_t i = 0; i < N * D; i++) {
-        centred[i] -= r.mean[i % D];
-        energy += centred[i] * centred[i];
+        centred[i] -= r.mean[i % D]; energy += centred[i] * centred[i];
     }
     mmixi_ranges(m, D, 1, mmixi_pca_task, &covariance);
     for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I, so that no image vanishes */
@@ -10874,23 +10858,20 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
    where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
    drawn as large as before, since each map is scaled by its own largest value, as there.
 
-   A cosine is a dot product of rows of length 1. Here those of a few neighbours in a row of the grid with all
-   that they see of one row of a frame are one small product: a frame keeps each row of its grid as a matrix
-   (D, gw), so that what they see is some of its columns. Measured for 60 x 107 tokens of width 384 and 8
-   frames on one core (AVX2): 0.65 s a frame, 0.88 s by single dot products; with all of each frame in
-   sight 0.6 s and 1.3 s for each frame of the context.
+   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384 and 8 frames
+   on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
    ------------------------------------------------------------------------------------ */
 
-enum { MMIXI_VIDEO_TILE = MMIXI_SIZE(12, 2) };     /* tokens of a product */
 struct mmix_video {
     mmix_ctx *m;
     mmix_video_config config;
     mmixi_dims d;                                /* N = Y·X tokens of width D, labels K, pixels H·W */
-    size_t seen, bytes;                          /* frames, the first included */
-    mmix_real *frame;                            /* (1 + frames) of: tokens (Y, D, X), labels (K, N) */
-    /* While a frame is being worked on: its tokens (N, D) of length 1 and labels (K, N); (lanes, tile, X);
-       (lanes, X, k): the largest cosines, falling, and where in `frame` the labels of those tokens lie. */
-    mmix_real *x, *soft, *cosine;
+    size_t seen;                                 /* frames, the first included */
+    mmix_params *memory;                         /* without parameters: where this and the frames lie */
+    mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
+    /* While a frame is being worked on: its tokens (N, D) of length 1 and labels (K, N); (lanes, k): the
+       largest cosines, falling, and where in `frame` the labels of those tokens lie. */
+    mmix_real *x, *soft;
     mmixi_scored *best;
 };
 /* Where the memory of a frame begins; the last ones take turns. */
@@ -10901,49 +10882,34 @@ static mmix_real *mmixi_video_at(const mmix_video *v, size_t frame)
 /* Takes x and soft over as the frame seen last. */
 static void mmixi_video_keep(mmix_video *v)
 {
-    size_t X = v->d.X, D = v->d.D;
+    size_t tokens = v->d.N * v->d.D;
     if (v->seen && !v->config.frames) return;
     mmix_real *to = mmixi_video_at(v, v->seen++);
-    for (size_t at = 0; at < v->d.N * D; at += X * D)
-        v->m->k->transpose(X, D, v->x + at, (ptrdiff_t)D, to + at, (ptrdiff_t)X);
-    memcpy(to + v->d.N * D, v->soft, v->d.N * v->d.K * sizeof *to);
+    memcpy(to, v->x, tokens * sizeof *to);
+    memcpy(to + tokens, v->soft, v->d.N * v->d.K * sizeof *to);
 }
 
-/* All tokens of row y meet row `there` of a frame. */
-static void mmixi_video_meet(const mmix_video *v, size_t y, const mmix_real *frame, size_t there,
-                             mmix_real *cosine, mmixi_scored *best)
-{
-    size_t X = v->d.X, D = v->d.D, R = v->config.radius, k = v->config.k,
-        tiles = mmixi_ceil_div(X, MMIXI_VIDEO_TILE);
-    ptrdiff_t label = frame + v->d.N * D + there * X - v->frame;
-    for (size_t t = 0, at; t < tiles; t++) {
-        size_t n = mmixi_span(X, t, tiles, &at), left = at - mmixi_min(at, R),
-            seen = mmixi_min(X, at + n + R) - left;
-        mmixi_multiply(v->m->k, mmixi_matrix(cosine, n, seen, (ptrdiff_t)X),
-                       mmixi_matrix(v->x + (y * X + at) * D, n, D, (ptrdiff_t)D),
-                       mmixi_matrix(frame + there * X * D + left, D, seen, (ptrdiff_t)X), 0);
-        for (size_t x = at; x < at + n; x++)
-            for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
-                mmixi_scored it = { cosine[(x - at) * X + q - left], (double)(label + (ptrdiff_t)q) };
-                mmixi_scored_take(best + x * k, k, it);
-            }
-    }
-}
 static void mmixi_video_row(void *arg, mmixi_range range)
 {
     const mmix_video *v = (const mmix_video *)arg;
-    size_t X = v->d.X, k = v->config.k, y = range.begin, R = v->config.radius;
-    mmixi_scored *best = v->best + range.lane * X * k;
-    mmixi_scored_none(best, X * k);
-    for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
-        for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
-            mmixi_video_meet(v, y, mmixi_video_at(v, f), there,
-                             v->cosine + range.lane * MMIXI_VIDEO_TILE * X, best);
-    for (size_t x = 0; x < X; x++, best += k) {
-        double sum = 0, top = best->score;
+    size_t X = v->d.X, D = v->d.D, N = v->d.N, k = v->config.k, y = range.begin, R = v->config.radius;
+    mmixi_scored *best = v->best + range.lane * k;
+    for (size_t x = 0; x < X; x++) {
+        double sum = 0, top;
+        mmixi_scored_none(best, k);
+        for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
+            for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
+                for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
+                    const mmix_real *frame = mmixi_video_at(v, f);
+                    size_t at = there * X + q;
+                    mmixi_scored it = { 0, (double)(frame + N * D + at - v->frame) };
+                    it.score = v->m->k->dot(D, v->x + (y * X + x) * D, frame + at * D);
+                    mmixi_scored_take(best, k, it);
+                }
+        top = best->score;
         for (size_t i = 0; i < k; i++)
             sum += best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
-        for (size_t at = 0; at < v->d.K * v->d.N; at += v->d.N) {
+        for (size_t at = 0; at < v->d.K * N; at += N) {
             double mean = 0;
             for (size_t i = 0; i < k; i++) mean += best[i].score * v->frame[(size_t)best[i].label + at];
             v->soft[at + y * X + x] = (mmix_real)(mean / sum);
@@ -10971,7 +10937,6 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
                                       size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
-    size_t head = mmixi_round_up(sizeof(mmix_video), MMIXI_ALIGN);
     mmix_video first, *v;
     memset(&first, 0, sizeof first);
     mmixi_dims *d = &first.d;
@@ -10988,31 +10953,29 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
         size_t y = (2 * (i / gw) + 1) * d->H / (2 * gh), x = (2 * (i % gw) + 1) * d->W / (2 * gw);
         first.soft[(size_t)mmixi_index(mask, y * d->W + x) * d->N + i] = 1;
     }
-    first.bytes = mmixi_mul(mmixi_mul(d->N, d->D + K), (config.frames + 1) * sizeof(mmix_real));
-    first.bytes = head + mmixi_min(first.bytes, SIZE_MAX / 2);
     config.radius = mmixi_min(config.radius - 1, mmixi_max(gh, gw)) + 1;       /* 0 is the largest, too */
     config.k = mmixi_min(config.k, (config.frames + 1) * d->N);
-    first.m = m; first.config = config;
-    v = (mmix_video *)mmixi_zeroed(m, first.bytes);
-    if (!v) return NULL;
+    first.m = m; first.config = config; first.memory = mmix_params_create(m);
+    first.frame = (mmix_real *)mmixi_own(first.memory, mmixi_min(SIZE_MAX / 2, mmixi_mul(
+        mmixi_mul(d->N, d->D + K), (config.frames + 1) * sizeof(mmix_real))));
+    v = (mmix_video *)mmixi_own(first.memory, sizeof *v);
+    if (m->error_kind) return mmix_params_destroy(first.memory), (mmix_video *)NULL;
     *v = first;
-    v->frame = (mmix_real *)(void *)((char *)v + head);
     mmixi_video_keep(v);
     mmix_rewind(m, mark);
     return v;
 }
-MMIXDEF void mmix_video_destroy(mmix_video *v) { if (v) mmixi_free(v->m, v, v->bytes); }
+MMIXDEF void mmix_video_destroy(mmix_video *v) { if (v) mmix_params_destroy(v->memory); }
 MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result)
 {
     memset(result, 0, sizeof *result);
     if (!v) return -1;
     mmix_ctx *m = v->m;
-    size_t pixels = v->d.H * v->d.W, lanes = mmixi_lanes(m), shape[2] = { v->d.H, v->d.W };
+    size_t pixels = v->d.H * v->d.W, shape[2] = { v->d.H, v->d.W };
     mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
     mmix_mark mark = mmix_mark_here(m);
     v->soft = mmix_data(r.soft);
-    v->cosine = mmixi_reals(m, lanes * MMIXI_VIDEO_TILE, v->d.X);
-    v->best = (mmixi_scored *)mmixi_step_array(m, lanes * v->d.X, v->config.k, sizeof *v->best);
+    v->best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m), v->config.k, sizeof *v->best);
     if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
     mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
     mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
@@ -11020,11 +10983,7 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     if (!large) return -1;
     mmix_real *map = mmix_data(large), *best = map;        /* of the labels so far, where label 0 was */
     for (size_t c = 0; c < v->d.K; c++, map += pixels) {
-        double low = HUGE_VAL, high = -HUGE_VAL;
-        for (size_t i = 0; i < pixels; i++) {
-            low = fmin(low, map[i]);
-            high = fmax(high, map[i]);
-        }
+        double high, low = mmixi_ends(map, pixels, &high);
         int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
         for (size_t i = 0; i < pixels; i++) {
             mmix_real scaled = (mmix_real)(one ? map[i] : (map[i] - low) / (high - low));
@@ -11081,15 +11040,13 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
     if (!mmixi_expect(m, "mmix_video_jf", &d, "predicted:i32 HW, truth:i32 HW", predicted, truth)) return -1;
     for (size_t i = 0; i < d.H * d.W; i++) {
         int a = mmixi_index(predicted, i) == object, b = mmixi_index(truth, i) == object;
-        both += a && b;
-        either += a || b;
+        both += a && b; either += a || b;
     }
     double p = mmixi_video_near(predicted, truth, object), r = mmixi_video_near(truth, predicted, object),
         J = either > 0 ? both / either : 1, F = p + r > 0 ? 2 * p * r / (p + r) : 0,
         n = (double)++scores->count;
     scores->last_J = J; scores->last_F = F;
-    scores->J += (J - scores->J) / n;
-    scores->F += (F - scores->F) / n;
+    scores->J += (J - scores->J) / n; scores->F += (F - scores->F) / n;
     scores->J_recall += ((J > 0.5) - scores->J_recall) / n;
     scores->F_recall += ((F > 0.5) - scores->F_recall) / n;
     return 0;
@@ -11824,8 +11781,7 @@ static int mmixi_json_value(mmixi_json_scan *s, int depth)
     } while (mmixi_json_take(s, ',', NULL));
     if (!mmixi_json_take(s, close, kind == '{' ? "',' or '}'" : "',' or ']'")) return 0;
     s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
-    s->expected = "every key once";
-    s->n_keys = outer;
+    s->expected = "every key once"; s->n_keys = outer;
     return !s->found;
 }
 /* Checks and decodes `length` bytes, which a zero follows, with at most `room` bytes of memory. 0, or -1. */
@@ -11948,6 +11904,7 @@ struct mmix_archive {
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     size_t most;                             /* bytes that the context may hold while it is read */
+    int paged;                               /* mapped, and no array is turned: pages can be read again */
     mmix_archive *shard;                     /* of an index the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
@@ -12090,6 +12047,7 @@ static int mmixi_safetensors(mmix_archive *a)
     if (size < 8 || n > size - 8)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
                             ".safetensors would have a header of %.0f", (double)size, (double)n);
+    a->paged = a->file.mapped;
     data += 8 + n, size -= 8 + (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
@@ -12198,8 +12156,7 @@ static int mmixi_zip_members(mmix_archive *zip)
             extra += 4 + mmixi_number(zip->file.bytes + extra + 2, 2);
         for (int k = 5, i = 2; extra + 4 <= stop && k < 12; k++)
             if (d[k] == 0xffffffffu && i < 5) d[k] = wide[i++];
-        e.name = (char *)memmove(name, name + 1, (size_t)d[7]);
-        name[d[7]] = 0;
+        e.name = (char *)memmove(name, name + 1, (size_t)d[7]); name[d[7]] = 0;
         if (d[2] || d[5] != d[6] || strlen(name) != d[7])
             return mmixi_refuse(zip, name, "it stored, not compressed, without a zero in its name, found "
                                 "method %d", (int)d[2]);
@@ -12281,8 +12238,7 @@ static int mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
     while (marked ? cell[k->top].kind != '(' : count-- > 0) {
         uint32_t at = k->top;
         if (!at) return -1;
-        k->top = cell[at].next;
-        cell[at].next = list->first, list->first = at;
+        k->top = cell[at].next; cell[at].next = list->first, list->first = at;
         if (!list->last) list->last = at;
     }
     if (marked) k->top = cell[k->top].next;
@@ -12316,8 +12272,7 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         made.number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
         if (made.kind == 'i' && n > 8) made.kind = 'o';
         if (made.kind == 't' && memchr(k->p, 0, n)) made.kind = 'z';
-        made.text = (char *)memmove(k->p - 1, k->p, n);
-        k->p += n, k->p[-1] = 0;
+        made.text = (char *)memmove(k->p - 1, k->p, n); k->p += n, k->p[-1] = 0;
         break;
     case 'p':
         n = *code == '0' ? k->remembered : n, k->remembered++;
@@ -12345,8 +12300,7 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         if (made.kind == 'p') made = cell[made.first];
     }
     if (made.kind == '-') return NULL;
-    made.memo = 0, made.next = k->top, cell[k->n] = made;
-    k->top = (uint32_t)k->n++;
+    made.memo = 0, made.next = k->top, cell[k->n] = made; k->top = (uint32_t)k->n++;
     return NULL;
 }
 /* Sizes in a chain, as far as there are integers: how many, or -1 if one is below 0 or there are too many. */
@@ -12557,17 +12511,27 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 MMIXI_COLD_END
 
-/* F16 (sign 1, exponent 5, fraction 10 bits) or BF16, the upper half of a float. */
-static inline float mmixi_half(uint16_t half, int dtype)
+/* F16: sign 1, exponent 5, fraction 10 bits. */
+static inline float mmixi_f16(uint16_t half)
 {
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
     union { uint32_t bits; float f; } u;
-    u.bits = (uint32_t)half << 16;
-    if (dtype == MMIX_FILE_BF16) return u.f;
     u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
     u.f *= (float)(fraction + 1024 * normal);
     if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
     return half & 0x8000 ? -u.f : u.f;
+}
+/* The nearest BF16, ties to even. */
+static uint16_t mmixi_to_bf16(mmix_real x)
+{
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
@@ -12581,8 +12545,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     int from, weights;
     if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
         return -1;
-    in = *a, in.m = m;
-    p = (const unsigned char *)e->data, from = e->dtype;
+    in = *a, in.m = m; p = (const unsigned char *)e->data, from = e->dtype;
     weights = dtype == MMIX_FILE_F32 && (from == MMIX_FILE_F16 || from == MMIX_FILE_BF16);
     if (count != mmix_entry_count(e))
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
@@ -12592,9 +12555,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (from == dtype && count) memcpy(values, p, e->bytes);
     for (size_t i = 0; weights && i < count; i++, p += 2) {      /* several times as fast */
         memcpy(&u.half, p, 2);
-        if (from == MMIX_FILE_F16) u.f32 = mmixi_half(u.half, MMIX_FILE_F16);
-        else u.bits = (uint32_t)u.half << 16;
-        ((float *)values)[i] = u.f32;
+        ((float *)values)[i] = from == MMIX_FILE_F16 ? mmixi_f16(u.half) : mmixi_bf16(u.half);
     }
     for (size_t i = 0; from != dtype && !weights && i < count; i++, p += mmixi_file_size[from]) {
         double d;
@@ -12604,14 +12565,16 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
             : from == MMIX_FILE_I16 ? u.i16 : from == MMIX_FILE_I8 ? u.i8
             : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
         d = from == MMIX_FILE_F64 ? u.f64 : from == MMIX_FILE_F32 ? (double)u.f32
-            : from < MMIX_FILE_I64 ? (double)mmixi_half(u.half, from) : (double)v;
+            : from == MMIX_FILE_F16 ? (double)mmixi_f16(u.half)
+            : from == MMIX_FILE_BF16 ? (double)mmixi_bf16(u.half) : (double)v;
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
+        else if (dtype == MMIX_FILE_BF16) ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)d);
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
         else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
         else
             return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", dtype == MMIX_FILE_I32
-                                ? "32-bit integers" : "F64, F32, I64 or I32", d);
+                                ? "32-bit integers" : "F64, F32, BF16, I64 or I32", d);
     }
     return 0;
 }
@@ -12679,18 +12642,6 @@ static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e
 }
 
 #ifndef MMIX_NO_STDIO
-/* The nearest BF16, ties to even. */
-static uint16_t mmixi_bf16(mmix_real x)
-{
-    float f = (float)x;
-    double beyond = fabs((double)x) - fabs((double)f);
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
-        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
 static int mmixi_file_put(FILE *f, const mmix_entry *e)
 {
@@ -12699,7 +12650,7 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     for (size_t i = 0; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
         if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
-        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
+        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
         mmixi_byte_order((unsigned char *)chunk, n * size, size, 0);
         if (fwrite(chunk, size, n, f) != n) return -1;
     }
@@ -12724,8 +12675,7 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, c
         bad = links++ == 40 || k >= target + MMIXI_PATH - name;  /* a ring, or too long */
         if (!bad) memcpy(name, temporary, (size_t)k), name[k] = 0;
     }
-    there = !stat(target, &old);
-    replaces = !there || S_ISREG(old.st_mode);
+    there = !stat(target, &old); replaces = !there || S_ISREG(old.st_mode);
 #endif
     if (bad)
         return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the link's "
@@ -12887,10 +12837,9 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
 static int mmixi_entry_unused(const char *name)
 {
     static const char known[] = "head. lm_head. mask_token embeddings.mask_token rope_embed.periods ";
-    size_t n = strlen(name), mask = strlen(".attn.qkv.bias_mask");
     for (const char *word = known; *word; word += strcspn(word, " ") + 1)
         if (!strncmp(name, word, strcspn(word, " "))) return 1;
-    return n > mask && !strcmp(name + n - mask, ".attn.qkv.bias_mask");
+    return strstr(name, ".attn.qkv.bias_mask") != NULL;
 }
 
 /* ---- parameters ---- */
@@ -12939,6 +12888,17 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     }
     return t.out;
 }
+/* What has been read of a mapped .safetensors need not stay in memory: whole pages of it, of up to 64 KiB. */
+static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
+{
+    size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
+    for (; a && e->bytes > begin; a = a->shard) {
+        if (!a->paged || (size_t)((const unsigned char *)e->data - a->file.bytes) >= a->file.size) continue;
+#ifdef MMIXI_HUGE
+        madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
+#endif
+    }
+}
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     double count[3] = {0};
@@ -12958,10 +12918,12 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     for (const mmix_param *q = p->at; q < p->at + p->count; q++)
         for (int piece = 0, pieces = 1; piece < pieces; piece++) {
             const mmix_entry *e = mmixi_entry(&names, q->name, piece, &pieces, NULL);
-            size_t n = mmix_count(q->tensor) / (size_t)pieces;
-            mmix_real *to = mmix_data(q->tensor) + (size_t)piece * n;
-            if (!e) memset(to, 0, n * sizeof *to);
-            else if (mmix_archive_read(p->m, archive, e, MMIX_FILE_REAL, to, n)) return -1;
+            int dtype = q->tensor->dtype, type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
+            size_t n = mmix_count(q->tensor) / (size_t)pieces, bytes = n * mmixi_dtype_size(dtype);
+            char *to = (char *)mmixi_data(q->tensor, dtype) + (size_t)piece * bytes;
+            if (!e) memset(to, 0, bytes);
+            else if (mmix_archive_read(p->m, archive, e, type, to, n)) return -1;
+            else mmixi_entry_forget(archive, e);
         }
     return 0;
 }
@@ -12987,8 +12949,7 @@ typedef struct mmixi_model_file {
 
 static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const char *value)
 {
-    f->metadata[f->n_metadata++] = key;
-    f->metadata[f->n_metadata++] = value;
+    f->metadata[f->n_metadata++] = key; f->metadata[f->n_metadata++] = value;
 }
 /* The value of a key, "" if there is none. */
 static const char *mmixi_metadata(const mmix_archive *a, const char *key)
@@ -13043,8 +13004,9 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
-                          (f->values ? f->values : p->values) + (mmix_data(t) - p->values));
+        void *data = f->values ? f->values + (mmix_data(t) - p->values) : mmixi_data(t, t->dtype);
+        mmixi_model_array(f, prefix, p->at[i].name, mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL,
+                          t->ndim, t->shape, data);
     }
 }
 static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
@@ -13099,8 +13061,7 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
     mmixi_text *t = &f->config;
     if (key) {
         const char *text = mmixi_metadata(f->a, key);
-        t->at = 0;
-        t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
+        t->at = 0; t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
         t->out = (char *)mmixi_step(f->m, t->room);
         if (!t->out) return;
         strcpy(t->out, text);
@@ -13212,16 +13173,21 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
+MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
-    mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
+    mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(
+        m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0) : NULL;
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
     if (a && !m->error_kind) return v;
     mmix_vision_destroy(v);
     return NULL;
+}
+MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
+{
+    return mmix_vision_open_as(m, path, MMIX_DTYPE_REAL);
 }
 
 /* ---- decoders ---- */
@@ -13476,8 +13442,7 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (!allocator->alloc || !allocator->free) {
         allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
     }
-    start.seed = start.options.seed;
-    start.lanes = start.options.threads;
+    start.seed = start.options.seed; start.lanes = start.options.threads;
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;

@@ -21,7 +21,7 @@ static void bad_arguments(void)
     memset(&rope, 0, sizeof rope);
     doing("arguments");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 7, s7), "mmix_new", "7");
-    BAD(mmix_new(m, 9, 2, two3), "mmix_new", "_U8) is 9, expected 0 to 2");
+    BAD(mmix_new(m, 9, 2, two3), "mmix_new", "is 9, expected 0 to 3");
     BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, NULL), "mmix_new", "NULL");
     BAD(mmix_concat(m, 0, NULL, 2), "mmix_concat", "NULL");
@@ -98,7 +98,6 @@ static void bad_arguments(void)
     BAD(mmix_linear(m, a, NULL, NULL), "mmix_linear", "weight is NULL");
     BAD(mmix_linear(m, mmix_new2(m, 2, 5), b, a), "mmix_linear", "bias has shape (2, 3), expected (4)");
     BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, mmix_new2(m, 3, 4), NULL), "mmix_linear_add", "residual");
-    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, NULL, mmix_new1(m, 2)), "mmix_linear_add", "residual is NULL");
     BAD(mmix_conv1d(m, x3, mmix_new3(m, 5, 1, 4), NULL, NULL), "mmix_conv1d", "weight has shape (5, 1, 4), expected (6, 1, *)");
     memset(&conv, 0, sizeof conv);
     conv.initial_state = mmix_new3(m, 2, 6, 2);

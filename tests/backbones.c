@@ -417,6 +417,66 @@ static void trained(void)
     mmix_destroy(m);
 }
 
+/* ---- bf16 ---- */
+
+static real rounded(real x)                      /* to 8 bits, ties to even */
+{
+    int e;
+    const double f = frexp((double)x, &e);
+    return (real)ldexp(nearbyint(ldexp(f, 8)), e - 8);
+}
+/* Tokens of a network, and the gradient of the sum of their squares with respect to the image. */
+static mmix_tensor *through(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, mmix_tensor **dx)
+{
+    mmix_tensor *x = mmix_require_grad(mmix_scale(m, image, 1, 0));
+    mmix_record(m, dx != NULL);
+    mmix_tensor *y = mmix_vision_forward(m, v, x, NULL).tokens;
+    if (dx && y) mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y))), *dx = mmix_grad(x);
+    mmix_record(m, 0);
+    return dx ? NULL : y;
+}
+/* A network kept as bf16 is that of its rounded matrices, to the last bit, few rows or many, packed or not, backward, too; it
+   comes back from a file as it is, and refuses what needs its numbers. */
+static void halves(void)
+{
+    static const char *const packed[] = {"as it is", "packed"};
+    for (int kind = 0; kind < KINDS; kind++) {
+        mmix_ctx *m = context(1 + kind % 2, 0);
+        mmix_vision *v = mmix_vision_create(m, small(kind)), *half = NULL, *again = NULL;
+        CHECK(!mmix_vision_save(m, v, PATH) && (half = mmix_vision_open_as(m, PATH, MMIX_DTYPE_BF16)) != NULL);
+        CHECK(!mmix_vision_save(m, half, PATH) && (again = mmix_vision_open(m, PATH)) != NULL);
+        if (!CHECK_AT(again, mmix_error(m))) break;
+        mmix_params *p = mmix_vision_params(v), *q = mmix_vision_params(half);
+        mmix_tensor *w = NULL;
+        for (size_t i = 0; i < p->count; i++) {
+            mmix_tensor *t = p->at[i].tensor;
+            const int matrix = mmix_ndim(t) == 2;
+            CHECK_AT(mmix_dtype(q->at[i].tensor) == (matrix ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL), p->at[i].name);
+            CHECK_AT((mmix_data(q->at[i].tensor) == NULL) == matrix, p->at[i].name);
+            if (matrix) w = q->at[i].tensor;
+            for (size_t e = 0; matrix && e < mmix_count(t); e++) mmix_data(t)[e] = rounded(mmix_data(t)[e]);
+        }
+        CHECK_AT(same_values(mmix_vision_params(again), p) && q->slab < p->slab, kind_name[kind]);
+        for (int pack = 0; pack < 2; pack++) {
+            IS(mmix_params_pack(q, pack), 0);
+            for (size_t B = 1; B < (kind == 5 ? 13 : 2); B += 11) {      /* 12: over 512 rows, b is packed at once */
+                mmix_tensor *image = mmix_randn(m, mmix_new4(m, B, 3, 28, 28), 1, B), *dx[2] = {NULL, NULL},
+                    *a = through(m, v, image, NULL), *b = through(m, half, image, NULL);
+                CHECK_AT(a && b && gap(a, b) <= 0, packed[pack]);
+                through(m, v, image, &dx[0]), through(m, half, image, &dx[1]);
+                CHECK_AT(dx[0] && dx[1] && gap(dx[0], dx[1]) <= 0 && largest(dx[0]) > 0, packed[pack]);
+                FINE(m);
+                mmix_reset(m);
+            }
+        }
+        BAD_INT(mmix_params_train(q, 1), "mmix_params_train", "bf16"), BAD(mmix_add(m, w, w), "is bf16, expected real", "");
+        BAD_INT(mmix_read(w, NULL), "no real values", ""), BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
+        mmix_vision_destroy(again), mmix_vision_destroy(half), mmix_vision_destroy(v);
+        mmix_destroy(m);
+    }
+    remove(PATH);
+}
+
 /* ---- features as maps ---- */
 
 /* Sum of map × weights, with recording: its value, and a gradient into `dw` of the patch embedding's bias. */
@@ -637,7 +697,7 @@ static void arrays(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "tokens", tokens }, { "opening", opening }, { "names", other_names }, { "reading", reading }, { "trained", trained }, { "memory", opening_fails }, { "dense", dense }, { "batches", batches },
+        { "tokens", tokens }, { "opening", opening }, { "names", other_names }, { "reading", reading }, { "trained", trained }, { "halves", halves }, { "memory", opening_fails }, { "dense", dense }, { "batches", batches },
         { "squares", squares }, { "pictures", pictures }, { "arrays", arrays }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);

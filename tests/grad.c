@@ -440,7 +440,7 @@ static mmix_tensor *t_linear(int o)
     size_t I = o == 6 ? 65 : 5, O = o == 6 ? 131 : o == 5 ? I : 7;
     mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0), *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
     if (o < 2 || o == 6) return mmix_linear(m, x, w, b);
-    return mmix_linear_add(m, x, w, b, o == 5 ? x : linear_residual(O), o == 3 || o == 5 ? linear_scale() : NULL);
+    return mmix_linear_add(m, x, w, b, o == 7 ? NULL : o == 5 ? x : linear_residual(O), o % 2 ? linear_scale() : NULL);
 }
 static mmix_tensor *f_linear(int o)
 {
@@ -450,8 +450,8 @@ static mmix_tensor *f_linear(int o)
     mmix_tensor *y = shape_of(mmix_matmul(m, shape_of(x, 2, 12, I, 0, 0), mmix_permute(m, w, turn)), 3, 3, 4, O, 0);
     if (b) y = mmix_add(m, y, b);
     if (o < 2 || o == 6) return y;
-    if (o == 3 || o == 5) y = mmix_mul(m, y, shape_of(linear_scale(), 3, 3, 1, 1, 0));
-    return mmix_add(m, y, o == 5 ? x : linear_residual(O));
+    if (o % 2) y = mmix_mul(m, y, shape_of(linear_scale(), 3, 3, 1, 1, 0));
+    return o == 7 ? y : mmix_add(m, y, o == 5 ? x : linear_residual(O));
 }
 
 static const int32_t packed_numbers[18] = { 4, 4, 4, 5, 5, 9, 9, 9, 9, 1, 1, 2, 2, 2, 2, 2, 2, 2 };
@@ -1250,7 +1250,7 @@ int main(void)
     many_equal("l2_normalise", t_l2, f_l2, 2);
     run_equal("weight_norm", t_weight_norm, f_weight_norm, 0);
     run_equal("linear", t_linear, f_linear, 0);
-    many_equal("linear forms", t_linear, f_linear, 7);
+    many_equal("linear forms", t_linear, f_linear, 8);
     for (int k = 0; k < 8; k++) many("conv1d", t_conv, 10 * k + 1, 5);
     many("patch_embed", t_patch, 0, 2);
     many("resize", t_bicubic, 0, 6);
