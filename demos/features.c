@@ -49,6 +49,7 @@ static const char help[] =
     "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     (softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        (width / 64)\n"
+    "  --bf16          matrices of the --load before it stay bf16: half the memory, products that widen\n"
     "  --model NAME    random weights: vit_tiny, vit_small, vit_base, linearvit_base, dinovim_tiny, _small,\n"
     "                  _base, mambareg_tiny, _small, _base         (vit_tiny, if there is no --load)\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*    (drawn scenes)\n"
@@ -124,7 +125,7 @@ typedef struct strip {                                   /* what is kept of a sh
 } strip;
 typedef struct model {
     const char *file, *known;                            /* a file, or a known size with random weights */
-    int mixer;                                           /* -1: as the file says */
+    int mixer, half;                                     /* -1: as the file says; half: --bf16 */
     size_t heads;                                        /* 0: the same */
     char name[64], label[80], kind[200];                 /* of its files; with "(random)"; in words */
     mmix_vision_config config;
@@ -182,7 +183,8 @@ static int read_model(settings *o, const char *option, const char *value)
         return fail("--model %s: no such model; --help lists them", value);
     }
     if (!o->models || !(--x)->file)
-        return fail("%s %s: give it behind the --load it is about", option, value);
+        return fail("%s%s%s: give it behind the --load it is about", option, *value ? " " : "", value);
+    if (!strcmp(option, "--bf16")) return x->half = 1, 0;
     if (!strcmp(option, "--heads")) {
         x->heads = strlen(value) < 5 ? (size_t)atoi(value) : 0;
         return x->heads ? 0 : fail("--heads %s: give a whole number from 1 to 9999", value);
@@ -228,6 +230,7 @@ static int read_options(settings *o, int argc, char **argv)
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
     const char *simd = "auto", *seed = "1", *threshold = NULL, *blocks = NULL, *about = NULL;
     const char *measures = NULL;
+    int half = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/features-out";
     o->limit = 64;
@@ -236,7 +239,7 @@ static int read_options(settings *o, int argc, char **argv)
     o->blocks_read = 1;
     struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
         {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
-        {"--mixer", &about, NULL, 0, 0, NULL}, {"--heads", &about, NULL, 0, 0, NULL},
+        {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL}, {"--heads", &about, NULL, 0, 0, NULL},
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL}, {"--figures", &o->figures, NULL, 0, 0, NULL},
         {"--block", &blocks, NULL, 0, 0, NULL}, {"--measure", &measures, NULL, 0, 0, NULL},
@@ -254,6 +257,7 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
+        if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;
         if (known[k].flag) { *known[k].flag = 1; continue; }
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) *known[k].text = argv[i];
@@ -619,7 +623,12 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
 {
     mmix_vision_config c;
     mmix_vision *v = NULL;
-    mmix_archive *archive = x->file ? mmix_archive_open(m, x->file) : NULL;
+    mmix_archive *archive;
+    if (x->half && x->mixer < 0 && !x->heads && !list) return mmix_vision_open_as(m, x->file, MMIX_DTYPE_BF16);
+    if (x->half && !list)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
+                         x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
+    archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
         int told = c.mixer == MMIX_SSD || mmix_archive_metadata(archive, "config") != NULL;
@@ -661,7 +670,7 @@ static int check_models(mmix_ctx *m, settings *o)
                 size_t n = strlen(x->name);
                 snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
             }
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, x->file ? "" : " (random)");
+        snprintf(x->label, sizeof x->label, "%s%s", x->name, !x->file ? " (random)" : x->half ? " (bf16)" : "");
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);

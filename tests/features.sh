@@ -36,6 +36,7 @@ refused "nine models" --model vit_tiny --model vit_tiny --model vit_tiny --model
 refused "a mixer that is none" --load $t/a --mixer rnn
 refused "a mixer of nothing" --mixer linear
 refused "heads of random weights" --model vit_tiny --heads 2
+refused "bf16 of nothing" --bf16
 refused "no heads" --load $t/a --heads 0
 refused "a size that patches do not fill" --model vit_tiny --size 100
 holds "a size that would do" $t/err 'give 112'
@@ -196,11 +197,14 @@ if [ -n "$dino" ]; then
     run "a run" --load $t/run-softmax.safetensors --load $t/run-ssd.safetensors --size 32 --limit 9 --out $t/l
     grep -q 'Random weights' $t/l/report.html && no "loaded weights are called random" || ok
     refused "a mixer against the file's word" --load $t/run-ssd.safetensors --mixer linear
+    refused "bf16 and a mixer" --load $t/run-ssd.safetensors --bf16 --mixer linear
+    run "matrices in bf16" --load $t/run-softmax.safetensors --load $t/run-softmax.safetensors --bf16 --size 32 --limit 4 --out $t/l
+    holds "its name" $t/out 'run-softmax-2 (bf16)'
     head -c 5000 $t/run-ssd.safetensors >$t/cut.safetensors
     refused "weights cut off" --load $t/cut.safetensors
     run "figures of a run" --load $t/run-softmax.safetensors --size 32 --show 2 --figures $t/fl
     for f in positions.svg features.png; do [ -s $t/fl/$f ] && ok || no "no $f"; done
-else skip "loading a run (no dino given)" 10; fi
+else skip "loading a run (no dino given)" 15; fi
 
 # figures
 run "figures" --figures $t/f
