@@ -176,7 +176,7 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
     static const char *const name[] = {"", "", "map", "reads", "components", "segmentation"};
     tile *at = t;
     const tile picture = {PICTURE, NULL, 0, "picture", ""};
-    const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ? "classes in VOC's colours, void white"
+    const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ? "a colour for each class, void white"
                                                : "white is object, grey void"};
     *at++ = picture;
     if (a->masks && !one) *at++ = mask;
@@ -195,20 +195,20 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
             at->at = 0;
             at->how = what == MAP ? x->how[0] : what == COLOURS ? x->components : what == READ ?
                       "what the class token reads in the last block, mean of the heads: lit are the fewest patches "
-                      "that hold 60% of it" : "a linear head's classes for the patches, in VOC's colours";
+                      "that hold 60% of it" : "a linear head's classes for the patches, a colour for each";
             snprintf(at++->head, sizeof at->head, "%s %s", x->label, name[what]);
         }
     return (size_t)(at - t);
 }
 
-/* A pixel under a class number in VOC's palette, which 0 leaves grey; void is white. */
+/* A pixel under the colour of a class, hues that lie far apart for small numbers; 0 is left grey, void white. */
 static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
 {
-    int grey = (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2]) / 1000;
-    for (unsigned c = 0; c < 3; c++) {
-        int full = 0;
-        for (unsigned bit = 0; bit < 8; bit++) if (label >> bit & 1 && bit % 3 == c) full |= 128 >> bit / 3;
-        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (2 * full + grey) / 3 : grey * 2 / 3);
+    double grey = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2], turn = label * 0.6180339887;
+    for (int c = 0; c < 3; c++) {
+        double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
+        double full = 255 * (hue < 0 ? 0 : hue > 1 ? 1 : hue);
+        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (full + grey) / 2 : grey * 0.6);
     }
 }
 
