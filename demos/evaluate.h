@@ -334,7 +334,7 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
 static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
                                  const int32_t *label, size_t classes, score *s)
 {
-    static const double rate[] = {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
+    static const double rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
     mmix_mark mark = mmix_mark_here(m);
     mmix_probe_config o = mmix_probe_default();
     mmix_probe_result r;

@@ -1433,6 +1433,7 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
     if (bad || o->list) return bad;
     if (o->figures) {
         draw_orders(o->figures);
+        draw_axial(o->figures);
         if (!o->models) return 0;
         o->limit = o->show;
     }

@@ -1,4 +1,4 @@
-/* features_figures.h - the figures of docs/03-backbones.md: orders of tokens, positions, maps
+/* features_figures.h - the figures of docs/03-backbones.md: orders of tokens, positions, angles, maps
 
    A part of features.c, which includes it behind its own types and features_report.h. */
 #ifndef FEATURES_FIGURES_H
@@ -187,6 +187,35 @@ static void draw_features(const settings *o, const album *a)
     for (size_t k = 0; k < rows; k++) printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
     free(sheet);
     free(rgb);
+}
+
+/* axial.svg: how far apart the angles of MMIX_POSITIONS_AXIAL put patches, in heads of 64. */
+static void draw_axial(const char *folder)
+{
+    enum { LEFT = 20, PANEL = 150, GAP = 26, TOP = 20, QUARTER = 16 };
+    static const size_t grid[3] = {6, 10, 14};
+    FILE *f = svg_open(folder, "axial.svg", 2 * LEFT + 3 * PANEL + 2 * GAP, TOP + PANEL + 54, "");
+    for (size_t i = 0; i < 3; i++) {
+        size_t g = grid[i], own = g * 3 / 10 * g + g * 3 / 10;
+        double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
+        for (size_t j = 0; j < g * g; j++) {
+            double down = (double)(j / g) - (double)(own / g), right = (double)(j % g) - (double)(own % g), alike = 0;
+            uint8_t rgb[3];
+            for (int p = 0; p < QUARTER; p++) {          /* coordinates run from -1 to 1 */
+                double turn = 2 * 6.283185307179586 / (double)g / pow(100, (double)p / QUARTER);
+                alike += (cos(turn * down) + cos(turn * right)) / (2 * QUARTER);
+            }
+            report_heat(alike, rgb);
+            svg_box(f, left + cell * (double)(j % g), TOP + cell * (double)(j / g), cell - 0.7, cell - 0.7,
+                    "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
+        }
+        svg_box(f, left + cell * (double)(own % g), TOP + cell * (double)(own / g), cell - 1, cell - 1,
+                "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
+        svg_text(f, left + PANEL / 2, TOP + PANEL + 18, 13, "middle", "%zu &#215; %zu", g, g);
+    }
+    svg_text(f, LEFT, TOP + PANEL + 44, 12, "start", "Mean cosine of the angles between the framed patch and each other, from "
+             "violet (0, below) to yellow (1).");
+    figure_close(f, "</svg>\n");
 }
 
 static void draw_orders(const char *folder)

@@ -3,8 +3,9 @@
 
 #define FILE_A "build/allocations_a.safetensors"
 
-static int whole_run(mmix_options *o, mmix_dino_config c)            /* 0: went through, else the kind of error */
+static int whole_run(const mmix_options *o, void *user)            /* of a mmix_dino_config */
 {
+    const mmix_dino_config c = *(const mmix_dino_config *)user;
     mmix_ctx *m = mmix_create(o);
     mmix_dino *d, *e = NULL;
     int kind, through;
@@ -31,7 +32,7 @@ static int whole_run(mmix_options *o, mmix_dino_config c)            /* 0: went 
     return kind;
 }
 /* The mixers' masks, steps and ranks. */
-static int mixers_run(mmix_options *o)
+static int mixers_run(const mmix_options *o, void *user)
 {
     const size_t grid[2] = { 4, 6 }, window[2] = { 3, 2 }, two[2] = { 2, 24 };
     mmix_ctx *m = mmix_create(o);
@@ -40,6 +41,7 @@ static int mixers_run(mmix_options *o)
     mmix_mixer_rank rank;
     mmix_tensor *q, *k, *y[4], *pos, *dt;
     int kind;
+    (void)user;
     if (!m) return MMIX_ERROR_MEMORY;
     s = mmix_state_create(m, 3);
     mmix_record(m, 1);
@@ -85,30 +87,12 @@ static int mixers_run(mmix_options *o)
 }
 static void mixer_allocations(void)
 {
-    counter c;
-    mmix_options o;
-    size_t total;
     doing("allocations (mixers)");
-    memset(&c, 0, sizeof c);
-    o = counted(&c);
-    IS(mixers_run(&o), 0);
-    IS(c.live, 0);
-    total = c.calls;
-    COMPARE(total > 15, "allocations counted", (double)total, 15);
-    for (size_t n = 1; n <= total; n++) {
-        memset(&c, 0, sizeof c);
-        o = counted(&c);
-        c.fail_at = n;
-        IS(mixers_run(&o), MMIX_ERROR_MEMORY);
-        if (c.live || c.wrong) COMPARE(0, "nothing left when allocation n fails", (double)n, (double)c.live);
-    }
+    CHECK(memory_fails(mixers_run, NULL, 0, 1) > 15);
 }
 
 static void allocations(void)
 {
-    counter c;
-    mmix_options o;
-    size_t total, survived = 0;
     mmix_dino_config config = small_dino(MMIX_SOFTMAX);
     draw();
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
@@ -118,35 +102,8 @@ static void allocations(void)
         config.batch = 1;
         config.iters = 2;
         config.augment.local_count = 1;
-        memset(&c, 0, sizeof c);
-        o = counted(&c);
-        IS(whole_run(&o, config), 0);
-        total = c.calls;
-        IS(c.live, 0);
-        IS(c.wrong, 0);
-        COMPARE(total >= (ARENA_BLOCK == 256 ? 200 : 60), "allocations counted", (double)total, 200);
-        survived = 0;
-        for (size_t n = 1; n <= total; n++) {
-            int kind;
-            memset(&c, 0, sizeof c);
-            o = counted(&c);
-            c.fail_at = n;
-            kind = whole_run(&o, config);
-            survived += kind == 0;
-            if (kind && kind != MMIX_ERROR_MEMORY) COMPARE(0, "a clean error when allocation n fails", (double)n, kind);
-            if (c.live || c.wrong) COMPARE(0, "nothing left when allocation n fails", (double)n, (double)c.live);
-        }
-        COMPARE(survived <= 6, "few failures are survived", (double)survived, 6);
-        for (size_t n = 1; n <= total; n += mixer == MMIX_SOFTMAX ? 3 : 17) {        /* all after the n-th */
-            int kind;
-            memset(&c, 0, sizeof c);
-            o = counted(&c);
-            o.allocator.count_limit = n;
-            kind = whole_run(&o, config);
-            if (n < total && kind != MMIX_ERROR_MEMORY) COMPARE(0, "a clean error when memory ends after allocation n", (double)n, kind);
-            if (c.live || c.wrong || c.calls > n) COMPARE(0, "nothing left when memory ends", (double)n, (double)c.live);
-        }
-        passed++;
+        CHECK(memory_fails(whole_run, &config, 0, 1) >= (ARENA_BLOCK == 256 ? 200 : 60));
+        memory_fails(whole_run, &config, 1, mixer == MMIX_SOFTMAX ? 3 : 17);
     }
     remove(FILE_A);
 }

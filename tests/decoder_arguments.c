@@ -13,12 +13,7 @@ static void bad_arguments(void)
     mmix_state *state;
     snprintf(about, sizeof about, "bad arguments");
     d = shaken(m, c), teacher = shaken(m, t);
-#define WRONG(change, text)                                                                 \
-    do {                                                                                    \
-        wrong = c;                                                                          \
-        change;                                                                             \
-        REFUSED(m, !mmix_decoder_create(m, wrong), text);                                   \
-    } while (0)
+#define WRONG(change, text) (wrong = c, change, REFUSED(m, !mmix_decoder_create(m, wrong), text))
     WRONG(wrong.mixer = 2, "mixer is 2");
     WRONG(wrong.mixer = -1, "mixer is -1");
     WRONG(wrong.dim = 0, "dim is 0");

@@ -452,30 +452,28 @@ static int everything(mmix_ctx *m)
     mmix_decoder_destroy(teacher);
     return ok;
 }
+static int tried(const mmix_options *o, void *user)
+{
+    mmix_ctx *m = mmix_create(o);
+    (void)user;
+    if (!m) return MMIX_ERROR_MEMORY;
+    const size_t before = mmix_memory(m).bytes;
+    const int done = everything(m), kind = mmix_error_kind(m);
+    CHECK(done ? !kind : kind != MMIX_OK);
+    mmix_reset(m);
+    CHECK(mmix_memory(m).bytes - before <= (size_t)4 << 20);     /* step memory stays */
+    mmix_destroy(m);
+    return kind;
+}
 static void no_memory(void)
 {
-    size_t n = 1, failures = 0;
 #ifdef MMIX_REGRESSION
     const size_t stride = 7;                     /* its small blocks are thousands */
 #else
     const size_t stride = 1;
 #endif
-    for (int done = 0; !done && n < 9000; n += stride) {
-        mmix_options o;
-        memset(&o, 0, sizeof o);
-        o.threads = 1;
-        o.allocator.count_limit = n;
-        mmix_ctx *m = mmix_create(&o);
-        if (!m) continue;
-        const size_t before = mmix_memory(m).bytes;
-        done = everything(m);
-        if (!done && mmix_error_kind(m) != MMIX_ERROR_MEMORY) report(0, __FILE__, __LINE__, "memory", mmix_error(m));
-        failures += !done;
-        mmix_reset(m);
-        if (mmix_memory(m).bytes - before > ((size_t)4 << 20)) report(0, __FILE__, __LINE__, "a leak", "");       /* step memory stays */
-        mmix_destroy(m);
-    }
-    CHECK(failures > 100 && n < 9000);
+    const size_t n = memory_fails(tried, NULL, 1, stride);
+    CHECK(n > 100 * stride && n < 9000);
 }
 
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */

@@ -208,7 +208,7 @@ else skip "loading a run (no dino given)" 15; fi
 
 # figures
 run "figures" --figures $t/f
-for f in tokens.svg grids.svg; do holds "$f" $t/f/$f '</svg>'; done
+for f in tokens.svg grids.svg axial.svg; do holds "$f" $t/f/$f '</svg>'; done
 for token in 98 191; do holds "token $token" $t/f/tokens.svg ">$token<"; done
 [ "$(grep -c '9650;</text>' $t/f/tokens.svg)" -eq 15 ] && ok || no "the tokens that are read are not 1 + 1 + 1 + 12"
 echo "$passed passed, $failed failed, $skipped skipped"

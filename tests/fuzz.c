@@ -2,7 +2,8 @@
 
    Without libFuzzer: without a FUZZ_… it has a main, for any compiler.
 
-       build/fuzz                 hostile files, then seeds and 1000 changes of each; ends with a sum
+       build/fuzz                 hostile files, seeds and 1000 changes of each, then small networks by the names of DINOv2 and
+                                  DINOv3 and indices of their files; ends with a sum
        build/fuzz --runs N        N changes of each
        build/fuzz FILE...         these files, to see a finding again
        build/fuzz --corpus DIR    writes the seeds (with -DFUZZ_MAIN -DFUZZ_PTH: those of .pth alone)
@@ -114,6 +115,17 @@ static mmix_ctx *counting(void)
 
 /* ---- what must hold: NULL, or in words what does not ---- */
 
+/* 1 where the header makes one line of all messages: those of mmixi_file_read (a path out of an index), of mmixi_vision_refuse
+   and of mmix_params_read hold names of a file, control characters and all, without mmixi_clean. 0 keeps such names away. */
+#ifndef FUZZ_CLEAN_NAMES
+#define FUZZ_CLEAN_NAMES 0
+#endif
+/* 1 where a DINOv2 by its own names without pos_embed is refused; it is taken for a DINOv3 without storage tokens. */
+#ifndef FUZZ_NO_POSITIONS
+#define FUZZ_NO_POSITIONS 0
+#endif
+static int any_line = 0;                         /* messages of networks are not seen to be one line: !FUZZ_CLEAN_NAMES */
+
 static const char *refusal(mmix_ctx *m)
 {
     const char *e = mmix_error(m);
@@ -122,7 +134,7 @@ static const char *refusal(mmix_ctx *m)
     if (mmix_error_kind(m) != MMIX_ERROR_FILE) return "refused, but not as a file";
     if (strlen(e) < 20) return "refused in too few words";
     for (; *e; e++)
-        if ((unsigned char)*e < 32) return "refused in more than one line";
+        if ((unsigned char)*e < 32 && !any_line) return "refused in more than one line";
     return NULL;
 }
 
@@ -790,8 +802,9 @@ static void run(const char *name, const unsigned char *data, size_t size)
 }
 static int save(const char *path, const unsigned char *data, size_t size)
 {
+    remove(path);                                /* a new file is not waited for, as a shortened one is */
     FILE *f = fopen(path, "wb");
-    const int ok = f && fwrite(data, 1, size, f) == size;
+    const int ok = f && (!size || fwrite(data, 1, size, f) == size);
     return f && !fclose(f) && ok;
 }
 /* From memory and from a file, which may be mapped instead of read: the same must come of it. */
@@ -843,6 +856,408 @@ static int save_all(const char *folder, const seed *list, size_t n, size_t most)
     return 0;
 }
 
+/* ---- networks by other systems' names, and the index of one in several files ---- */
+
+#if defined FUZZ_SAFETENSORS && !defined MMIX_NO_STDIO
+#include <sys/stat.h>
+
+/* What is in these files, names and shapes: 1 2, sizes D P N R F, G = 2F; then those of a block, and the blocks. */
+static const struct { const char *name, *outside, *in_block, *block[2]; } systems[] = {
+    {"DINOv2, Hugging Face", "embeddings.cls_token 11D embeddings.mask_token 1D embeddings.position_embeddings 1ND "
+     "embeddings.patch_embeddings.projection.weight D3PP embeddings.patch_embeddings.projection.bias D layernorm.weight D layernorm.bias D",
+     "norm1.weight D norm1.bias D attention.attention.query.weight DD attention.attention.query.bias D "
+     "attention.attention.key.weight DD attention.attention.key.bias D attention.attention.value.weight DD "
+     "attention.attention.value.bias D attention.output.dense.weight DD attention.output.dense.bias D layer_scale1.lambda1 D "
+     "norm2.weight D norm2.bias D mlp.fc1.weight FD mlp.fc1.bias F mlp.fc2.weight DF mlp.fc2.bias D layer_scale2.lambda1 D",
+     {"encoder.layer.0.", "encoder.layer.1."}},
+    {"DINOv2, SwiGLU, Hugging Face", "embeddings.cls_token 11D embeddings.register_tokens 1RD embeddings.position_embeddings 1ND "
+     "embeddings.patch_embeddings.projection.weight D3PP embeddings.patch_embeddings.projection.bias D layernorm.weight D layernorm.bias D",
+     "norm1.weight D norm1.bias D attention.attention.query.weight DD attention.attention.query.bias D "
+     "attention.attention.key.weight DD attention.attention.key.bias D attention.attention.value.weight DD "
+     "attention.attention.value.bias D attention.output.dense.weight DD attention.output.dense.bias D layer_scale1.lambda1 D "
+     "norm2.weight D norm2.bias D mlp.weights_in.weight GD mlp.weights_in.bias G mlp.weights_out.weight DF mlp.weights_out.bias D "
+     "layer_scale2.lambda1 D", {"encoder.layer.0.", "encoder.layer.1."}},
+    {"DINOv3, SwiGLU, Hugging Face", "embeddings.cls_token 11D embeddings.mask_token 11D embeddings.register_tokens 1RD "
+     "embeddings.patch_embeddings.weight D3PP embeddings.patch_embeddings.bias D norm.weight D norm.bias D",
+     "norm1.weight D norm1.bias D attention.q_proj.weight DD attention.q_proj.bias D attention.k_proj.weight DD "
+     "attention.v_proj.weight DD attention.v_proj.bias D attention.o_proj.weight DD attention.o_proj.bias D layer_scale1.lambda1 D "
+     "norm2.weight D norm2.bias D mlp.gate_proj.weight FD mlp.gate_proj.bias F mlp.up_proj.weight FD mlp.up_proj.bias F "
+     "mlp.down_proj.weight DF mlp.down_proj.bias D layer_scale2.lambda1 D", {"layer.0.", "layer.1."}},
+    {"DINOv3", "cls_token 11D storage_tokens 1RD mask_token 1D rope_embed.periods 2 patch_embed.proj.weight D3PP patch_embed.proj.bias D "
+     "norm.weight D norm.bias D",
+     "norm1.weight D norm1.bias D attn.qkv.weight TD attn.qkv.bias T attn.qkv.bias_mask T attn.proj.weight DD attn.proj.bias D "
+     "ls1.gamma D norm2.weight D norm2.bias D mlp.fc1.weight FD mlp.fc1.bias F mlp.fc2.weight DF mlp.fc2.bias D ls2.gamma D",
+     {"blocks.0.", "blocks.1."}},
+    {"DINOv2, a teacher's in chunks", "teacher.cls_token 11D teacher.pos_embed 1ND teacher.mask_token 1D "
+     "teacher.patch_embed.proj.weight D3PP teacher.patch_embed.proj.bias D teacher.norm.weight D teacher.norm.bias D student.cls_token 11D",
+     "norm1.weight D norm1.bias D attn.qkv.weight TD attn.qkv.bias T attn.proj.weight DD attn.proj.bias D "
+     "ls1.gamma D norm2.weight D norm2.bias D mlp.w12.weight GD mlp.w12.bias G mlp.w3.weight DF mlp.w3.bias D ls2.gamma D",
+     {"teacher.blocks.0.0.", "teacher.blocks.1.1."}},
+    {"DINOv2", "cls_token 11D pos_embed 1ND mask_token 1D patch_embed.proj.weight D3PP patch_embed.proj.bias D norm.weight D norm.bias D",
+     "norm1.weight D norm1.bias D attn.qkv.weight TD attn.qkv.bias T attn.proj.weight DD attn.proj.bias D "
+     "ls1.gamma D norm2.weight D norm2.bias D mlp.fc1.weight FD mlp.fc1.bias F mlp.fc2.weight DF mlp.fc2.bias D ls2.gamma D",
+     {"blocks.0.", "blocks.1."}}
+};
+enum { SYSTEMS = sizeof systems / sizeof *systems, D = 8, ARRAYS = 64 };
+
+typedef struct array { char name[128]; int ndim; uint64_t shape[6]; const char *dtype; } array;
+typedef struct network { array at[ARRAYS]; size_t count; } network;
+
+static void network_add(network *n, const char *before, const char *list)
+{
+    static const char letters[] = "1235PNRDFGT";
+    static const uint64_t sizes[] = {1, 2, 3, 5, 2, 5, 2, D, 2 * D, 4 * D, 3 * D};
+    char name[96], shape[8];
+    for (int used; sscanf(list, " %95s %7s%n", name, shape, &used) == 2; list += used) {
+        array *a = &n->at[n->count++];
+        snprintf(a->name, sizeof a->name, "%s%s", before, name);
+        a->ndim = (int)strlen(shape);
+        a->dtype = "F32";
+        for (int i = 0; i < a->ndim; i++) a->shape[i] = sizes[strchr(letters, shape[i]) - letters];
+    }
+}
+static const network *network_of(size_t system)
+{
+    static network all[SYSTEMS];
+    network *n = &all[system];
+    if (n->count) return n;
+    network_add(n, "", systems[system].outside);
+    for (int i = 0; i < 2; i++) network_add(n, systems[system].block[i], systems[system].in_block);
+    return n;
+}
+static void network_remove(network *n, size_t i) { n->at[i] = n->at[--n->count]; }
+
+/* Arrays from, to, as .safetensors. What has more than 64 KiB has no data. */
+static bytes network_file(const network *n, size_t from, size_t to)
+{
+    bytes header = text_bytes("{"), b = {NULL, 0, 0};
+    uint64_t at = 0;
+    for (size_t i = from; i < to; i++) {
+        const array *a = &n->at[i];
+        const uint64_t size = !strcmp(a->dtype, "F64") ? 8 : !strcmp(a->dtype, "F32") ? 4 : 2;
+        uint64_t all = size;
+        char text[400];
+        for (int k = 0; k < a->ndim; k++) all = a->shape[k] && all > 65536 / a->shape[k] ? 65537 : all * a->shape[k];
+        for (int k = 0; k < a->ndim; k++) if (!a->shape[k]) all = 0;
+        if (all > 65536) all = 0;
+        snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"data_offsets\":[%.0f,%.0f],\"shape\":[", i > from ? "," : "",
+                 a->name, a->dtype, (double)at, (double)(at + all));
+        put_text(&header, text), at += all;
+        for (int k = 0; k < a->ndim; k++) {
+            snprintf(text, sizeof text, "%s%llu", k ? "," : "", (unsigned long long)a->shape[k]);
+            put_text(&header, text);
+        }
+        put_text(&header, "]}");
+    }
+    put_text(&header, "}");
+    put_number(&b, header.size, 8), put(&b, header.at, header.size);
+    for (uint64_t i = 0; i < at / 2; i++) put_number(&b, i % 2 ? 0x3d00 + i * 7 % 199 : 0, 2);     /* floats of about 0.1 */
+    free(header.at);
+    return b;
+}
+
+/* All readers of a network, in a context of its own, which is all gone in the end. A refusal leaves the parameters of `fixed`,
+   a network of the system's own, as they were; what is accepted computes. */
+static const char *network_is_wrong(const char *path, size_t size, size_t system)
+{
+    static unsigned turn = 0;
+    const size_t before = count.live, grid = 2;
+    mmix_options o;
+    mmix_vision_config c = mmix_vit(D, 2), read;
+    const char *wrong = NULL;
+    memset(&o, 0, sizeof o);
+    o.threads = 1;
+    o.allocator.alloc = counted_alloc, o.allocator.free = counted_free, o.allocator.user = &count;
+    o.allocator.byte_limit = 2 * BUDGET(size) + ((size_t)8 << 20);               /* the archive, the network, a picture's steps */
+    mmix_ctx *m = mmix_create(&o);
+    c.heads = 1, c.depth = 2, c.grid = grid, c.mlp_ratio = 2, c.layer_scale = 1;
+    c.registers = system > 0 && system < 4 ? 2 : 0, c.swiglu = system == 1 || system == 2 || system == 4;
+    c.positions = system == 2 || system == 3 ? MMIX_POSITIONS_AXIAL : MMIX_POSITIONS_EXACT;
+    mmix_vision *fixed = mmix_vision_create(m, c), *v;
+    mmix_params *p = mmix_vision_params(fixed);
+    const uint64_t hash = hash_params(p, 1);
+    mmix_archive *a = mmix_archive_open(m, path);
+    if (!a) wrong = refusal(m), mmix_error_clear(m);
+    if (a && mmix_vision_config_read(m, a, &read)) wrong = refusal(m), mmix_error_clear(m);
+    static const char *const prefix[] = {NULL, ""};
+    for (int i = 0; a && !wrong && i < 2; i++) {
+        if (!mmix_params_read(p, a, prefix[i])) break;           /* read: other values from here on */
+        wrong = refusal(m);
+        mmix_error_clear(m);
+        if (!wrong && hash_params(p, 1) != hash) wrong = "refused, but the parameters are others";
+    }
+    mmix_archive_close(a);
+    v = wrong ? NULL : mmix_vision_open_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
+    accepted = v != NULL;
+    if (!wrong && !v) wrong = refusal(m), mmix_error_clear(m);
+    if (v) {
+        const size_t side = mmix_vision_config_of(v)->patch;
+        mmix_tensor *image = mmix_new4(m, 1, 3, 2 * side, 3 * side);
+        if (!mmix_vision_forward(m, v, mmix_fill(image, 0.5), NULL).token || mmix_error(m)) wrong = "accepted, but it computes nothing";
+    }
+    mmix_vision_destroy(v), mmix_vision_destroy(fixed);
+    mmix_destroy(m);
+    if (!wrong && count.live != before) wrong = "leaks";
+    return count.wrong ? count.wrong = 0, "wrote behind a block, or freed it with another size" : wrong;
+}
+
+#define FILE_A "build/fuzz_a.safetensors"
+#define FILE_B "build/fuzz_b.safetensors"
+#define INDEX "build/fuzz.index.json"
+/* Saves a network's file, asks the readers, and compares with what is expected: 1 accepted, 0 refused, -1 either. */
+static void network_run(const char *what, size_t system, bytes file, int expected)
+{
+    const char *wrong = save(FILE_A, file.at, file.size) ? network_is_wrong(FILE_A, file.size, system) : "can't be written";
+    if (!wrong && expected >= 0 && accepted != expected) wrong = accepted ? "is accepted" : "is refused";
+    if (!wrong) passed++;
+    else if (failed++ < 50) {
+        printf("%s, %s, %zu bytes: %s\n", systems[system].name, what, file.size, wrong);
+        if (save("build/fuzz_finding", file.at, file.size)) puts("    it lies in build/fuzz_finding");
+    }
+    free(file.at);
+}
+/* What a network may lack, or have in other sizes. */
+static int optional(const char *name)
+{
+    return strstr(name, "mask") || strstr(name, "register_tokens") || strstr(name, "storage_tokens") || strstr(name, "periods")
+        || strstr(name, "student.") || (!FUZZ_NO_POSITIONS && !strcmp(name, "pos_embed"));
+}
+/* Each array once without, under another name, twice, and with each axis another size; and no axis, or one more. */
+static void network_each(size_t system)
+{
+    static const uint64_t sizes[] = {0, D + 1, 4096, (uint64_t)1 << 32, UINT64_MAX};
+    const network right = *network_of(system);
+    char what[200];
+    network_run("as it is", system, network_file(&right, 0, right.count), 1);
+    for (size_t i = 0; i < right.count; i++) {
+        const array *was = &right.at[i];
+        const int expected = optional(was->name) ? -1 : 0;
+        network n = right;
+        network_remove(&n, i);
+        snprintf(what, sizeof what, "without %s", was->name);
+        network_run(what, system, network_file(&n, 0, n.count), expected);
+        n = right, n.at[n.count] = *was;
+        snprintf(n.at[n.count++].name, sizeof was->name, "%.100s.x", was->name);
+        network_run("an array too many", system, network_file(&n, 0, n.count), expected);
+        n = right, n.at[n.count++] = *was;
+        network_run("an array twice", system, network_file(&n, 0, n.count), 0);
+        for (int k = 0; k < 2 * (was->ndim + 1); k++) {          /* two other sizes for each axis; one axis less, or more */
+            const int axis = k / 2 - 1;
+            const uint64_t other = sizes[(i * 3 + (size_t)k) % (sizeof sizes / sizeof *sizes)];
+            n = right;
+            if (axis < 0) n.at[i].ndim += k ? 1 : -1, n.at[i].shape[was->ndim] = 1;
+            else n.at[i].shape[axis] = other;
+            snprintf(what, sizeof what, "%s with axis %d of %llu", was->name, axis, (unsigned long long)other);
+            network_run(what, system, network_file(&n, 0, n.count), expected);
+        }
+    }
+}
+/* A few changes at once, names of another system among them. */
+static void network_change(network *n)
+{
+    static const char *const strange[] = {
+        "neck.weight", "neck.\\n", "\\u0001", "text_model.weight", "stages.0.x", "token_embedding.weight", "embeddings.position_embeddings", "pos_embed_cls",
+        "embeddings.patch_embeddings.weight", "blocks.0.0.norm1.weight", "layers.0.mixer.A_log", "head.weight", "x.head.weight",
+        "cls_token", "a.embeddings.cls_token", "teacher.embeddings.cls_token", "storage_tokens", "register_tokens",
+        "encoder.layer.2.norm1.weight", "layer.2.norm1.weight", "", ".", "%s%n", "\\u0000", "caf\xc3\xa9", "embeddings.cls_token.embeddings.cls_token"
+    };
+    for (size_t times = 1 + roll(4); times-- && n->count; ) {
+        const size_t i = roll(n->count), k = roll(6);
+        array *a = &n->at[i], *b = &n->at[roll(n->count)];
+        const network *other = network_of(roll(SYSTEMS));
+        const array *c = &other->at[roll(other->count)];
+        uint64_t *axis = &a->shape[roll(4)];
+        char block[24];
+        switch (roll(11)) {
+        case 0: *axis += roll(2) ? 1 : (uint64_t)-1; break;
+        case 1: *axis = ((uint64_t)1 << roll(64)) + roll(3) - 1, a->shape[roll(2)] *= roll(2); break;
+        case 2: network_remove(n, i); break;
+        case 3: snprintf(a->name, sizeof a->name, "%s", c->name); break;
+        case 4: if (n->count < ARRAYS) n->at[n->count++] = *c; break;
+        case 5: snprintf(a->name, sizeof a->name, "%s", strange[roll(sizeof strange / sizeof *strange)]); break;
+        case 6: if (n->count < ARRAYS) n->at[n->count] = *a, snprintf(n->at[n->count++].name, sizeof a->name, "%s", strange[roll(sizeof strange / sizeof *strange)]); break;
+        case 7: a->ndim = (int)k % 5; break;
+        case 8: a->dtype = k % 2 ? "BF16" : k ? "I16" : "F64"; break;
+        case 9: memcpy(a->shape, b->shape, sizeof a->shape), a->ndim = b->ndim; break;
+        default:                                 /* a block is gone, or is another's */
+            snprintf(block, sizeof block, ".%d.", (int)k % 2);
+            for (size_t j = n->count; j-- > 0; )
+                if (strstr(n->at[j].name, block)) {
+                    if (k < 2) network_remove(n, j);
+                    else if (k < 4) *strstr(n->at[j].name, block) = '_';
+                    else strstr(n->at[j].name, block)[1] = (char)('0' + k);
+                }
+        }
+    }
+}
+/* All of a width, without data: (0, …) but for the class token. */
+static void network_wide(size_t system, uint64_t width)
+{
+    network n = *network_of(system);
+    for (size_t i = 0; i < n.count; i++)
+        for (int k = 0, zero = strstr(n.at[i].name, "cls_token") && width < 10000; k < n.at[i].ndim; k++)
+            if (n.at[i].shape[k] >= D || k == 0) n.at[i].shape[k] *= zero++ ? n.at[i].shape[k] < D ? 1 : width / D : 0;
+    network_run("wide, without numbers", system, network_file(&n, 0, n.count), 0);
+}
+static void networks(size_t runs)
+{
+    enum { MOST = 1 << 15 };
+    static unsigned char d[MOST];
+    for (size_t s = 0; s < SYSTEMS; s++) {
+        const network *right = network_of(s);
+        bytes file = network_file(right, 0, right->count);
+        network_each(s);
+        for (uint64_t width = 4096; width; width *= 256) network_wide(s, width);
+        for (size_t i = 0; i < runs; i++) {
+            network n = *right;
+            network_change(&n);
+            network_run("changed", s, network_file(&n, 0, n.count), -1);
+            bytes b = {NULL, 0, 0};              /* the same in bytes, of names and shapes above all */
+            memcpy(d, file.at, file.size);
+            size_t size = one_change(d, file.size, MOST, (unsigned)roll(1u << 30));
+            put(&b, d, i % 8 ? size : roll(file.size));
+            network_run("bytes", s, b, i % 8 ? -1 : 0);
+        }
+        free(file.at);
+    }
+    remove(FILE_A);
+}
+
+/* ---- .index.json ---- */
+
+typedef struct place { char name[128], file[128]; } place;       /* of an array; as they stand in JSON */
+typedef struct plan { place at[ARRAYS + 8]; size_t count; const char *before, *behind; } plan;
+
+static bytes plan_text(const plan *p)
+{
+    bytes b = text_bytes(p->before);
+    for (size_t i = 0; i < p->count; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "%s\"%s\": %s", i ? ",\n  " : "", p->at[i].name, p->at[i].file);
+        put_text(&b, text);
+    }
+    put_text(&b, p->behind);
+    return b;
+}
+/* Opens build/fuzz.index.json of these bytes, which are freed; `held` bytes are in the files that it may name. */
+static void index_run(const char *what, size_t system, bytes text, size_t held, int expected)
+{
+    const char *wrong = save(INDEX, text.at, text.size) ? archive_is_wrong(counting(), INDEX, text.at, text.size + held)
+        : "can't be written";
+    if (!wrong) wrong = network_is_wrong(INDEX, text.size + held, system);
+    if (!wrong && expected >= 0 && accepted != expected) wrong = accepted ? "is accepted" : "is refused";
+    if (!wrong) passed++;
+    else if (failed++ < 50) {
+        printf("index of %s, %s: %s\n", systems[system].name, what, wrong);
+        if (save("build/fuzz_finding", text.at, text.size)) puts("    it lies in build/fuzz_finding");
+    }
+    free(text.at);
+}
+/* What stands for a file in an index, in JSON: none is one with arrays beside it. */
+static const char *const no_file[] = {
+    "\"fuzz_c.safetensors\"", "\"\"", "\".\"", "\"..\"", "\"../build/fuzz_a.safetensors\"", "\"./fuzz_a.safetensors\"", "\"/etc/passwd\"",
+    "\"..\\\\fuzz_a.safetensors\"", "\"fuzz.index.json\"", "\"fuzz_2.index.json\"", "\"fuzz_folder\"", "\"fuzz_folder/\"", "\"fuzz_fifo\"",
+    "\"fuzz_empty\"", "\"fuzz_a.safetensors\\u0000\"", "\"fuzz_a.safetensors \"", "\"%s%n%s%n\"", "\"\\u0007\\n\"", "\"\\ud83d\\ude00\"",
+    "7", "null", "true", "[\"fuzz_a.safetensors\"]", "{\"file\":\"fuzz_a.safetensors\"}", "{}"
+};
+static void index_change(plan *p)
+{
+    for (size_t times = 1 + roll(3); times-- && p->count; ) {
+        place *a = &p->at[roll(p->count)], *b = &p->at[roll(p->count)], was = *a;
+        switch (roll(6)) {
+        case 0: snprintf(a->file, sizeof a->file, "%s", no_file[roll(sizeof no_file / sizeof *no_file)]); break;
+        case 1: memcpy(a->file, b->file, sizeof a->file), memcpy(b->file, was.file, sizeof b->file); break;
+        case 2: memcpy(a->name, b->name, sizeof a->name); if (roll(2)) memcpy(b->name, was.name, sizeof b->name); break;
+        case 3: *a = p->at[--p->count]; break;
+        case 4: if (p->count < ARRAYS + 8) p->at[p->count++] = *b; break;
+        default: a->name[roll(strlen(a->name) + 1)] = (char)('a' + roll(26));
+        }
+    }
+}
+static void index_each(const plan *right, size_t system, size_t held)
+{
+    static const char *const around[][2] = {
+        {"{\"weight_map\": [", "]}"}, {"{\"weight_map\": {\"weight_map\": {", "}}}"}, {"{\"Weight_map\": {", "}}"}, {"{", "}"}, {"[{", "}]"},
+        {"{\"weight_map\": {", "}"}, {"{\"weight_map\": {", "}}}"}, {"{\"weight_map\": {", ",}}"}, {"{\"weight_map\": {}, \"more\": {", "}}"},
+        {"{\"weight_map\": {}, \"weight_map\": {", "}}"}
+    };
+    char what[300];
+    bytes text = plan_text(right);
+    for (size_t n = 0; n < text.size; n += n < 40 || n + 4 > text.size ? 1 : 61) {      /* cut short */
+        bytes part = {NULL, 0, 0};
+        put(&part, text.at, n);
+        index_run("cut short", system, part, held, 0);
+    }
+    index_run("as it is", system, text, held, 1);
+    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+        plan p = *right;
+        p.before = around[i][0], p.behind = around[i][1];
+        index_run(p.before, system, plan_text(&p), held, 0);
+    }
+    for (size_t i = 0; i < right->count; i += right->count - 1)
+        for (size_t k = 0; k < sizeof no_file / sizeof *no_file; k++) {
+            plan p = *right;
+            snprintf(p.at[i].file, sizeof p.at[i].file, "%s", no_file[k]);
+            snprintf(what, sizeof what, "%s in %s", p.at[i].name, no_file[k]);
+            index_run(what, system, plan_text(&p), held, 0);
+        }
+    for (int k = 0; k < 3; k++) {                /* the files are there, but by a path: that is no file beside the index */
+        plan p = *right;
+        for (size_t i = 0; i < p.count; i++)
+            snprintf(p.at[i].file, sizeof p.at[i].file, "\"%s%s", k ? k == 1 ? "./" : "fuzz_folder/../" : "../build/", right->at[i].file + 1);
+        index_run("by a path", system, plan_text(&p), held, 0);
+    }
+    for (size_t i = 0; i < right->count; i += 5) {
+        plan p = *right;
+        memcpy(p.at[i].file, right->at[right->count - 1 - i].file, sizeof p.at[i].file);
+        index_run("in the wrong file", system, plan_text(&p), held, !strcmp(p.at[i].file, right->at[i].file));
+        p = *right, p.at[p.count++] = right->at[i];
+        index_run("a name twice", system, plan_text(&p), held, 0);
+        p = *right, snprintf(p.at[i].name, sizeof p.at[i].name, "%.100s.x", right->at[i].name);
+        index_run("a name that no file has", system, plan_text(&p), held, 0);
+    }
+}
+static void indices(size_t runs)
+{
+    enum { MOST = 1 << 14 };
+    static const char back[] = "{\"weight_map\": {\"a\": \"fuzz.index.json\"}}";
+    static unsigned char d[MOST];
+    remove("build/fuzz_fifo");
+    mkdir("build/fuzz_folder", 0777), mkfifo("build/fuzz_fifo", 0666);
+    save("build/fuzz_empty", NULL, 0);
+    save("build/fuzz_2.index.json", (const unsigned char *)back, sizeof back - 1);
+    for (size_t s = 0; s < SYSTEMS; s++) {
+        const network *n = network_of(s);
+        const size_t half = n->count / 2;
+        const bytes a = network_file(n, 0, half), b = network_file(n, half, n->count);
+        plan right = {{{"", ""}}, n->count, "{\"metadata\": {\"total_size\": 1234},\n \"weight_map\": {\n  ", "}}"};
+        for (size_t i = 0; i < n->count; i++) {
+            snprintf(right.at[i].name, sizeof right.at[i].name, "%s", n->at[i].name);
+            snprintf(right.at[i].file, sizeof right.at[i].file, "\"fuzz_%c.safetensors\"", i < half ? 'a' : 'b');
+        }
+        if (!save(FILE_A, a.at, a.size) || !save(FILE_B, b.at, b.size)) failed++, puts("build/fuzz_… can't be written");
+        index_each(&right, s, a.size + b.size);
+        for (size_t i = 0; i < runs; i++) {
+            plan p = right;
+            index_change(&p);
+            bytes text = plan_text(&p);
+            index_run("changed", s, text, a.size + b.size, -1);
+            bytes changed = {NULL, 0, 0};
+            text = plan_text(&right);
+            memcpy(d, text.at, text.size);
+            put(&changed, d, change(d, text.size, MOST));
+            free(text.at);
+            index_run("bytes", s, changed, a.size + b.size, -1);
+        }
+        if (!save(FILE_B, a.at, a.size)) failed++;               /* both files the same: each name is there twice */
+        index_run("one file under two names", s, plan_text(&right), a.size + a.size, 0);
+        free(a.at), free(b.at);
+    }
+    remove("build/fuzz_folder"), remove("build/fuzz_fifo"), remove("build/fuzz_empty"), remove("build/fuzz_2.index.json");
+    remove(FILE_A), remove(FILE_B), remove(INDEX);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     size_t runs = 1000;
@@ -877,6 +1292,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; !files && i < hostile_count; i++)
         run_file(hostile[i].name, hostile[i].file.at, hostile[i].file.size);
     for (size_t i = 0; !files && i < seed_count; i++) run_seed(&seeds[i], runs);
+#if defined FUZZ_SAFETENSORS && !defined MMIX_NO_STDIO
+    any_line = !FUZZ_CLEAN_NAMES;
+    if (!files) networks(runs / 16), indices(runs / 32);
+#endif
     for (size_t i = 0; i < seed_count; i++) free(seeds[i].file.at);
     for (size_t i = 0; i < hostile_count; i++) free(hostile[i].file.at);
     mmix_destroy(counting());

@@ -766,55 +766,30 @@ static void test_ppm_files(mmix_ctx *m)
 
 /* ---- the n-th allocation fails ---- */
 
-static size_t held;
-static void *count_alloc(void *user, size_t size)
+static int prepared(const mmix_options *options, void *user)
 {
-    (void)user;
-    held += size;
-    return malloc(size);
+    uint8_t *rgb = (uint8_t *)user, *read;
+    mmix_picture p = picture_of(rgb, 200, 150);
+    mmix_augment a = small_config();
+    mmix_options o = *options;
+    size_t w = 0, h = 0;
+    o.threads = 2;
+    mmix_ctx *m = mmix_create(&o);
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_tensor *g = mmix_new4(m, 2, 3, S, S), *l = mmix_new4(m, LOCALS, 3, T, T), *image;
+    const int done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 1, 0, g, l) : -1;
+    image = mmix_image(m, rgb, 200, 150, 100);
+    read = ppm_read(m, "bytes", "P5 1 1 255 x", 12, &w, &h);
+    const int kind = mmix_error_kind(m);
+    check((done == 0 && image && read) == !kind, "out of memory: said, and only then", 0);
+    ppm_free(read);
+    mmix_destroy(m);
+    return kind;
 }
-static void count_free(void *user, void *ptr, size_t size)
-{
-    (void)user;
-    held -= size;
-    free(ptr);
-}
-
 static void test_allocations(void)
 {
     uint8_t *rgb = draw(200, 150, 0);
-    mmix_picture p = picture_of(rgb, 200, 150);
-    mmix_augment a = small_config();
-    int finished = 0;
-    for (size_t limit = 1; limit < 200 && !finished; limit++) {
-        mmix_options o;
-        mmix_ctx *m;
-        size_t w = 0, h = 0;
-        uint8_t *read;
-        mmix_tensor *g, *l, *image;
-        int done;
-        memset(&o, 0, sizeof o);
-        o.threads = 2;
-        o.allocator.alloc = count_alloc;
-        o.allocator.free = count_free;
-        o.allocator.count_limit = limit;
-        m = mmix_create(&o);
-        if (!m) {
-            check(held == 0, "out of memory: creation leaves nothing", limit);
-            continue;
-        }
-        g = mmix_new4(m, 2, 3, S, S);
-        l = mmix_new4(m, LOCALS, 3, T, T);
-        done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 1, 0, g, l) : -1;
-        image = mmix_image(m, rgb, 200, 150, 100);
-        read = ppm_read(m, "bytes", "P5 1 1 255 x", 12, &w, &h);
-        finished = done == 0 && image && read;
-        check(finished ? !mmix_error(m) : mmix_error_kind(m) == MMIX_ERROR_MEMORY, "out of memory: said, and only then", limit);
-        ppm_free(read);
-        mmix_destroy(m);
-        check(held == 0, "out of memory: nothing leaks", limit);
-    }
-    check(finished, "out of memory: with enough it works", 0);
+    memory_fails(prepared, rgb, 1, 1);
     free(rgb);
 }
 

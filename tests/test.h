@@ -157,6 +157,27 @@ SHARED mmix_options counted(counter *c)
     return o;
 }
 
+/* Something to do in a context of its own, made by these options: 0, or the kind of the error that it met. */
+typedef int work(const mmix_options *o, void *user);
+/* Lets allocation n of `run` fail, alone or (rest) with all that follow, for n = 1, 1 + step, …: each time the error is one of
+   memory, and nothing is left. Returns how many allocations there are. */
+SHARED size_t memory_fails(work *run, void *user, int rest, size_t step)
+{
+    size_t total = 1;
+    for (size_t n = 0; n < total; n += n ? step : 1) {           /* first none fails, and they are counted */
+        counter c;
+        memset(&c, 0, sizeof c);
+        mmix_options o = counted(&c);
+        if (rest) o.allocator.count_limit = n;
+        else c.fail_at = n;
+        const int kind = run(&o, user);
+        COMPARE(kind == (n ? MMIX_ERROR_MEMORY : 0), n ? "the kind of error where memory ends" : "with all memory", kind, n ? MMIX_ERROR_MEMORY : 0);
+        COMPARE(!c.live && !c.wrong && !(rest && n && c.calls > n), "nothing is left where memory ends", n, c.live);
+        if (!n) total = c.calls + !rest;
+    }
+    return total - !rest;
+}
+
 /* ---- random numbers, of the tests' own: the library's are not tested by themselves ---- */
 
 SHARED uint64_t state = 1;

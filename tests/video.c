@@ -543,7 +543,7 @@ static void refusals(void)
 
 /* ---- every allocation fails once ---- */
 
-static int short_film(mmix_options *o)
+static int short_film(const mmix_options *o, void *user)
 {
     static real x[3][N * D];
     mmix_ctx *m = mmix_create(o);
@@ -552,6 +552,7 @@ static int short_film(mmix_options *o)
     mmix_video_scores s;
     mmix_tensor *mask, *tokens[3];
     int kind;
+    (void)user;
     if (!m) return MMIX_ERROR_MEMORY;
     memset(&s, 0, sizeof s);
     mask = labels_of(m, H, W, NULL);
@@ -572,23 +573,8 @@ static int short_film(mmix_options *o)
 }
 static void memory(void)
 {
-    counter c;
-    mmix_options o;
-    size_t total;
     doing("allocations");
-    memset(&c, 0, sizeof c);
-    o = counted(&c);
-    IS(short_film(&o), 0);
-    IS(c.live, 0);
-    total = c.calls;
-    COMPARE(total > 4, "allocations counted", (double)total, 4);
-    for (size_t n = 1; n <= total; n++) {
-        memset(&c, 0, sizeof c);
-        o = counted(&c);
-        c.fail_at = n;
-        IS(short_film(&o), MMIX_ERROR_MEMORY);
-        if (c.live || c.wrong) COMPARE(0, "nothing left when allocation n fails", (double)n, (double)c.live);
-    }
+    CHECK(memory_fails(short_film, NULL, 0, 1) > 4);
 }
 
 int main(int argc, char **argv)

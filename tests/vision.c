@@ -110,12 +110,7 @@ static void backbones(void)
         c = small_vision(MMIX_SSD);
         c.mamba.head_dim = 7;
         BAD(mmix_vision_create(m, c), "mamba2", "7");
-#define WRONG(kind, change, text)                                                                   \
-    do {                                                                                            \
-        c = small_vision(kind);                                                                     \
-        change;                                                                                     \
-        BAD(mmix_vision_create(m, c), "mmix_vision_create", text);                                  \
-    } while (0)
+#define WRONG(kind, change, text) (c = small_vision(kind), change, BAD(mmix_vision_create(m, c), "mmix_vision_create", text))
         WRONG(MMIX_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
         WRONG(MMIX_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
         WRONG(MMIX_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
@@ -296,12 +291,7 @@ static void dino(void)
     }
     doing("dino, wrong use");
     mmix_dino_destroy(NULL);
-#define WRONG(change, text)                                              \
-    do {                                                                 \
-        c = small_dino(MMIX_SOFTMAX);                                    \
-        change;                                                          \
-        BAD(mmix_dino_create(m, c), "mmix_dino_create", text);           \
-    } while (0)
+#define WRONG(change, text) (c = small_dino(MMIX_SOFTMAX), change, BAD(mmix_dino_create(m, c), "mmix_dino_create", text))
     WRONG(c.batch = 0, "batch is 0, expected 1 to 2147483647");
     WRONG(c.teacher_temp = 0, "teacher_temp is 0");
     WRONG(c.head_layers = 9, "head_layers is 9, expected 1 to 8");
