@@ -45,7 +45,7 @@ enum { SIDE = 128, SMALL = 80 };                         /* pictures in the repo
 /* ---- options ---------------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "features - what the features of vision backbones hold, several of them side by side\n\n"
+    "features - what vision backbones see in pictures, several of them side by side\n\n"
     "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     (softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        (width / 64)\n"
@@ -657,7 +657,8 @@ static int check_models(mmix_ctx *m, settings *o)
         const char *path = x->file ? x->file : x->known, *base = path;
         for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
         snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
-        if (!strcmp(x->name, "model") || !strcmp(x->name, "pytorch_model")) {        /* Hugging Face's: the folder's */
+        const size_t word = strcspn(x->name, ".");       /* Hugging Face's model.safetensors: its folder's name */
+        if ((word == 5 && !strncmp(x->name, "model", 5)) || (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
             const char *end = base > path ? base - 1 : path, *folder = end;
             while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
             if (folder < end && *folder != '.') snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
@@ -756,8 +757,10 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches), s->gh, s->gw, v->h,
                          v->w, &map))
         return -1;
-    for (size_t i = 0; i < v->w * v->h; i++)             /* not a number: 0 */
-        s->map[at * v->w * v->h + i] = mmix_data(map.map)[i] > 0 ? (uint8_t)((double)mmix_data(map.map)[i] * 255 + 0.5) : 0;
+    for (size_t i = 0; i < v->w * v->h; i++) {           /* not a number: 0 */
+        double value = (double)mmix_data(map.map)[i];
+        s->map[at * v->w * v->h + i] = value > 0 ? (uint8_t)(value * 255 + 0.5) : 0;
+    }
     memcpy(x->how[at], map.how, sizeof map.how);
     return 0;
 }

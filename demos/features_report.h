@@ -81,8 +81,8 @@ static void report_measures(report *h, const settings *o, const album *a)
                 "the pictures of Binary-AUC, of mIoU by the jackknife over pictures. Balanced: mean over the classes "
                 "of their shares.");
     if (o->ask & ASK_KNN)
-        report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight e<sup>cosine/0.07</sup>; "
-                    "%zu pictures are judged by %s.", a->vote.tests, a->vote.trains ? "train pictures" : "all others");
+        report_html(h, " k-NN: the 20 nearest by the cosine of the class tokens vote, with weight "
+                    "e<sup>cosine/0.07</sup>; %zu pictures are judged by %s.", a->vote.tests, a->vote.trains ? "train pictures" : "all others");
     if (o->ask & ASK_PROBE)
         report_html(h, " Linear probe: a linear head by SGD on the class token%s, features brought to mean 0 and "
                     "deviation 1; %zu pictures teach, %zu are judged; the rate is chosen on a tenth of the "
