@@ -1,19 +1,24 @@
-/* features.c - what the features of vision backbones hold, several of them side by side
+/* features.c - what the networks see: features of vision backbones, several of them side by side
 
        cc -O2 demos/features.c -o features -lm -lpthread
        ./features                                    a small ViT with random weights, on drawn scenes
+       ./features --load model.safetensors --images photos
        ./features --load dino_vits16.pth --load vim.safetensors --images photos --masks masks
 
-   Pictures go through backbones whose weights come from files (.safetensors, .pth, .npz) or, where none is
-   given, are random and called so. Features go to .npy files; into OUT/report.html go maps (how similar each
-   patch is to the class token, to single registers, in other blocks), principal components of the patches as
-   colours and, where there are masks, Binary-AUC: how well a map tells objects from background.
+   Pictures go through backbones whose weights come from files as they were downloaded (.safetensors, .pth,
+   .npz) or, where none is given, are random and called so. OUT/report.html is a page of it: pictures, their
+   masks, maps of the class token, what it reads in the last block head by head, principal components of the
+   patches as colours, the nearest other pictures; then measures of the features, each beside the same measure of
+   what nobody has trained and with its standard error: k-NN and a linear probe where the folder has classes, a
+   linear segmentation head and Binary-AUC where there are masks; costs last. Features go to .npy files.
 
-   Sections: options · pictures · models · maps and AUC · principal components · features of all pictures ·
-   table and JSON · report · figures · main */
+   Sections: options · pictures · models · maps and AUC · principal components · measures · features of all
+   pictures · table and JSON · main. How features are measured: evaluate.h; the page: features_report.h; the
+   figures of docs/03-backbones.md: features_figures.h. */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
+#define _FILE_OFFSET_BITS 64                     /* files of patches may be long */
 #endif
 #ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
@@ -24,40 +29,42 @@
 #include "program.h"
 #include "report.h"
 #include "scenes.h"
+#include "evaluate.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <time.h>
-#ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#else
-#include <unistd.h>
-#endif
 
-enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS };
+enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16, ALIKE = 5 };
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
-enum { ROC_POINTS = 101, LEVELS = 20, SIDE = 128 };      /* SIDE: pictures in the report, pixels wide */
+enum { ROC_POINTS = 101, LEVELS = 20 };
+enum { SIDE = 128, SMALL = 80 };                         /* pictures in the report, pixels wide */
 
 #define fail report_refuse
 
-/* ---- options ------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "features - what the features of vision backbones hold, several of them side by side\n\n"
+    "features - what vision backbones see in pictures, several of them side by side\n\n"
     "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     (softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        (width / 64)\n"
+    "  --bf16          matrices of the --load before it stay bf16: half the memory, products that widen\n"
     "  --model NAME    random weights: vit_tiny, vit_small, vit_base, linearvit_base, dinovim_tiny, _small,\n"
     "                  _base, mambareg_tiny, _small, _base         (vit_tiny, if there is no --load)\n"
-    "  --images DIR    DIR/test/CLASS/* beside DIR/train, or DIR/CLASS/*, or DIR/*     (drawn scenes)\n"
-    "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
-    "  --limit N       so many pictures, spread over all; 0: all   (64)\n"
+    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*    (drawn scenes)\n"
+    "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else an object's class;\n"
+    "                  pictures may be without\n"
+    "  --limit N       so many test and so many train pictures, spread over all; 0: all    (64)\n"
     "  --show N        so many of them in the report               (6)\n"
     "  --size N        shorter side to 256/224 N, then the N x N pixels in the middle      (224)\n"
+    "  --square        the square in the middle instead, as N x N pixels\n"
     "  --whole         the whole picture instead, its shorter side N, the longer one whole patches\n"
     "  --block K[,K]   maps of these blocks, too, counted from 0; up to 4\n"
-    "  --threshold T   where the foreground of the components' pictures begins, 0 ... 1    (0.5)\n"
+    "  --threshold T   the foreground of the components' colours begins at this share of each picture's\n"
+    "                  range, 0 ... 1                              (Otsu's threshold for each picture)\n"
+    "  --measure LIST  of knn,probe,seg,auc those wanted, or none  (all that classes and masks allow)\n"
+    "  --blocks-read N the probe reads the class tokens of the last N blocks               (1)\n"
     "  --out DIR       where report.html and the .npy files go     (build/features-out)\n"
     "  --list          print what is in the checkpoints and whether all names fit, and stop\n"
     "  --figures DIR   draw the figures of docs/03-backbones.md, two of them of the --load, and stop\n"
@@ -66,57 +73,87 @@ static const char help[] =
     "  --simd NAME     auto, none, avx2, avx512, neon              (auto)\n"
     "  --json          results as JSON on stdout\n"
     "  --help\n\n"
+    "With DIR/train and DIR/test the train pictures vote in k-NN and teach the heads, and the test pictures\n"
+    "are judged. Of DIR/CLASS/* each picture is judged by all others (k-NN), and every fifth by heads that the\n"
+    "rest has taught. DIR/* has no classes: maps, components and nearest pictures remain.\n"
     "OUT/NAME-token.npy (pictures, D), -patches.npy (pictures, patches, D) and -registers.npy (pictures, k,\n"
-    "D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D). All\n"
-    "are held in memory until they are written: 1 GiB of patches at most.\n"
+    "D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D).\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
-enum { COST = 5, COLUMNS = 11 };                         /* the first 5 say what it takes */
+/* The columns: what it takes, then measures. A width of 0: not on stdout. */
+enum { COST = 5, KNN = 5, PROBE = 9, PROBE_MEAN = 13, SEG = 17, AUC = 20, COLUMNS = 26 };
 static const report_column column[COLUMNS] = {
     {"parameters", "params", "parameters", 9, 0},
-    {"gflops", "GFLOP", "GFLOPs a picture", 6, 2},
+    {"gflops", "GFLOP", "GFLOPs a picture", 7, 2},
     {"ms", "ms", "ms a picture", 7, 1},
     {"peak_mib", "MiB", "peak MiB", 6, 0},
     {"tokens", "tokens", "tokens", 6, 0},
+    {"knn", "k-NN", "k-NN", 6, 3},
+    {"knn_error", "+-", "", 5, 3},
+    {"knn_balanced", "bal.", "k-NN, balanced", 5, 3},
+    {"knn_balanced_error", "", "", 0, 3},
+    {"probe", "probe", "linear probe", 6, 3},
+    {"probe_error", "+-", "", 5, 3},
+    {"probe_balanced", "", "probe, balanced", 0, 3},
+    {"probe_balanced_error", "", "", 0, 3},
+    {"probe_mean", "+mean", "probe, with the patches' mean", 6, 3},
+    {"probe_mean_error", "+-", "", 5, 3},
+    {"probe_mean_balanced", "", "the same, balanced", 0, 3},
+    {"probe_mean_balanced_error", "", "", 0, 3},
+    {"miou", "mIoU", "mIoU", 6, 3},
+    {"miou_error", "+-", "", 5, 3},
+    {"pixels", "", "right pixels", 0, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
     {"auc_error", "+-", "±", 5, 3},
-    {"judged", "of", "pictures", 5, 0},
+    {"judged", "", "pictures", 0, 0},
     {"brighter", "bright", "object brighter", 6, 2},
-    {"iou", "IoU", "best IoU", 5, 3},
-    {"iou_threshold", "at", "at threshold", 5, 2},
+    {"iou", "", "best IoU", 0, 3},
+    {"iou_threshold", "", "at threshold", 0, 2},
 };
+enum { ASK_KNN = 1, ASK_PROBE = 2, ASK_SEG = 4, ASK_AUC = 8, ASK_ALL = 15 };
+static const char *const ask_name[] = {"knn", "probe", "seg", "auc"};
+/* Behind the models: what nobody has trained. */
+enum { MIDDLE, COMMONEST, PLAIN, BASELINES = PLAIN + PLAINS };
 
 typedef struct strip {                                   /* what is kept of a shown picture */
-    size_t gh, gw, row;                                  /* where its patches begin among all */
-    uint8_t *map, *colours;                              /* (maps, h, w), 255 is 1; (gh, gw, 3) */
+    size_t gh, gw, alike[ALIKE];                           /* its nearest pictures, */
+    double cosine[ALIKE];                                 /* how near */
+    mmix_real *patches;                                  /* (gh gw, D) */
+    uint8_t *map, *colours, *pred;                       /* (maps, h, w), 255 is 1; (gh, gw, 3); (h, w) */
+    uint8_t *heat, *lit;                                 /* (heads + 1, gh, gw), their mean last: what the class
+                                                            token reads; whether it is in the 60 % */
 } strip;
 typedef struct model {
     const char *file, *known;                            /* a file, or a known size with random weights */
-    int mixer;                                           /* -1: as the file says */
+    int mixer, half;                                     /* -1: as the file says; half: --bf16 */
     size_t heads;                                        /* 0: the same */
     char name[64], label[80], kind[200];                 /* of its files; with "(random)"; in words */
     mmix_vision_config config;
     size_t parameters, tokens, registers, maps, peak, timed;     /* maps: class token, registers, blocks */
+    size_t read;                                         /* heads that the class token reads with */
     double flops, seconds;
-    mmix_real *token, *register_rows, *patches;          /* while it is at work: (pictures, D), (pictures, */
-    size_t rows, room;                                   /* registers, D), (rows, D), of all pictures */
-    char head[MAPS][32], how[MAPS][320], components[400];        /* how maps and colours were made */
+    mmix_real *token, *register_rows, *vector;           /* while it is at work: (all, D), (pictures, registers, */
+    size_t wide;                                         /* D), (all, wide): the probe's, patches' mean last */
+    dense_set dense;                                        /* patches, in files */
+    char head[MAPS][32], how[MAPS][320], components[600];        /* how maps and colours were made */
+    double front[2];                                     /* least and largest share of foreground patches */
     strip *shown;                                        /* (show) */
     /* Maps against masks, sums over the pictures: AUC, its square, ROC curves, IoU of map and 1 - map at
        thresholds 0, 0.05 … 0.95; pictures; those with the objects brighter; AUC of each class. */
     double sum, square, roc[ROC_POINTS], iou[2][LEVELS];
     size_t judged, brighter;
     struct { double sum; size_t count; } *of_class;
-    double value[COLUMNS];                               /* of the table */
+    double value[COLUMNS];                               /* of the table; NAN: not measured */
 } model;
 typedef struct settings {
     const char *images, *masks, *out, *figures;
-    model model[MODELS + 1];                             /* behind the last: nearness to the middle */
-    size_t models, limit, show, size, threads, block[BLOCKS], blocks;
+    model model[MODELS + BASELINES];                     /* the models, then the baselines */
+    size_t models, limit, show, size, threads, block[BLOCKS], blocks, blocks_read;
     size_t unit;                                         /* with --whole sides are multiples of it */
-    int whole, list, json, simd;
+    int whole, square, list, json, simd;
+    int ask, asked;                                      /* measures, ASK_…; whether by --measure */
     uint64_t seed;
-    double threshold;
+    double threshold;                                    /* -1: Otsu's */
 } settings;
 
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
@@ -146,7 +183,8 @@ static int read_model(settings *o, const char *option, const char *value)
         return fail("--model %s: no such model; --help lists them", value);
     }
     if (!o->models || !(--x)->file)
-        return fail("%s %s: give it behind the --load it is about", option, value);
+        return fail("%s%s%s: give it behind the --load it is about", option, *value ? " " : "", value);
+    if (!strcmp(option, "--bf16")) return x->half = 1, 0;
     if (!strcmp(option, "--heads")) {
         x->heads = strlen(value) < 5 ? (size_t)atoi(value) : 0;
         return x->heads ? 0 : fail("--heads %s: give a whole number from 1 to 9999", value);
@@ -169,22 +207,44 @@ static int read_blocks(settings *o, const char *list)    /* 0, or an exit status
     return 0;
 }
 
+static int read_measures(settings *o, const char *list)  /* 0, or an exit status */
+{
+    o->ask = ASK_ALL;
+    if (!list) return 0;
+    o->asked = 1;
+    o->ask = 0;
+    if (!strcmp(list, "none")) return 0;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        int k = 0;
+        size_t n = strcspn(at, ",");
+        while (k < 4 && (strlen(ask_name[k]) != n || strncmp(at, ask_name[k], n))) k++;
+        if (k == 4) return fail("--measure %s: give some of knn,probe,seg,auc, or none", list);
+        o->ask |= 1 << k;
+    }
+    return 0;
+}
+
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
 {
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
-    const char *simd = "auto", *seed = "1", *threshold = "0.5", *blocks = NULL, *about = NULL;
+    const char *simd = "auto", *seed = "1", *threshold = NULL, *blocks = NULL, *about = NULL;
+    const char *measures = NULL;
+    int half = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/features-out";
     o->limit = 64;
     o->show = 6;
     o->size = 224;
+    o->blocks_read = 1;
     struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
         {"--load", &about, NULL, 0, 0, NULL}, {"--model", &about, NULL, 0, 0, NULL},
-        {"--mixer", &about, NULL, 0, 0, NULL}, {"--heads", &about, NULL, 0, 0, NULL},
+        {"--bf16", &about, NULL, 0, 0, &half}, {"--mixer", &about, NULL, 0, 0, NULL}, {"--heads", &about, NULL, 0, 0, NULL},
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},
         {"--out", &o->out, NULL, 0, 0, NULL}, {"--figures", &o->figures, NULL, 0, 0, NULL},
-        {"--block", &blocks, NULL, 0, 0, NULL}, {"--threshold", &threshold, NULL, 0, 0, NULL},
+        {"--block", &blocks, NULL, 0, 0, NULL}, {"--measure", &measures, NULL, 0, 0, NULL},
+        {"--blocks-read", NULL, &o->blocks_read, 1, 64, NULL}, {"--square", NULL, NULL, 0, 0, &o->square},
+        {"--threshold", &threshold, NULL, 0, 0, NULL},
         {"--simd", &simd, NULL, 0, 0, NULL}, {"--seed", &seed, NULL, 0, 0, NULL},
         {"--limit", NULL, &o->limit, 0, 100000000, NULL}, {"--show", NULL, &o->show, 1, 100, NULL},
         {"--size", NULL, &o->size, 8, 4096, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
@@ -197,6 +257,7 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
+        if (known[k].flag == &half && read_model(o, known[k].name, "")) return 2;
         if (known[k].flag) { *known[k].flag = 1; continue; }
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) *known[k].text = argv[i];
@@ -210,29 +271,37 @@ static int read_options(settings *o, int argc, char **argv)
     }
     o->seed = strtoull(seed, &end, 10);
     if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
-    o->threshold = strtod(threshold, &end);
-    if (*end || end == threshold || !(o->threshold >= 0 && o->threshold <= 1))
+    o->threshold = threshold ? strtod(threshold, &end) : -1;
+    if (threshold && (*end || end == threshold || !(o->threshold >= 0 && o->threshold <= 1)))
         return fail("--threshold %s: give a number from 0 to 1", threshold);
     while (o->simd < 5 && strcmp(simd, simd_name[o->simd])) o->simd++;       /* MMIX_SIMD_AUTO, … */
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
-    if (read_blocks(o, blocks)) return 2;
+    if (read_blocks(o, blocks) || read_measures(o, measures)) return 2;
+    if (o->square && o->whole) return fail("--square and --whole: give one of them");
     if (o->masks && !o->images)
         return fail("--masks %s: give --images as well; drawn scenes have their own masks", o->masks);
-    if (o->figures && (o->whole || o->json))
-        return fail("--figures %s: it takes neither --whole nor --json; leave them out", o->figures);
+    if (o->figures && (o->whole || o->json || o->asked))
+        return fail("--figures %s: it takes neither --whole nor --json nor --measure; leave them out", o->figures);
+    if (o->figures) o->ask = ASK_AUC;
     return o->models || o->figures ? 0 : read_model(o, "--model", "vit_tiny");
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------ */
+/* ---- pictures --------------------------------------------------------------------------------------- */
 
-/* A picture as the networks see it. mask: 0 background, 1 object, 255 void; NULL if there is none. */
-typedef struct view { uint8_t *rgb, *mask; size_t w, h; char why[512]; } view;
+/* A picture as the networks see it. mask: 0 background, 1 object, 255 void, and label: the class numbers that
+   it was made of; NULL if there is none. */
+typedef struct view { uint8_t *rgb, *mask, *label; size_t w, h; char why[512]; } view;
 typedef struct photo { char *path, *mask; int32_t label; size_t w, h; } photo;   /* path NULL: a scene */
 typedef struct album {
-    photo *at;
-    size_t count, classes;
+    photo *at;                                           /* those that are judged, then those that teach */
+    size_t count, all, classes;                          /* how many of the first, of both */
     char **class_name;
     int masks;
+    size_t mask_classes;                                 /* 1 + the largest label of the masks */
+    int32_t *label;                                      /* (all) */
+    voters vote, teach, segment;                         /* k-NN; heads; heads, where there are masks */
+    mmix_real *plain[PLAINS];                            /* (all, dim): descriptors */
+    store labels;                                        /* of all pictures, where heads learn masks */
     view *shown;                                         /* (show): those in the report */
 } album;
 
@@ -240,71 +309,169 @@ static void view_free(view *v)
 {
     free(v->rgb);
     free(v->mask);
+    free(v->label);
     memset(v, 0, sizeof *v);
 }
+static int has_mask(const album *a, size_t i) { return a->masks && (!a->at[i].path || a->at[i].mask); }
 
-/* The pictures of a folder, of train and test the test pictures; at most o->limit. 0, or an exit status. */
+/* At most o->limit names of a part, spread over it, go to photo `first` and on. 0, or an exit status. */
+static int add_photos(album *a, const settings *o, const picture_part *part, size_t first, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *name = part->names.at[i * part->names.count / n];
+        photo *p = &a->at[first + i];
+        p->path = picture_join(o->images, "/", name);
+        p->label = part->label[i * part->names.count / n];
+        if (!p->path) return fail("out of memory");
+        if (o->masks) p->mask = picture_mask_path(o->masks, name);
+    }
+    return 0;
+}
+
+/* Pictures without a mask are left out where masks count; if none has one, the folder is the wrong one. */
+static int count_masks(const album *a, const settings *o)        /* 0, or an exit status */
+{
+    const char *without = NULL;
+    size_t missing = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (!has_mask(a, i) && !missing++) without = a->at[i].path;
+    if (missing == a->count)
+        return fail("%s: no mask for it, nor for any other; expected the same name below %s, .png", without, o->masks);
+    if (missing)
+        fprintf(stderr, "features: %zu of %zu pictures have no mask (%s is the first); where masks count, they "
+                "are left out\n", missing, a->count, without);
+    return 0;
+}
+
+/* The pictures of a folder; of train and test both parts. 0, or an exit status. */
 static int find_photos(album *a, const settings *o)
 {
     const char *dir = o->images;
-    int bad = 0;
-    picture_part part;
+    int bad = 0, taught = o->ask & (ASK_KNN | ASK_PROBE | ASK_SEG);
+    picture_part part[2];
     picture_names classes;
-    memset(&part, 0, sizeof part);
+    memset(part, 0, sizeof part);
     if (!picture_is_folder(dir)) return fail("%s: no such folder; --images wants one", dir);
     if (o->masks && !picture_is_folder(o->masks))
         return fail("%s: no such folder; --masks wants one", o->masks);
-    int split = picture_find(dir, 1, &part, &classes);
-    size_t found = part.names.count;
+    int split = picture_find(dir, 2, part, &classes);
+    if (split == 0) {                                    /* all in one list, in order */
+        for (int k = 0; k < 2; k++) {
+            picture_names_free(&part[k].names);
+            free(part[k].label);
+        }
+        picture_names_free(&classes);
+        memset(part, 0, sizeof part);
+        if (picture_find(dir, 1, &part[1], &classes) < 0) split = -1;
+    }
+    size_t found = part[1].names.count, trains = taught && split > 0 ? part[0].names.count : 0;
+    char why[1024] = "";
+    if (split > 0 && picture_strays(dir, &classes, why, sizeof why)) bad = fail("%s", why);
     a->class_name = classes.at;
     a->classes = classes.count;
     a->masks = o->masks != NULL;
     a->count = o->limit && o->limit < found ? o->limit : found;
-    a->at = (photo *)calloc(a->count + 1, sizeof *a->at);
+    if (o->limit && o->limit < trains) trains = o->limit;
+    a->all = a->count + trains;
+    a->at = (photo *)calloc(a->all + 1, sizeof *a->at);
     if (split < 0 || !a->at) bad = fail("%s: no memory for the names of its pictures", dir);
-    else if (!found)
+    else if (!found && !bad)
         bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or %s/*: .jpg, "
                    ".png, .ppm", dir, dir, dir, dir, dir);
-    for (size_t i = 0; i < a->count && !bad; i++) {
-        const char *name = part.names.at[i * found / a->count];
-        a->at[i].path = picture_join(dir, "/", name);
-        a->at[i].label = part.label[i * found / a->count];
-        if (o->masks) a->at[i].mask = picture_mask_path(o->masks, name);
-        if (!a->at[i].path) bad = fail("out of memory");
-        else if (o->masks && !a->at[i].mask)
-            bad = fail("%s: no mask for it; expected %s/%.*s.png", a->at[i].path, o->masks,
-                       (int)(picture_ending(name) - name), name);
+    if (!bad) bad = add_photos(a, o, &part[1], 0, a->count);
+    if (!bad) bad = add_photos(a, o, &part[0], a->count, trains);
+    for (int k = 0; k < 2; k++) {
+        picture_names_free(&part[k].names);
+        free(part[k].label);
     }
-    picture_names_free(&part.names);
-    free(part.label);
-    return bad;
+    return bad || !o->masks ? bad : count_masks(a, o);
 }
 
+static uint64_t scene_number(const album *a, size_t i)   /* judged are those that dino.c judges */
+{
+    return i < a->count ? SCENES_FIRST + i : i - a->count;
+}
 static int find_scenes(album *a, const settings *o)      /* 0, or an exit status */
 {
+    size_t trains = o->limit && o->limit < SCENES_FIRST ? o->limit : SCENES_FIRST;
     a->count = o->limit ? o->limit : SCENES_ALL;
-    a->at = (photo *)calloc(a->count, sizeof *a->at);
+    a->all = a->count + (o->ask & (ASK_KNN | ASK_PROBE | ASK_SEG) ? trains : 0);
+    a->at = (photo *)calloc(a->all, sizeof *a->at);
     a->class_name = (char **)calloc(SCENE_CLASSES, sizeof *a->class_name);
     a->classes = a->class_name ? SCENE_CLASSES : 0;
     a->masks = 1;
     int bad = !a->at || !a->class_name;
     for (size_t c = 0; c < a->classes; c++) bad |= !(a->class_name[c] = picture_join(scene_class[c], "", ""));
-    for (size_t i = 0; i < a->count && !bad; i++)
-        a->at[i].label = scene_make(o->seed, SCENES_FIRST + i).at[0].kind;
+    for (size_t i = 0; i < a->all && !bad; i++)
+        a->at[i].label = scene_make(o->seed, scene_number(a, i)).at[0].kind;
     return bad ? fail("out of memory") : 0;
+}
+
+/* What the folder allows of what is asked for, and who votes, teaches and is judged. 0, or an exit status. */
+static int share_out(album *a, settings *o)
+{
+    size_t n = a->all + 1, own = a->all == a->count, seen[2] = {0, 0};       /* own: no train pictures */
+    size_t *at = (size_t *)calloc(6 * n, sizeof *at);
+    voters *v[3] = {&a->vote, &a->teach, &a->segment};
+    a->label = (int32_t *)calloc(n, sizeof *a->label);
+    if (!at || !a->label) return free(at), fail("out of memory");
+    for (int k = 0; k < 3; k++) v[k]->train = at + 2 * (size_t)k * n, v[k]->test = v[k]->train + n;
+    for (size_t i = 0; i < a->all; i++) {
+        int test = own ? i % 5 == 4 : i < a->count;      /* of heads */
+        a->label[i] = a->at[i].label;
+        if (i < a->count) a->vote.test[a->vote.tests++] = i;
+        else a->vote.train[a->vote.trains++] = i;
+        if (a->classes) seen[test] += 1;
+        for (int k = 1; k < 3; k++) {
+            if (k == 2 && !has_mask(a, i)) continue;
+            if (test) v[k]->test[v[k]->tests++] = i;
+            else v[k]->train[v[k]->trains++] = i;
+        }
+    }
+    const char *why[4] = {
+        a->classes < 2 ? "there are no classes, or one alone" : a->count < 2 ? "there are too few pictures" : NULL,
+        a->classes < 2 ? "there are no classes, or one alone" : !a->teach.trains || !a->teach.tests ?
+        "there are too few pictures" : NULL,
+        !a->masks ? "there are no masks" : o->whole ? "with --whole pictures differ in size" :
+        !a->segment.trains || !a->segment.tests ? "there are too few pictures with masks" : NULL,
+        !a->masks ? "there are no masks" : NULL};
+    for (int k = 0; k < 4; k++) {
+        if (!why[k] || !(o->ask & 1 << k)) continue;
+        if (o->asked) return fail("--measure %s: %s", ask_name[k], why[k]);
+        o->ask &= ~(1 << k);
+    }
+    return 0;
+}
+
+/* What of a picture of w x h pixels becomes a view, and how. --square as pictures.h does it. */
+static mmix_resizing resizing_of(const settings *o, size_t w, size_t h, const view *v)
+{
+    mmix_box all = {0, 0, h, w};
+    if (o->whole) return mmix_resizing_box(all, v->w, v->h);
+    if (o->square) return mmix_resizing_box(picture_square(w, h), o->size, o->size);
+    return mmix_resizing_evaluate(w, h, (o->size * 256 + 112) / 224, o->size);
 }
 
 /* `in` brought to the view's size. Masks come this way, too, so that they lie where their pictures lie. */
 static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 {
-    size_t side = (o->size * 256 + 112) / 224;
-    mmix_box all = {0, 0, in.height, in.width};
-    mmix_resizing r = o->whole ? mmix_resizing_box(all, v->w, v->h)
-                      : mmix_resizing_evaluate(in.width, in.height, side, o->size);
+    mmix_resizing r = resizing_of(o, in.width, in.height, v);
     void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
     free(scratch);
     return bad;
+}
+
+/* Class numbers of the view's pixels, of the nearest ones of a mask (w x h, numbers in red). */
+static void view_labels(const settings *o, const uint8_t *rgb, size_t w, size_t h, view *v)
+{
+    mmix_resizing r = resizing_of(o, w, h, v);
+    for (size_t y = 0; y < v->h; y++)
+        for (size_t x = 0; x < v->w; x++) {
+            size_t from_y = r.from.top + (2 * (r.to.top + y) + 1) * r.from.height / (2 * r.height);
+            size_t from_x = r.from.left + (2 * (r.to.left + x) + 1) * r.from.width / (2 * r.width);
+            v->label[y * v->w + x] = rgb[3 * (from_y * w + from_x)];
+        }
 }
 
 /* The mask of a picture of w x h pixels: resized as shades of object (red) and void (green), then decided. */
@@ -317,8 +484,10 @@ static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, 
     if (rgb && (in.width != w || in.height != h))
         snprintf(v->why, sizeof v->why, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them "
                  "equal", p->mask, in.width, in.height, w, h);
+    if (rgb && !*v->why) picture_mask_labels(rgb, in.width * in.height);
+    if (rgb && !*v->why && v->label) view_labels(o, rgb, w, h, v);
     for (size_t i = 0; rgb && i < in.width * in.height; i++) {
-        uint8_t label = picture_mask_label(rgb + 3 * i);
+        uint8_t label = rgb[3 * i];
         rgb[3 * i] = label && label != 255 ? 255 : 0;
         rgb[3 * i + 1] = label == 255 ? 255 : 0;
     }
@@ -345,20 +514,24 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         size_t longer = (o->size * high + low * o->unit / 2) / (low * o->unit) * o->unit;
         *(in.width < in.height ? &v->h : &v->w) = longer < o->size ? o->size : longer;
     }
+    int mask = has_mask(a, i) && (i < a->count || o->ask & ASK_SEG), label = mask && o->ask & ASK_SEG;
     if (v->w * v->h > (size_t)1 << 26) snprintf(v->why, sizeof v->why, "%s: too long for --whole", name);
     else {
         v->rgb = (uint8_t *)malloc(v->w * v->h * 3);
-        v->mask = a->masks ? (uint8_t *)malloc(v->w * v->h) : NULL;
-        if (!v->rgb || (a->masks && !v->mask)) snprintf(v->why, sizeof v->why, "%s: no memory for it", name);
+        v->mask = mask ? (uint8_t *)malloc(v->w * v->h) : NULL;
+        v->label = label ? (uint8_t *)malloc(v->w * v->h) : NULL;
+        if (!v->rgb || (mask && !v->mask) || (label && !v->label))
+            snprintf(v->why, sizeof v->why, "%s: no memory for it", name);
     }
     if (!p->path && !*v->why) {
-        scene_draw(o->seed, SCENES_FIRST + i, (int)o->size, v->rgb, v->mask);
-        for (size_t k = 0; k < v->w * v->h; k++) v->mask[k] = v->mask[k] != 0;
+        scene_draw(o->seed, scene_number(a, i), (int)o->size, v->rgb, v->mask);
+        if (label) memcpy(v->label, v->mask, v->w * v->h);
+        for (size_t k = 0; v->mask && k < v->w * v->h; k++) v->mask[k] = v->mask[k] != 0;
     }
     if (p->path && !*v->why && fit(o, in, v->rgb, v))
         snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name, in.width,
                  in.height);
-    if (p->mask && !*v->why) view_mask(m, o, p, in.width, in.height, v);
+    if (v->mask && p->path && !*v->why) view_mask(m, o, p, in.width, in.height, v);
     if (rgb) picture_pixels_free(p->path, rgb);
 }
 
@@ -387,7 +560,21 @@ static int read_views(mmix_ctx *m, const settings *o, album *a, size_t first, si
     return 0;
 }
 
-/* ---- models -------------------------------------------------------------------------------------------- */
+/* The k-th picture of the report. Of a folder without train pictures, if heads learn, one that is judged. */
+static size_t shown(const settings *o, const album *a, size_t k)
+{
+    size_t i = k * a->count / o->show, judged = i - i % 5 + 4;
+    int some = a->all == a->count && o->ask & ASK_SEG && 5 * o->show <= a->count;
+    return some && judged < a->count ? judged : i;
+}
+static size_t shown_as(const settings *o, const album *a, size_t i)      /* show: it is not in the report */
+{
+    size_t k = 0;
+    while (k < o->show && shown(o, a, k) != i) k++;
+    return k;
+}
+
+/* ---- models ----------------------------------------------------------------------------------------- */
 
 static const char *kind_name(const mmix_vision_config *c)
 {
@@ -436,7 +623,12 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
 {
     mmix_vision_config c;
     mmix_vision *v = NULL;
-    mmix_archive *archive = x->file ? mmix_archive_open(m, x->file) : NULL;
+    mmix_archive *archive;
+    if (x->half && x->mixer < 0 && !x->heads && !list) return mmix_vision_open_as(m, x->file, MMIX_DTYPE_BF16);
+    if (x->half && !list)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
+                         x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
+    archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
         int told = c.mixer == MMIX_SSD || mmix_archive_metadata(archive, "config") != NULL;
@@ -465,6 +657,12 @@ static int check_models(mmix_ctx *m, settings *o)
         const char *path = x->file ? x->file : x->known, *base = path;
         for (const char *at = path; *at; at++) if (*at == '/' || *at == '\\') base = at + 1;
         snprintf(x->name, 48, "%.*s", (int)(picture_ending(base) - base), base);
+        const size_t word = strcspn(x->name, ".");       /* Hugging Face's model.safetensors: its folder's name */
+        if ((word == 5 && !strncmp(x->name, "model", 5)) || (word == 13 && !strncmp(x->name, "pytorch_model", 13))) {
+            const char *end = base > path ? base - 1 : path, *folder = end;
+            while (folder > path && folder[-1] != '/' && folder[-1] != '\\') folder--;
+            if (folder < end && *folder != '.') snprintf(x->name, 48, "%.*s", (int)(end - folder), folder);
+        }
         for (char *at = x->name; *at; at++)              /* fit for files, tables and JSON */
             if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '_';
         if (!*x->name) snprintf(x->name, sizeof x->name, "weights");
@@ -473,7 +671,7 @@ static int check_models(mmix_ctx *m, settings *o)
                 size_t n = strlen(x->name);
                 snprintf(x->name + n, sizeof x->name - n, "-%zu", k + 1);
             }
-        snprintf(x->label, sizeof x->label, "%s%s", x->name, x->file ? "" : " (random)");
+        snprintf(x->label, sizeof x->label, "%s%s", x->name, !x->file ? " (random)" : x->half ? " (bf16)" : "");
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
@@ -493,11 +691,13 @@ static int check_models(mmix_ctx *m, settings *o)
         if (o->blocks && o->block[o->blocks - 1] >= x->config.depth)
             return fail("--block %zu: %s has the blocks 0 to %zu", o->block[o->blocks - 1], x->name,
                         x->config.depth - 1);
+        if (o->blocks_read > x->config.depth)
+            return fail("--blocks-read %zu: %s has %zu blocks", o->blocks_read, x->name, x->config.depth);
     }
     return 0;
 }
 
-/* ---- maps and AUC -------------------------------------------------------------------------------------- */
+/* ---- maps and AUC ----------------------------------------------------------------------------------- */
 
 /* Adds what a map (h, w) of one picture says about its mask, unless that is all object or all background. */
 static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, int32_t label)
@@ -557,27 +757,63 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches), s->gh, s->gw, v->h,
                          v->w, &map))
         return -1;
-    for (size_t i = 0; i < v->w * v->h; i++)             /* not a number: 0 */
-        s->map[at * v->w * v->h + i] = mmix_data(map.map)[i] > 0 ? (uint8_t)((double)mmix_data(map.map)[i] * 255 + 0.5) : 0;
+    for (size_t i = 0; i < v->w * v->h; i++) {           /* not a number: 0 */
+        double value = (double)mmix_data(map.map)[i];
+        s->map[at * v->w * v->h + i] = value > 0 ? (uint8_t)(value * 255 + 0.5) : 0;
+    }
     memcpy(x->how[at], map.how, sizeof map.how);
     return 0;
 }
 
-/* Makes of picture b of a batch, whose patches begin at `row` of all, what the report shows. 0, or -1. */
+/* What the class token of a shown picture (h, w, normalised) reads in the last block: each head's map, and the
+   mean of all, brought to a largest value of 1, and DINO's mask of it. Of Mamba, whose M has either sign, the
+   sizes. 0, or -1. */
+static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image, size_t h,
+                      size_t w)
+{
+    const size_t shape[4] = {1, 3, h, w};
+    mmix_tensor *map = mmix_vision_attention(m, v, mmix_from(m, 4, shape, image), x->config.depth - 1);
+    if (!map) return -1;
+    size_t H = mmix_shape(map, 1), cells = s->gh * s->gw;
+    mmix_tensor *all = mmix_new3(m, H + 1, s->gh, s->gw);
+    if (!all || mmix_read(map, mmix_data(all))) return -1;
+    mmix_real *at = mmix_data(all), *mean = at + H * cells;
+    x->read = H;
+    memset(mean, 0, cells * sizeof *mean);
+    for (size_t i = 0; i < H * cells; i++) {
+        at[i] = (mmix_real)fabs((double)at[i]);
+        mean[i % cells] += at[i] / (mmix_real)H;
+    }
+    mmix_tensor *lit = mmix_mass_threshold(m, all, 0.6);
+    s->heat = (uint8_t *)calloc(H + 1, cells);
+    s->lit = (uint8_t *)calloc(H + 1, cells);
+    if (!lit || !s->heat || !s->lit) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for heads");
+    for (size_t k = 0; k <= H; k++) {
+        double top = 0;
+        for (size_t i = k * cells; i < (k + 1) * cells; i++) top = fmax(top, (double)at[i]);
+        for (size_t i = k * cells; i < (k + 1) * cells; i++) {
+            s->heat[i] = top > 0 ? (uint8_t)((double)at[i] / top * 255 + 0.5) : 0;
+            s->lit[i] = mmix_data(lit)[i] > 0;
+        }
+    }
+    return 0;
+}
+
+/* Makes of picture b of a batch, with patches (n, D), what the report shows. 0, or -1. */
 static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f, size_t b,
-                size_t row, const mmix_real *token, const view *v)
+                const mmix_real *patches, const mmix_real *token, const view *v)
 {
     static const char last[] = "last block after the final norm";
     size_t n = f->grid_h * f->grid_w, D = x->config.dim, at = 0;
-    const mmix_real *patches = x->patches + row * D;
     mmix_tensor *rows = mmix_new2(m, n, D);
     s->gh = f->grid_h;
     s->gw = f->grid_w;
-    s->row = row;
     s->map = (uint8_t *)malloc(x->maps * v->w * v->h);
     s->colours = (uint8_t *)calloc(n, 3);
-    if (!s->map || !s->colours || !rows)
+    s->patches = (mmix_real *)malloc(n * D * sizeof *s->patches);
+    if (!s->map || !s->colours || !s->patches || !rows)
         return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the pictures of the report");
+    memcpy(s->patches, patches, n * D * sizeof *patches);
     snprintf(x->head[0], sizeof *x->head, x->registers ? "mean of the registers" : "class token");
     if (add_map(m, x, s, 0, x->head[0], last, token, patches, v)) return -1;
     for (size_t r = 0; r < x->maps - 1 - o->blocks; r++) {
@@ -592,7 +828,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
         int own = x->config.mixer != MMIX_SSD;
         const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n, *query = token;
         if (own) query = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
-                         (o->block[k] - o->block[0]) * D;
+                         mmix_shape(f->intermediate, 1) - (x->config.depth - o->block[k]) * D;
         for (size_t i = 0; i < n * D; i++) mmix_data(rows)[i] = dense[i % D * n + i / D];
         snprintf(x->head[++at], sizeof *x->head, "block %zu", o->block[k]);
         snprintf(layer, sizeof layer, "block %zu after the final norm", o->block[k]);
@@ -603,62 +839,214 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
     return 0;
 }
 
-/* ---- principal components ------------------------------------------------------------------------------ */
+/* ---- principal components --------------------------------------------------------------------------- */
 
-/* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: the first component of
-   all patches tells the foreground, the first three of the foreground's patches are red, green and blue. A
-   component has no sign of its own; objects touch the edges of pictures less often than ground. 0, or -1. */
+static int rising(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The threshold that parts n values into two groups whose means are as far apart as they can be, weighed by
+   their numbers (Otsu 1979), among those that leave a tenth of the values on either side: single patches with
+   large values, which networks without registers have, would else be a foreground of their own. `sorted` is
+   scratch (n). */
+static double otsu(const double *value, size_t n, double *sorted)
+{
+    double left = 0, all = 0, most = -1, threshold = -INFINITY;
+    size_t least = (n + 9) / 10;
+    for (size_t i = 0; i < n; i++) all += sorted[i] = value[i];
+    qsort(sorted, n, sizeof *sorted, rising);
+    for (size_t k = 1; k < n; k++) {                     /* k values below the threshold */
+        left += sorted[k - 1];
+        double apart = (all - left) / (double)(n - k) - left / (double)k;
+        double between = (double)k * (double)(n - k) * apart * apart;
+        if (k < least || n - k < least || between <= most || !(sorted[k] > sorted[k - 1])) continue;
+        most = between;
+        threshold = sorted[k];
+    }
+    return threshold;                                    /* of equal values all are above it */
+}
+
+/* First components t of the shown pictures' patches, turned so that edges are low: a component has no sign of
+   its own, and objects touch the edges of pictures less often than ground. */
+static void turn(const settings *o, const model *x, double *t)
+{
+    double sum[2] = {0, 0}, count[2] = {0, 0};           /* at the edges, inside */
+    size_t rows = 0;
+    for (const strip *s = x->shown; s < x->shown + o->show; s++)
+        for (size_t p = 0; p < s->gh * s->gw; p++, rows++) {
+            size_t r = p / s->gw, c = p % s->gw;
+            int inside = r && c && r + 1 < s->gh && c + 1 < s->gw;
+            sum[inside] += t[rows];
+            count[inside]++;
+        }
+    if (sum[0] / count[0] > sum[1] / fmax(count[1], 1)) for (size_t i = 0; i < rows; i++) t[i] = -t[i];
+}
+
+/* The colours of the shown pictures' patches, in two steps as DINOv2's authors do it: a first component tells
+   the foreground, the first three of the foreground's patches are red, green and blue. The first one is taken
+   after each picture's own mean: what then varies most is what parts the inside of pictures, not one from the
+   other, and the threshold is each picture's own, so that none is all foreground or all ground. 0, or -1. */
 static int colour_patches(mmix_ctx *m, const settings *o, model *x)
 {
     size_t D = x->config.dim, rows = 0, front = 0, row = 0, k = D < 3 ? D : 3;
-    double low = INFINITY, high = -INFINITY, sum[2] = {0, 0}, count[2] = {0, 0};  /* at the edges, inside */
     mmix_pca_result first, three;
     for (size_t i = 0; i < o->show; i++) rows += x->shown[i].gh * x->shown[i].gw;
     snprintf(x->components, sizeof x->components, "none, of a single patch");
     if (rows < 2) return 0;
     mmix_tensor *all = mmix_new2(m, rows, D);
     for (const strip *s = x->shown; all && s < x->shown + o->show; s++) {
-        memcpy(mmix_data(all) + row * D, x->patches + s->row * D, s->gh * s->gw * D * sizeof(mmix_real));
-        row += s->gh * s->gw;
+        size_t n = s->gh * s->gw;
+        for (size_t d = 0; d < D; d++) {
+            double mean = 0;
+            for (size_t p = 0; p < n; p++) mean += (double)s->patches[p * D + d] / (double)n;
+            for (size_t p = 0; p < n; p++)
+                mmix_data(all)[(row + p) * D + d] = s->patches[p * D + d] - (mmix_real)mean;
+        }
+        row += n;
     }
     if (!all || mmix_pca(m, all, 1, &first)) return -1;
-    double *t = first.projection;
-    for (const strip *s = x->shown; s < x->shown + o->show; s++)
-        for (size_t p = 0; p < s->gh * s->gw; p++, t++) {
-            size_t r = p / s->gw, c = p % s->gw;
-            int inside = r && c && r + 1 < s->gh && c + 1 < s->gw;
-            sum[inside] += *t;
-            count[inside]++;
-            low = fmin(low, *t);
-            high = fmax(high, *t);
+    double *t = first.projection, *sorted = (double *)malloc(rows * sizeof *sorted);
+    if (!sorted) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for components");
+    turn(o, x, t);
+    row = 0;
+    for (const strip *s = x->shown; s < x->shown + o->show; s++) {
+        size_t n = s->gh * s->gw;
+        double limit = otsu(t + row, n, sorted);         /* sorted, if anything is asked of it below */
+        if (o->threshold >= 0) limit = sorted[0] + o->threshold * (sorted[n - 1] - sorted[0]);
+        size_t before = front;
+        for (size_t p = 0; p < n; p++) {                 /* the foreground's rows move to the front */
+            t[row + p] = t[row + p] >= limit;
+            if (t[row + p] > 0) memcpy(mmix_data(all) + front++ * D, s->patches + p * D, D * sizeof(mmix_real));
         }
-    int turn = sum[0] / count[0] > sum[1] / fmax(count[1], 1);
-    t = first.projection;
-    for (row = 0; row < rows; row++) {                   /* the foreground's rows move to the front */
-        t[row] = high > low ? (turn ? high - t[row] : t[row] - low) / (high - low) : 0;
-        if (t[row] >= o->threshold)
-            memmove(mmix_data(all) + front++ * D, mmix_data(all) + row * D, D * sizeof(mmix_real));
+        double share = (double)(front - before) / (double)n;
+        x->front[0] = row ? fmin(x->front[0], share) : share;
+        x->front[1] = fmax(x->front[1], share);
+        row += n;
     }
+    free(sorted);
     snprintf(x->components, sizeof x->components, "foreground: where the first principal component of the "
-             "patches of all %zu pictures, scaled to [0, 1] and turned so that the pictures' edges are low, "
-             "is at least %g (%.0f%% of the patches); its own first %zu components are red, green and blue, "
-             "2.5 deviations to either side", o->show, o->threshold, 100 * (double)front / (double)rows, k);
+             "patches of all %zu pictures, each picture's mean taken off, is at least %s; it is turned so that "
+             "the pictures' edges are low, and %.0f%% of the patches are above. Their own first %zu components "
+             "are red, green and blue, 2.5 deviations to either side", o->show, o->threshold < 0 ?
+             "the picture's own threshold (Otsu's, a tenth of the patches on either side)" :
+             "the given share of the picture's range", 100 * (double)front / (double)rows, k);
     if (front < 2) return 0;
     if (mmix_pca(m, mmix_slice(m, all, 0, 0, front), k, &three)) return -1;
     const double *colour = three.projection;
     for (const strip *s = x->shown; s < x->shown + o->show; s++)
         for (size_t p = 0; p < s->gh * s->gw; p++)
-            for (size_t c = 0, in = *t++ >= o->threshold; in && c < k; c++) {
+            for (size_t c = 0, in = *t++ > 0; in && c < k; c++) {
                 double v = *colour++ / (5 * sqrt(three.variance[c]) + 1e-30) + 0.5;
                 s->colours[3 * p + c] = (uint8_t)(255 * (v < 0.1 ? 0.1 : v > 1 ? 1 : v));
             }
     return 0;
 }
 
-/* ---- features of all pictures -------------------------------------------------------------------------- */
+/* ---- measures --------------------------------------------------------------------------------------- */
 
-/* Features stay in memory until all pictures are through: 1 GiB of patches at most. */
-static size_t most_rows(const model *x) { return ((size_t)1 << 30) / (x->config.dim * sizeof(mmix_real)); }
+static void put(model *x, int at, const score *s)
+{
+    x->value[at] = s->value;
+    x->value[at + 1] = s->error;
+    x->value[at + 2] = s->balanced;
+    if (at != SEG) x->value[at + 3] = s->balanced_error;
+}
+
+typedef struct prediction { const settings *o; const album *a; model *x; } prediction;
+static void keep_prediction(void *user, size_t picture, const uint8_t *pred)
+{
+    const prediction *p = (const prediction *)user;
+    size_t k = shown_as(p->o, p->a, picture), n = p->o->size * p->o->size;
+    if (k == p->o->show || !(p->x->shown[k].pred = (uint8_t *)malloc(n))) return;
+    memcpy(p->x->shown[k].pred, pred, n);
+}
+
+static void dense_of(const settings *o, album *a, model *x)
+{
+    x->dense.labels = &a->labels;
+    x->dense.split = a->count;
+    x->dense.gh = x->dense.gw = o->size / x->config.patch;
+    x->dense.D = x->config.dim;
+    x->dense.w = x->dense.h = o->size;
+    x->dense.classes = a->mask_classes < 2 ? 2 : a->mask_classes;
+}
+
+/* A model's features: k-NN, the probe with two class strategies, segmentation. 0, or -1. */
+static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
+{
+    size_t D = x->config.dim, tokens = x->wide - D;
+    prediction look = {o, a, x};
+    score s;
+    if (o->ask & ASK_KNN) {
+        if (evaluate_knn(m, x->token, D, &a->vote, a->label, a->classes, 0, &s)) return -1;
+        put(x, KNN, &s);
+    }
+    for (int mean = 0; mean < 2 && o->ask & ASK_PROBE; mean++) {
+        if (evaluate_probe(m, x->vector, x->wide, mean ? x->wide : tokens, &a->teach, a->label, a->classes, &s))
+            return -1;
+        put(x, mean ? PROBE_MEAN : PROBE, &s);
+    }
+    if (!(o->ask & ASK_SEG)) return 0;
+    dense_of(o, a, x);
+    if (evaluate_dense(m, &x->dense, &a->segment, x->name, keep_prediction, &look, &s)) return -1;
+    put(x, SEG, &s);
+    return 0;
+}
+
+/* Always the class that is commonest among the voters. */
+static score commonest(const voters *v, const int32_t *label, size_t classes)
+{
+    mmix_miou_count count[2] = {{0, 0, 0}, {0, 0, 0}};   /* all tests as one class; nothing */
+    size_t n = v->trains ? v->trains : v->tests, most = 0, winner = 0, tested = 0;
+    const size_t *at = v->trains ? v->train : v->test;
+    for (size_t c = 0; c < classes; c++) {
+        size_t votes = 0, asked = 0;
+        for (size_t i = 0; i < n; i++) votes += (size_t)label[at[i]] == c;
+        for (size_t i = 0; i < v->tests; i++) asked += (size_t)label[v->test[i]] == c;
+        if (votes > most) most = votes, winner = c;
+        tested += asked > 0;
+    }
+    for (size_t i = 0; i < v->tests; i++) count->both += (size_t)label[v->test[i]] == winner;
+    count->label = v->tests;
+    score s = score_of(count, 1);
+    s.balanced = count->both ? 1 / (double)tested : 0;
+    s.balanced_error = 0;                                /* right in one class, wrong in all others */
+    return s;
+}
+
+/* The same measures of what nobody has trained. 0, or -1. */
+static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
+{
+    model *base = o->model + o->models;
+    score s;
+    for (int kind = 0; kind < PLAINS; kind++) {
+        if (o->ask & ASK_KNN) {
+            if (evaluate_knn(m, a->plain[kind], plain[kind].dim, &a->vote, a->label, a->classes, 0, &s)) return -1;
+            put(base + PLAIN + kind, KNN, &s);
+        }
+        if (!(o->ask & ASK_PROBE)) continue;
+        if (evaluate_probe(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->teach, a->label, a->classes, &s))
+            return -1;
+        put(base + PLAIN + kind, PROBE, &s);
+    }
+    for (int k = 0; k < 2; k++) {
+        if (!(o->ask & (k ? ASK_PROBE : ASK_KNN))) continue;
+        s = commonest(k ? &a->teach : &a->vote, a->label, a->classes);
+        put(base + COMMONEST, k ? PROBE : KNN, &s);
+    }
+    if (!(o->ask & ASK_SEG)) return 0;
+    voters ground = a->segment;
+    model one = o->model[0];                             /* sizes */
+    ground.trains = 0;
+    dense_of(o, a, &one);
+    if (evaluate_dense(m, &one.dense, &ground, "", NULL, NULL, &s)) return -1;
+    put(base + COMMONEST, SEG, &s);
+    return 0;
+}
+
+/* ---- features of all pictures ----------------------------------------------------------------------- */
 
 /* OUT/NAME-WHAT.npy, (a, b, D), or (a, D) if b is 0; an error stays in m. */
 static void save(mmix_ctx *m, const settings *o, const model *x, const char *what, const mmix_real *data,
@@ -677,23 +1065,102 @@ static void save(mmix_ctx *m, const settings *o, const model *x, const char *wha
     mmix_archive_save(m, path, &e, 1, NULL);
 }
 
-static size_t shown(const settings *o, const album *a, size_t k)         /* the k-th picture of the report */
+typedef struct plain_job { album *a; const view *v; size_t first, n; int bad[PLAINS * BATCH]; } plain_job;
+static void plain_task(void *arg, size_t i)
 {
-    return k * a->count / o->show;
-}
-static size_t shown_as(const settings *o, const album *a, size_t i)      /* show: it is not in the report */
-{
-    size_t k = 0;
-    while (k < o->show && shown(o, a, k) != i) k++;
-    return k;
+    plain_job *job = (plain_job *)arg;
+    const view *v = &job->v[i % job->n];
+    size_t kind = i / job->n;
+    mmix_picture p = {v->rgb, v->w, v->h};
+    mmix_real *to = job->a->plain[kind] + (job->first + i % job->n) * plain[kind].dim;
+    job->bad[i] = plain_describe((int)kind, p, to);
 }
 
-static void show_progress(const model *x, size_t done, const album *a, double rate)
+/* What the first network's pass notes of each picture for all: descriptors and labels. 0, or -1. */
+static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n, const view *views)
 {
-    size_t left = (size_t)((double)(a->count - done) / rate);
-    int stay = isatty(2) && done < a->count;             /* on a screen the line is written over */
-    fprintf(stderr, "%-16s %zu of %zu pictures  %.1f/s  %zu:%02zu left  %s", x->name, done, a->count, rate,
-            left / 60, left % 60, stay ? "\r" : "\n");
+    plain_job job;
+    memset(&job, 0, sizeof job);
+    job.a = a;
+    job.v = views;
+    job.first = first;
+    job.n = n;
+    if (a->plain[0]) mmix_parallel_for(m, PLAINS * n, plain_task, &job);
+    for (size_t i = 0; i < PLAINS * n; i++)
+        if (job.bad[i]) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
+    for (size_t b = 0; o->ask & ASK_SEG && b < n; b++) {
+        const view *v = &views[b];
+        uint8_t *none = v->label ? NULL : (uint8_t *)malloc(v->w * v->h);
+        if (!v->label && !none) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for labels");
+        if (none) memset(none, DENSE_VOID, v->w * v->h);
+        int bad = store_add(m, &a->labels, none ? none : v->label, 1);
+        free(none);
+        if (bad) return -1;
+        for (size_t i = 0; v->label && i < v->w * v->h; i++)
+            if (v->label[i] != DENSE_VOID && v->label[i] >= a->mask_classes) a->mask_classes = (size_t)v->label[i] + 1;
+    }
+    return 0;
+}
+
+/* The vectors that heads read, of a batch's pictures: class tokens of the last blocks, then the patches' mean. */
+static void join_vectors(model *x, const mmix_features *f, size_t first, size_t n, const mmix_real *patches)
+{
+    size_t D = x->config.dim, cells = f->grid_h * f->grid_w, tokens = x->wide - D;
+    for (size_t b = 0; b < n; b++) {
+        mmix_real *to = x->vector + (first + b) * x->wide, *mean = to + tokens;
+        const mmix_real *from = x->token + (first + b) * D;
+        if (tokens > D)
+            from = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
+                   mmix_shape(f->intermediate, 1) - tokens;
+        memcpy(to, from, tokens * sizeof *to);
+        for (size_t d = 0; d < D; d++) {
+            double sum = 0;
+            for (size_t p = 0; p < cells; p++) sum += (double)patches[(b * cells + p) * D + d];
+            mean[d] = (mmix_real)(sum / (double)cells);
+        }
+    }
+}
+
+/* What is wanted of a batch: the last blocks' class tokens, and where pictures are shown other blocks' maps. */
+static void wish(const settings *o, const model *x, int any, mmix_vision_options *options)
+{
+    memset(options, 0, sizeof *options);
+    if (o->blocks_read > 1) options->n_last = o->blocks_read;
+    if (!any || !o->blocks) return;
+    options->dense = o->block;
+    options->n_dense = o->blocks;
+    options->dense_norm = 1;
+    if (x->config.mixer != MMIX_SSD && x->config.depth - o->block[0] > options->n_last)
+        options->n_last = x->config.depth - o->block[0];
+}
+
+/* Maps of a batch of judged pictures against their masks, and what the report keeps of them. 0, or -1. */
+static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_vision *v, model *x, size_t first,
+                       size_t n, view *views, const mmix_features *f, const mmix_real *image,
+                       const mmix_real *patches)
+{
+    size_t h = views->h, w = views->w, cells = f->grid_h * f->grid_w, D = x->config.dim;
+    mmix_map map;
+    mmix_map_options words;
+    memset(&words, 0, sizeof words);
+    words.token = f->registers && x->registers ? "mean of the registers" : "class token";
+    words.layer = "last block after the final norm";
+    if (mmix_feature_map(m, &words, f->token, f->patches, f->grid_h, f->grid_w, h, w, &map)) return -1;
+    for (size_t b = 0; b < n; b++) {
+        mmix_mark mark = mmix_mark_here(m);
+        size_t i = first + b, k = shown_as(o, a, i);
+        int judged = o->ask & ASK_AUC && views[b].mask;
+        if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
+        if (judged && x == o->model) judge_middle(m, x + o->models + MIDDLE, &views[b], a->at[i].label);
+        if (k < o->show &&
+            (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D, &views[b]) ||
+             (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h, w)))) return -1;
+        mmix_rewind(m, mark);
+        if (k == o->show || a->shown[k].rgb) continue;
+        a->shown[k] = views[b];                          /* the report takes the view over */
+        memset(&views[b], 0, sizeof views[b]);
+    }
+    return 0;
 }
 
 /* A batch, pictures first … first + n - 1, through the network. 0, or -1. */
@@ -701,23 +1168,16 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
                 view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
-    int any = 0;
+    int any = 0, judged = first < a->count;
     mmix_vision_options options;
-    mmix_map map;
-    mmix_map_options words;
-    memset(&options, 0, sizeof options);
     mmix_tensor *image = mmix_new4(m, n, 3, h, w);
+    if (x == o->model && note(m, o, a, first, n, views)) return -1;
     for (size_t b = 0; image && b < n; b++) {
         mmix_picture p = {views[b].rgb, w, h};
         mmix_picture_normalise(mmix_data(image) + b * 3 * h * w, p, NULL, NULL);
-        any |= shown_as(o, a, first + b) < o->show;
+        any |= judged && shown_as(o, a, first + b) < o->show;
     }
-    if (any && o->blocks) {                              /* other blocks are for the report alone */
-        options.dense = o->block;
-        options.n_dense = o->blocks;
-        options.dense_norm = 1;
-        options.n_last = x->config.mixer == MMIX_SSD ? 0 : x->config.depth - o->block[0];
-    }
+    wish(o, x, any, &options);
     double start = now();
     mmix_features f = mmix_vision_forward(m, v, image, &options);
     if (first || a->count <= n) {                        /* the first batch also takes its memory */
@@ -725,84 +1185,123 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
         x->timed += n;
     }
     size_t cells = f.grid_h * f.grid_w;
-    mmix_real *token = x->token + first * D;
-    if (x->rows + n * cells > x->room)
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: after %zu pictures the patches fill 1 GiB; give a "
-                         "smaller --limit or --size", x->name, first);
-    if (mmix_read(f.patches, x->patches + x->rows * D) || mmix_read(f.token, token)) return -1;
-    if (x->registers && mmix_read(f.registers, x->register_rows + first * x->registers * D)) return -1;
-    memset(&words, 0, sizeof words);
-    words.token = f.registers ? "mean of the registers" : "class token";
-    words.layer = "last block after the final norm";
-    if (mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, h, w, &map)) return -1;
+    mmix_tensor *rows = mmix_new2(m, n * cells, D);
+    if (!rows || mmix_read(f.patches, mmix_data(rows)) || mmix_read(f.token, x->token + first * D)) return -1;
+    if (judged && x->registers && mmix_read(f.registers, x->register_rows + first * x->registers * D)) return -1;
+    store *to = &x->dense.tokens[!judged];
+    if (to->file && store_add(m, to, mmix_data(rows), n * cells)) return -1;
+    if (x->vector) join_vectors(x, &f, first, n, mmix_data(rows));
     x->tokens = mmix_shape(f.tokens, 1);
-    for (size_t b = 0; b < n; b++) {
-        mmix_mark mark = mmix_mark_here(m);
-        size_t i = first + b, k = shown_as(o, a, i);
-        if (a->masks) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
-        if (a->masks && x == o->model) judge_middle(m, &o->model[o->models], &views[b], a->at[i].label);
-        if (k < o->show && keep(m, o, x, &x->shown[k], &f, b, x->rows + b * cells, token + b * D, &views[b]))
-            return -1;
-        mmix_rewind(m, mark);
-        if (k == o->show || a->shown[k].rgb) continue;
-        a->shown[k] = views[b];                          /* the report takes the view over */
-        memset(&views[b], 0, sizeof views[b]);
-    }
-    x->rows += n * cells;
+    if (judged && look_closer(m, o, a, v, x, first, n, views, &f, mmix_data(image), mmix_data(rows))) return -1;
     return mmix_error(m) ? -1 : 0;
 }
 
-/* All pictures through one model; its .npy files. 0, or an exit status. */
-static int measure(mmix_ctx *m, settings *o, album *a, model *x)
+/* Room for what one model makes of all pictures. 0, or -1. */
+static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
 {
-    const size_t D = x->config.dim, k = x->registers, grid = o->size / x->config.patch;
-    const size_t batch = o->whole ? 1 : BATCH;           /* whole pictures differ in size */
-    view views[BATCH];
-    mmix_memory_peak_clear(m);
-    size_t before = mmix_memory(m).bytes;
-    mmix_vision *v = open_model(m, x, 0);
+    const size_t D = x->config.dim, k = x->registers;
+    char path[1200];
     x->maps = 1 + (k < REGISTERS ? k : REGISTERS) + o->blocks;
-    x->token = (mmix_real *)malloc(a->count * D * sizeof *x->token);
+    x->wide = (o->blocks_read + 1) * D;
+    x->token = (mmix_real *)malloc(a->all * D * sizeof *x->token);
     x->register_rows = (mmix_real *)malloc((a->count * k * D + 1) * sizeof *x->register_rows);
-    x->room = o->whole ? most_rows(x) : a->count * grid * grid;
-    x->patches = (mmix_real *)malloc(x->room * D * sizeof *x->patches);
     x->shown = (strip *)calloc(o->show, sizeof *x->shown);
-    if (!x->token || !x->register_rows || !x->patches || !x->shown)
-        mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->count);
-    if (v) mmix_params_pack(mmix_vision_params(v), 1);
-    double start = now(), said = start;
-    for (size_t done = 0, n; done < a->count && !mmix_error(m) && !interrupted; done += n) {
+    if (o->ask & ASK_PROBE) x->vector = (mmix_real *)malloc(a->all * x->wide * sizeof *x->vector);
+    int bad = !x->token || !x->register_rows || !x->shown || (o->ask & ASK_PROBE && !x->vector);
+    for (int kind = 0; x == o->model && kind < PLAINS && o->ask & (ASK_KNN | ASK_PROBE); kind++)
+        bad |= !(a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim * sizeof(mmix_real)));
+    if (bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->all);
+    if (o->figures) return 0;
+    snprintf(path, sizeof path, "%s/%s-patches.npy", o->out, x->name);
+    if (store_open(m, &x->dense.tokens[0], path, D * sizeof(mmix_real), NPY_HEAD)) return -1;
+    if (!(o->ask & ASK_SEG)) return 0;
+    snprintf(path, sizeof path, "%s/%s-train-patches", o->out, x->name);
+    if (a->all > a->count && store_open(m, &x->dense.tokens[1], path, D * sizeof(mmix_real), 0)) return -1;
+    snprintf(path, sizeof path, "%s/labels", o->out);
+    return x == o->model ? store_open(m, &a->labels, path, o->size * o->size, 0) : 0;
+}
+
+/* Each shown picture's nearest among those that vote, or of a folder without train pictures among the others,
+   by the class tokens' cosine. */
+static void find_near(const settings *o, const album *a, model *x)
+{
+    size_t D = x->config.dim, from = a->all > a->count ? a->count : 0;
+    for (size_t k = 0; k < o->show; k++) {
+        strip *s = &x->shown[k];
+        size_t own = shown(o, a, k), found = 0;
+        for (size_t i = from; i < a->all; i++) {
+            double both = 0, square[2] = {0, 0};
+            const mmix_real *p = x->token + own * D, *q = x->token + i * D;
+            for (size_t d = 0; d < D; d++) {
+                both += (double)p[d] * (double)q[d];
+                square[0] += (double)p[d] * (double)p[d];
+                square[1] += (double)q[d] * (double)q[d];
+            }
+            double cosine = both / sqrt(square[0] * square[1] + 1e-300);
+            if (i == own || (found == ALIKE && !(cosine > s->cosine[ALIKE - 1]))) continue;
+            size_t at = found < ALIKE ? found++ : ALIKE - 1;
+            for (; at && cosine > s->cosine[at - 1]; at--) {
+                s->cosine[at] = s->cosine[at - 1];
+                s->alike[at] = s->alike[at - 1];
+            }
+            s->cosine[at] = cosine;
+            s->alike[at] = i;
+        }
+        for (; found < ALIKE; found++) s->alike[found] = a->all;       /* none */
+    }
+}
+
+/* All pictures through one model. 0, or -1: an error, or a Ctrl-C. */
+static int see_all(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model *x)
+{
+    view views[BATCH];
+    progress p = progress_of(x->name, "reading", a->all);
+    for (size_t done = 0, n; done < a->all && !mmix_error(m) && !interrupted; done += n) {
         mmix_mark mark = mmix_mark_here(m);
-        n = a->count - done < batch ? a->count - done : batch;
+        size_t end = done < a->count ? a->count : a->all, batch = o->whole ? 1 : BATCH;      /* whole ones differ */
+        n = end - done < batch ? end - done : batch;
         if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
         for (size_t b = 0; b < n; b++) view_free(&views[b]);
-        double t = now();
-        if (mmix_error(m) || (t - said < (isatty(2) ? 0.5 : 20) && done + n < a->count)) continue;
-        said = t;
-        show_progress(x, done + n, a, (double)(done + n) / (t - start));
+        if (!mmix_error(m)) progress_add(&p, n);
     }
-    x->peak = mmix_memory(m).peak - before;
-    if (!mmix_error(m) && !interrupted) {
-        if (!o->figures) {
-            save(m, o, x, "token", x->token, a->count, 0);
-            if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
-            if (o->whole) save(m, o, x, "patches", x->patches, x->rows, 0);
-            else save(m, o, x, "patches", x->patches, a->count, x->rows / a->count);
-        }
-        colour_patches(m, o, x);
-    }
-    mmix_reset(m);
-    mmix_vision_destroy(v);
-    free(x->token);
-    free(x->register_rows);
-    free(x->patches);
-    if (mmix_error(m)) return fail("%s", mmix_error(m));
-    if (interrupted) fprintf(stderr, "\nfeatures: stopped; no report was written\n");
-    return interrupted ? 130 : 0;
+    return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* ---- table and JSON ------------------------------------------------------------------------------------ */
+/* What one model makes of all pictures; its .npy files. 0, or an exit status. */
+static int measure(mmix_ctx *m, settings *o, album *a, model *x)
+{
+    const size_t k = x->registers;
+    mmix_memory_peak_clear(m);
+    size_t before = mmix_memory(m).bytes;
+    mmix_vision *v = open_model(m, x, 0);
+    if (v) mmix_params_pack(mmix_vision_params(v), 1);
+    int bad = !v || make_room(m, o, a, x) || see_all(m, o, a, v, x);
+    x->peak = mmix_memory(m).peak - before;
+    mmix_reset(m);
+    mmix_vision_destroy(v);
+    bad = bad || colour_patches(m, o, x);
+    mmix_reset(m);
+    if (!bad) find_near(o, a, x);
+    if (!bad && !o->figures) bad = weigh(m, o, a, x);
+    if (!bad && !o->figures) {
+        store *s = &x->dense.tokens[0];
+        size_t all = o->whole ? s->count : a->count, each = o->whole ? 0 : s->count / a->count;
+        save(m, o, x, "token", x->token, a->count, 0);
+        if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
+        if (!mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);
+    }
+    for (int i = 0; i < 2; i++) store_drop(&x->dense.tokens[i]);
+    mmix_reset(m);
+    free(x->token);
+    free(x->register_rows);
+    free(x->vector);
+    if (interrupted) fprintf(stderr, "\nfeatures: stopped; no report was written\n");
+    if (interrupted) return 130;
+    return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
+}
+
+/* ---- table and JSON --------------------------------------------------------------------------------- */
 
 static void results(model *x)
 {
@@ -810,56 +1309,75 @@ static void results(model *x)
     double n = (double)x->judged, best = -1;
     const double cost[COST] = {(double)x->parameters, x->flops / 1e9, x->seconds * 1000 / (double)x->timed,
                                (double)x->peak / 1048576, (double)x->tokens};
-    for (int c = 0; c < COLUMNS; c++) value[c] = c < COST && x->parameters ? cost[c] : NAN;
+    for (int c = 0; c < COST; c++) value[c] = x->parameters ? cost[c] : NAN;
     if (!x->judged) return;
-    value[5] = x->sum / n;
-    value[6] = n > 1 ? sqrt(fmax(x->square / n - value[5] * value[5], 0) / (n - 1)) : NAN;
-    value[7] = n;
-    value[8] = (double)x->brighter / n;
+    value[AUC] = x->sum / n;
+    value[AUC + 1] = n > 1 ? sqrt(fmax(x->square / n - value[AUC] * value[AUC], 0) / (n - 1)) : NAN;
+    value[AUC + 2] = n;
+    value[AUC + 3] = (double)x->brighter / n;
     for (int k = 0; k < 2 * LEVELS; k++) {
         double iou = x->iou[k / LEVELS][k % LEVELS] / n, level = k % LEVELS / (double)LEVELS;
         if (iou <= best) continue;
-        value[9] = best = iou;
-        value[10] = k < LEVELS ? level : -level;         /* with a minus: of 1 - map */
+        value[AUC + 4] = best = iou;
+        value[AUC + 5] = k < LEVELS ? level : -level;    /* with a minus: of 1 - map */
     }
 }
 
-static size_t lines(const settings *o)                   /* models and, where there are masks, the middle */
+static const model *last(const settings *o) { return o->model + o->models + BASELINES; }
+/* Whether a line, or of all lines a column, has a number among the columns from … to - 1. */
+static int has_row(const model *x, int from, int to)
 {
-    return o->models + (o->model[o->models].judged > 0);
+    int any = 0;
+    for (int c = from; c < to; c++) any |= isfinite(x->value[c]);
+    return any;
+}
+static int has_column(const settings *o, int c)
+{
+    int any = 0;
+    for (const model *x = o->model; x < last(o); x++) any |= isfinite(x->value[c]);
+    return any;
 }
 static double class_auc(const model *x, size_t c)        /* NAN: there are none of it */
 {
     return x->of_class[c].sum / (double)x->of_class[c].count;
 }
 
-static void print_table(const settings *o)
+static void print_table(const settings *o, int from, int to)
 {
+    report_column chosen[COLUMNS];
+    double value[COLUMNS];
+    int at[COLUMNS], n = 0;
     char name[100];
-    snprintf(name, sizeof name, "%-24s", "weights");
-    report_columns_text(column, COLUMNS, name, NULL);
-    for (size_t k = 0; k < lines(o); k++) {
-        snprintf(name, sizeof name, "%-24s", o->model[k].label);
-        report_columns_text(column, COLUMNS, name, o->model[k].value);
+    for (int c = from; c < to; c++)
+        if (column[c].width && has_column(o, c)) chosen[n] = column[c], at[n++] = c;
+    if (!n) return;
+    snprintf(name, sizeof name, "%-24s", from ? "measures" : "costs");
+    report_columns_text(chosen, n, name, NULL);
+    for (const model *x = o->model; x < last(o); x++) {
+        if (!has_row(x, from, to)) continue;
+        snprintf(name, sizeof name, "%-24s", x->label);
+        for (int c = 0; c < n; c++) value[c] = x->value[at[c]];
+        report_columns_text(chosen, n, name, value);
     }
 }
 
 static void print_json(const settings *o, const album *a)
 {
-    printf("{\"pictures\": %zu, \"images\": ", a->count);
+    printf("{\"pictures\": %zu, \"train_pictures\": %zu, \"images\": ", a->count, a->all - a->count);
     report_json_text(o->images ? o->images : "scenes");
-    printf(", \"size\": %zu, \"whole\": %s, \"models\": [", o->size, o->whole ? "true" : "false");
-    for (size_t k = 0; k <= o->models; k++) {
-        const model *x = &o->model[k];
-        if (k == o->models) printf("\n ], \"middle\": {");
-        else {
-            printf("%s\n {\"name\": \"%s\", \"kind\": \"%s\", \"random\": %s, \"weights\": ", k ? "," : "",
-                   x->name, kind_name(&x->config), x->file ? "false" : "true");
+    printf(", \"size\": %zu, \"whole\": %s, \"square\": %s, \"models\": [", o->size, o->whole ? "true" : "false",
+           o->square ? "true" : "false");
+    for (const model *x = o->model; x < last(o); x++) {
+        size_t k = (size_t)(x - o->model), baseline = k >= o->models;
+        if (k == o->models) printf("\n ], \"baselines\": [");
+        printf("%s\n {\"name\": \"%s\", ", k && k != o->models ? "," : "", baseline ? x->label : x->name);
+        if (!baseline) {
+            printf("\"kind\": \"%s\", \"random\": %s, \"foreground\": [%.9g, %.9g], \"weights\": ",
+                   kind_name(&x->config), x->file ? "false" : "true", x->front[0], x->front[1]);
             report_json_text(x->file ? x->file : x->known);
             printf(", ");
         }
-        for (int c = k < o->models ? 0 : COST; c < COLUMNS; c++)
-            report_json(column[c].key, x->value[c], ", ");
+        for (int c = baseline ? COST : 0; c < COLUMNS; c++) report_json(column[c].key, x->value[c], ", ");
         printf("\"classes\": {");
         for (size_t c = 0; c < a->classes; c++) {
             printf(c ? ", " : "");
@@ -868,190 +1386,13 @@ static void print_json(const settings *o, const album *a)
         }
         printf("}}");
     }
-    printf("}\n");
+    printf("]}\n");
 }
 
-/* ---- report -------------------------------------------------------------------------------------------- */
+#include "features_report.h"
+#include "features_figures.h"
 
-static void report_models(report *h, const settings *o, int from, int to)
-{
-    report_columns_html(h, column + from, to - from, "weights", NULL);
-    for (size_t k = 0; k < (from ? lines(o) : o->models); k++)
-        report_columns_html(h, column + from, to - from, o->model[k].label, o->model[k].value + from);
-    report_table(h, NULL);
-}
-
-static void report_networks(report *h, const settings *o)
-{
-    report_html(h, "<h2>The networks</h2>\n");
-    report_models(h, o, 0, COST);
-    report_html(h, "<p class=\"soft\">FLOPs: two for a multiply-add, of %zu x %zu pixels. Time: the forward "
-                "pass alone, %d at once, without the first batch. Memory: the most that the library held, "
-                "weights and their packed copies among it.</p>\n<ul class=\"soft\">\n", o->size, o->size,
-                o->whole ? 1 : BATCH);
-    for (const model *x = o->model; x < o->model + o->models; x++) {
-        report_html(h, "<li>%s: ", x->name);
-        report_text(h, x->file ? x->file : "random weights, nothing is trained");
-        report_html(h, ". %s.</li>\n", x->kind);
-    }
-    report_html(h, "</ul>\n");
-}
-
-static void report_auc(report *h, const settings *o, const album *a)
-{
-    report_plot roc;
-    double at[ROC_POINTS], rate[MODELS + 1][ROC_POINTS];
-    const model *end = o->model + o->models;
-    memset(&roc, 0, sizeof roc);
-    roc.x_label = "share of the ground above the threshold";
-    roc.y_label = "share of the objects";
-    roc.caption = "Mean ROC curves of the maps.";
-    roc.high = roc.square = roc.diagonal = 1;
-    report_html(h, "<h2>Binary-AUC: do maps tell objects from background?</h2>\n");
-    report_models(h, o, COST, COLUMNS);
-    report_html(h, "<p class=\"soft\">Area A under the ROC curve of the class token's map (DinoMamba-Reg: of "
-                "the registers' mean) against the mask, max(A, 1 - A), never below &frac12;: mean over the "
-                "pictures that have both object and background, and its standard error. Object brighter: "
-                "share of the pictures with A &ge; &frac12;. Best IoU: intersection over union of map &ge; "
-                "threshold and object, mean over the pictures, at the best of %d thresholds, one for all, 0 "
-                "being the whole picture; with a minus the map is turned round first. Nearness to the "
-                "middle: a map that has looked at no picture.</p>\n", LEVELS);
-    report_html(h, "<div class=\"row\">\n<div class=\"wide\"><table><tr><th>class</th><th>pictures</th>");
-    for (const model *x = o->model; x <= end; x++) report_html(h, "<th>%s</th>", x->label);
-    for (size_t c = 0; c < a->classes; c++) {
-        report_html(h, "</tr>\n<tr><td>");
-        report_text(h, a->class_name[c]);
-        report_html(h, "</td><td>%zu</td>", end->of_class[c].count);
-        for (const model *x = o->model; x <= end; x++)
-            report_html(h, x->of_class[c].count ? "<td>%.3f</td>" : "<td>-</td>", class_auc(x, c));
-    }
-    report_html(h, "</tr></table></div>\n");
-    for (int i = 0; i < ROC_POINTS; i++) at[i] = (double)i / (double)(ROC_POINTS - 1);
-    for (const model *x = o->model; x <= end; x++) {
-        size_t k = roc.curves++;
-        report_curve c = {x->label, at, rate[k], ROC_POINTS, (int)k, k >= 6 || x == end};
-        for (int i = 0; i < ROC_POINTS; i++) rate[k][i] = x->roc[i] / (double)x->judged;
-        roc.curve[k] = c;
-    }
-    report_chart(h, &roc);
-    report_html(h, "</div>\n");
-}
-
-/* The columns of a table of pictures. */
-enum { PICTURE, MASK, MAP, COLOURS };
-typedef struct tile { int what; const model *x; size_t at; char head[120]; const char *how; } tile;
-enum { TILES = 2 + 2 * MODELS };
-
-/* Picture, mask, then map and components of all models; or the picture and all maps of `one`. */
-static size_t tiles_of(const settings *o, const album *a, const model *one, tile *t)
-{
-    tile *at = t;
-    const tile picture = {PICTURE, NULL, 0, "picture", ""};
-    const tile mask = {MASK, NULL, 0, "mask", "white is object, grey void"};
-    *at++ = picture;
-    if (a->masks && !one) *at++ = mask;
-    for (const model *x = one ? one : o->model; x < (one ? one + 1 : o->model + o->models); x++)
-        for (size_t k = 0; k < (one ? x->maps : 2); k++, at++) {
-            at->what = one || !k ? MAP : COLOURS;
-            at->x = x;
-            at->at = one ? k : 0;
-            at->how = at->what == MAP ? x->how[k] : x->components;
-            if (one) snprintf(at->head, sizeof at->head, "%s", x->head[k]);
-            else snprintf(at->head, sizeof at->head, "%s %s", x->label, k ? "components" : "map");
-        }
-    return (size_t)(at - t);
-}
-
-/* Tile t of the i-th shown picture, (h, w, 3). */
-static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
-{
-    const strip *s = t->x ? &t->x->shown[i] : NULL;
-    for (size_t k = 0, n = v->w * v->h; k < n; k++, rgb += 3) {
-        if (t->what == PICTURE) memcpy(rgb, v->rgb + 3 * k, 3);
-        if (t->what == MASK) memset(rgb, v->mask[k] == 255 ? 128 : v->mask[k] ? 255 : 0, 3);
-        if (t->what == MAP) report_heat(s->map[t->at * n + k] / 255.0, rgb);
-        if (t->what == COLOURS)
-            memcpy(rgb, s->colours + 3 * (k / v->w * s->gh / v->h * s->gw + k % v->w * s->gw / v->w), 3);
-    }
-}
-
-static void report_pictures(report *h, const settings *o, const album *a, const model *one, uint8_t *rgb)
-{
-    tile t[TILES];
-    size_t tiles = tiles_of(o, a, one, t);
-    report_html(h, "<div class=\"wide\"><table class=\"pictures\">\n<tr>");
-    for (size_t k = 0; k < tiles; k++) report_html(h, "<th>%s</th>", t[k].head);
-    for (size_t i = 0; i < o->show; i++) {
-        const photo *p = &a->at[shown(o, a, i)];
-        report_html(h, "</tr>\n<tr>");
-        for (size_t k = 0; k < tiles; k++) {
-            const char *how = k ? t[k].how : p->path ? p->path : "a drawn scene";
-            paint(rgb, &a->shown[i], &t[k], i);
-            report_html(h, "<td title=\"");
-            report_text(h, how);
-            report_html(h, "\">");
-            report_picture(h, rgb, a->shown[i].w, a->shown[i].h, SIDE, how);
-            report_html(h, "</td>");
-        }
-        report_html(h, "<td class=\"soft\">");
-        report_text(h, a->classes ? a->class_name[p->label] : "");
-        report_html(h, "</td>");
-    }
-    report_html(h, "</tr></table></div>\n<p class=\"soft\">Maps run from violet (0) over green to yellow "
-                "(1). How they were made:");
-    for (size_t k = 1; k < tiles; k++) {
-        report_html(h, "<br>\n%s: ", t[k].head);
-        report_text(h, t[k].how);
-    }
-    report_html(h, "</p>\n");
-}
-
-/* 0, or an exit status. */
-static int write_report(mmix_ctx *m, const settings *o, const album *a)
-{
-    report h;
-    char path[1100], date[32] = "";
-    time_t t = time(NULL);
-    size_t pixels = 0, random = 0;
-    for (size_t i = 0; i < o->show; i++)
-        if (a->shown[i].w * a->shown[i].h > pixels) pixels = a->shown[i].w * a->shown[i].h;
-    uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
-    strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
-    snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (!rgb || report_open(&h, path, "What the features hold")) {
-        free(rgb);
-        return fail("%s", rgb ? h.error : "no memory for the report");
-    }
-    report_html(&h, "<p>%zu pictures %s", a->count, o->images ? "of " : "");
-    report_text(&h, o->images ? o->images : "drawn by scenes.h");
-    if (o->whole) report_html(&h, ", whole, the shorter side %zu pixels.</p>\n", o->size);
-    else if (!o->images) report_html(&h, ", %zu x %zu pixels.</p>\n", o->size, o->size);
-    else report_html(&h, ", the shorter side brought to %zu, of that the middle %zu x %zu pixels.</p>\n",
-                     (o->size * 256 + 112) / 224, o->size, o->size);
-    for (const model *x = o->model; x < o->model + o->models; x++)
-        if (!x->file) report_html(&h, "%s%s", random++ ? ", " : "<p><b>Random weights:</b> ", x->name);
-    if (random) report_html(&h, ". Nothing is trained there: what is seen is what the architecture alone "
-                            "makes of the pixels.</p>\n");
-    report_html(&h, "<p class=\"soft\">%s, seed %" PRIu64 ", %d threads, %s.</p>\n", date, o->seed,
-                mmix_threads(m), mmix_simd_name(m));
-    report_networks(&h, o);
-    if (o->model[o->models].judged) report_auc(&h, o, a);
-    report_html(&h, "<h2>Pictures, feature maps and principal components</h2>\n");
-    report_pictures(&h, o, a, NULL, rgb);
-    for (const model *x = o->model; x < o->model + o->models; x++) {
-        if (x->maps == 1) continue;
-        report_html(&h, "<h2>%s: %s%s%s</h2>\n", x->label, x->registers ? "registers" : "",
-                    x->registers && o->blocks ? " and " : "", o->blocks ? "blocks" : "");
-        report_pictures(&h, o, a, x, rgb);
-    }
-    report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D), NAME-patches.npy %s and, of "
-                "registers, NAME-registers.npy (%zu, k, D), a row for each line of pictures.txt.</p>\n",
-                a->count, o->whole ? "(patches of all pictures, D)" : "(pictures, patches, D)", a->count);
-    free(rgb);
-    if (report_close(&h)) return fail("%s", h.error);
-    fprintf(stderr, "report: %s\n", path);
-    return 0;
-}
+/* ---- main ------------------------------------------------------------------------------------------- */
 
 /* pictures.txt: path, class, and for each model the grid. 0, or an exit status. */
 static int write_names(const settings *o, const album *a)
@@ -1063,7 +1404,7 @@ static int write_names(const settings *o, const album *a)
     for (size_t i = 0; i < a->count; i++) {
         const photo *p = &a->at[i];
         if (p->path) fputs(p->path, f);
-        else fprintf(f, "scene-%" PRIu64 "-%zu", o->seed, SCENES_FIRST + i);
+        else fprintf(f, "scene-%" PRIu64 "-%" PRIu64, o->seed, scene_number(a, i));
         fprintf(f, "\t%s", a->classes ? a->class_name[p->label] : "");
         for (size_t k = 0; k < o->models; k++)
             fprintf(f, "\t%zux%zu", p->h / o->model[k].config.patch, p->w / o->model[k].config.patch);
@@ -1072,240 +1413,25 @@ static int write_names(const settings *o, const album *a)
     return fclose(f) ? fail("%s could not be written whole", path) : 0;
 }
 
-/* ---- figures ------------------------------------------------------------------------------------------- */
-
-enum { ORDERS = 4, SPECIAL = 64 };
-typedef struct order {                                   /* of a model's tokens */
-    const char *name;
-    int registers;
-    size_t patches, grid, tokens, count, at[SPECIAL];    /* class tokens or registers, rising; */
-    size_t unread;                                       /* the first so many of them are not the output */
-} order;
-
-static order order_of(const char *name, mmix_vision_config c, size_t size)
+/* Names of the baselines, rooms for classes, nothing measured yet. 0, or an exit status. */
+static int make_lines(settings *o, const album *a)
 {
-    order r;
-    memset(&r, 0, sizeof r);
-    r.name = name;
-    r.grid = size / c.patch;
-    r.patches = r.grid * r.grid;
-    r.registers = c.class_token == MMIX_CLASS_REGISTERS;
-    r.unread = c.class_token == MMIX_CLASS_RELEASED;     /* the one in front */
-    r.count = r.unread + mmix_vision_class_index(&c, r.patches, r.at + r.unread);
-    r.tokens = r.patches + r.count;
-    return r;
-}
-
-static void svg_row(FILE *f, const order *r, size_t row, double x, double y, double w, double h)
-{
-    double t = (double)row / (double)(r->grid - 1);      /* from #e2eaf4 to #688fc4 */
-    svg_box(f, x, y, w, h, "fill=\"#%02x%02x%02x\"", (int)(226 - 122 * t), (int)(234 - 91 * t),
-            (int)(244 - 48 * t));
-}
-static void svg_special(FILE *f, const order *r, size_t k, double x, double y, double w, double h)
-{
-    const char *colour = r->registers ? "#167a46" : "#c84e14";
-    svg_box(f, x + 0.7, y + 0.7, w - 1.4, h - 1.4, "fill=\"%s\" stroke=\"%s\" stroke-width=\"1.4\"",
-            k < r->unread ? "#fff" : colour, colour);
-}
-
-/* tokens.svg: each model's sequence as a strip. */
-static void draw_tokens(const char *folder, const order *all)
-{
-    enum { LEFT = 20, CELL = 4, TOP = 56, STEP = 100, HIGH = 26 };
-    FILE *f = svg_open(folder, "tokens.svg", 880, TOP + ORDERS * STEP - 12, "");
-    for (int m = 0; m < ORDERS; m++) {
-        const order *r = &all[m];
-        double y = TOP + m * STEP;
-        size_t patch = 0, next = 0;
-        svg_text(f, LEFT, y - 30, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>: %zu tokens, %zu of "
-                 "them patches", r->name, r->tokens, r->patches);
-        svg_text(f, LEFT + CELL * (double)r->tokens + 3, y + HIGH - 8, 11, "start", "%zu", r->tokens - 1);
-        for (size_t i = 0, run; i < r->tokens; i += run) {
-            double x = LEFT + CELL * (double)i;
-            int special = next < r->count && r->at[next] == i;
-            run = 1;
-            if (special) {
-                svg_special(f, r, next, x - 0.5, y - 6, CELL + 1, HIGH + 12);
-                svg_text(f, x + CELL / 2, y - 11, 11, "middle", "%zu", i);
-                if (next++ >= r->unread) svg_text(f, x + CELL / 2, y + HIGH + 20, 11, "middle", "&#9650;");
-                continue;
-            }
-            while (i + run < (next < r->count ? r->at[next] : r->tokens) && (patch + run) % r->grid) run++;
-            svg_row(f, r, patch / r->grid, x, y, CELL * (double)run - 0.6, HIGH);    /* patches of one row */
-            patch += run;
-        }
+    static const char *const name[PLAIN] = {"nearness to the middle", "commonest class, ground"};
+    for (model *x = o->model; x < last(o); x++) {
+        size_t k = (size_t)(x - o->model);
+        x->of_class = calloc(a->classes + 1, sizeof *x->of_class);
+        if (!x->of_class) return fail("out of memory");
+        for (int c = 0; c < COLUMNS; c++) x->value[c] = NAN;
+        if (k < o->models) continue;
+        k -= o->models;
+        snprintf(x->label, sizeof x->label, "%s", k < PLAIN ? name[k] : plain[k - PLAIN].name);
     }
-    double y = TOP + ORDERS * STEP - 28, x = LEFT;
-    for (size_t k = 0; k < all->grid; k++, x += 10) svg_row(f, all, k, x, y - 11, 9.4, 13);
-    svg_text(f, x + 6, y, 13, "start", "rows of patches, 0 to %zu", all->grid - 1);
-    svg_special(f, &all[0], 0, x + 190, y - 13, 6, 17);
-    svg_text(f, x + 202, y, 13, "start", "class token");
-    svg_special(f, &all[1], 0, x + 292, y - 13, 6, 17);
-    svg_text(f, x + 304, y, 13, "start", "class token, not read");
-    svg_special(f, &all[3], 0, x + 452, y - 13, 6, 17);
-    svg_text(f, x + 464, y, 13, "start", "register");
-    svg_text(f, x + 532, y, 13, "start", "&#9650; read as the output");
-    figure_close(f, "</svg>\n");
+    return 0;
 }
-
-/* grids.svg: where in the picture the same tokens stand. */
-static void draw_grids(const char *folder, const order *all)
-{
-    enum { LEFT = 22, CELL = 15, GAP = 26, TOP = 44 };
-    double side = CELL * (double)all->grid;
-    FILE *f = svg_open(folder, "grids.svg", 2 * LEFT + ORDERS * (side + GAP) - GAP, TOP + side + 58, "");
-    for (int m = 0; m < ORDERS; m++) {
-        const order *r = &all[m];
-        double left = LEFT + m * (side + GAP);
-        svg_text(f, left + side / 2, TOP - 14, 14, "middle", "<tspan font-weight=\"bold\">%s</tspan>",
-                 r->name);
-        for (size_t p = 0; p < r->patches; p++)
-            svg_row(f, r, p / r->grid, left + CELL * (double)(p % r->grid),
-                    TOP + CELL * (double)(p / r->grid), CELL - 1, CELL - 1);
-        for (size_t k = 0; k < r->count; k++) {
-            size_t before = r->at[k] - k;                /* so many patches */
-            double x = left + CELL * (double)(before % r->grid) - 0.5;
-            double y = TOP + CELL * (double)(before / r->grid) - 0.5;
-            int last = before % r->grid + 2 > r->grid;
-            svg_special(f, r, k, x - 3, y - 1.5, 6, CELL + 3);
-            svg_text(f, x + (last ? -5 : 5), y + 12, 11, last ? "end" : "start", "%zu", r->at[k]);
-        }
-    }
-    svg_text(f, LEFT, TOP + side + 26, 13, "start", "Tokens follow the rows of patches from left to right. A "
-             "bar stands before the patch that comes after it in the sequence;");
-    svg_text(f, LEFT, TOP + side + 45, 13, "start", "the number is its place there. Filled: class token or "
-             "register that is read as the output; hollow: not read.");
-    figure_close(f, "</svg>\n");
-}
-
-/* The positions of a model's patches for a grid of g x g, resized as the library does it: (g², D). */
-static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
-{
-    static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
-    const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim}, n = c->grid * c->grid;
-    double scale = ((double)g + 0.1) / (double)c->grid;
-    mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
-    p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
-    if (g != c->grid) p = mmix_resize(m, p, MMIX_BICUBIC, g, g, scale, scale);
-    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
-}
-
-/* positions.svg: how similar one position is to all others, as stored and resized. */
-static void draw_positions(mmix_ctx *m, const settings *o)
-{
-    enum { LEFT = 20, PANEL = 150, GAP = 26, TOP = 50, STEP = PANEL + 62 };
-    FILE *f = svg_open(o->figures, "positions.svg", 2 * LEFT + 3 * PANEL + 2 * GAP,
-                       TOP + (double)o->models * STEP + 4, "");
-    for (size_t k = 0; k < o->models && !mmix_error(m); k++) {
-        const model *x = &o->model[k];
-        mmix_vision *v = open_model(m, x, 0);
-        size_t grid = x->config.grid, small = (grid * 6 + 7) / 14;
-        size_t at[3] = {small < 4 ? 4 : small, grid, 2 * grid};      /* 14 → 6, 7 → 14 and the like */
-        double y = TOP + (double)k * STEP;
-        svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s", x->label,
-                 kind_name(&x->config));
-        for (size_t i = 0; v && i < 3; i++) {
-            size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
-            mmix_tensor *p = positions(m, v, g);
-            mmix_map map;
-            uint8_t rgb[3];
-            double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
-            mmix_map_options one;
-            memset(&one, 0, sizeof one);
-            one.positions = &own;
-            one.n_positions = 1;
-            if (!p || mmix_feature_map(m, &one, p, p, g, g, g, g, &map)) break;
-            for (size_t j = 0; j < g * g; j++) {
-                report_heat((double)mmix_data(map.similarity)[j], rgb);
-                svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7, cell - 0.7,
-                        "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
-            }
-            svg_box(f, left + cell * (double)(own % g), y + cell * (double)(own / g), cell - 1, cell - 1,
-                    "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
-            svg_text(f, left + PANEL / 2, y + PANEL + 18, 13, "middle", "%zu &#215; %zu, %s", g, g,
-                     g == grid ? "as stored" : "resized");
-        }
-        mmix_reset(m);
-        mmix_vision_destroy(v);
-    }
-    svg_text(f, LEFT, TOP + (double)o->models * STEP - 10, 12, "start", "Cosine of the framed position with "
-             "all others, from violet (0, below) to yellow (1).");
-    figure_close(f, "</svg>\n");
-}
-
-/* features.png: a column for each picture; rows: picture, mask, then map and components of each model. */
-static void draw_features(const settings *o, const album *a)
-{
-    tile t[TILES];
-    size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom, cell = side + 4;
-    size_t width = o->show * cell - 4, height = rows * cell - 4;
-    uint8_t *sheet = (uint8_t *)malloc(width * height * 3), *rgb = (uint8_t *)malloc(o->size * o->size * 3);
-    if (!sheet || !rgb) exit(fail("no memory for features.png"));
-    memset(sheet, 255, width * height * 3);
-    for (size_t i = 0; i < o->show * rows; i++) {
-        size_t row = i / o->show, col = i % o->show;
-        uint8_t *corner = sheet + 3 * (row * cell * width + col * cell);
-        paint(rgb, &a->shown[col], &t[row], col);
-        for (size_t p = 0; p < side * side; p++)
-            memcpy(corner + 3 * (p / side * width + p % side),
-                   rgb + 3 * (p / side / zoom * o->size + p % side / zoom), 3);
-    }
-    figure_png(o->figures, "features.png", sheet, width, height);
-    printf("rows of features.png, from the top:\n");
-    for (size_t k = 0; k < rows; k++) printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
-    free(sheet);
-    free(rgb);
-}
-
-/* axial.svg: how far apart the angles of MMIX_POSITIONS_AXIAL put patches, in heads of 64. */
-static void draw_axial(const char *folder)
-{
-    enum { LEFT = 20, PANEL = 150, GAP = 26, TOP = 20, QUARTER = 16 };
-    static const size_t grid[3] = {6, 10, 14};
-    FILE *f = svg_open(folder, "axial.svg", 2 * LEFT + 3 * PANEL + 2 * GAP, TOP + PANEL + 54, "");
-    for (size_t i = 0; i < 3; i++) {
-        size_t g = grid[i], own = g * 3 / 10 * g + g * 3 / 10;
-        double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
-        for (size_t j = 0; j < g * g; j++) {
-            double down = (double)(j / g) - (double)(own / g), right = (double)(j % g) - (double)(own % g), alike = 0;
-            uint8_t rgb[3];
-            for (int p = 0; p < QUARTER; p++) {          /* coordinates run from -1 to 1 */
-                double turn = 2 * 6.283185307179586 / (double)g / pow(100, (double)p / QUARTER);
-                alike += (cos(turn * down) + cos(turn * right)) / (2 * QUARTER);
-            }
-            report_heat(alike, rgb);
-            svg_box(f, left + cell * (double)(j % g), TOP + cell * (double)(j / g), cell - 0.7, cell - 0.7,
-                    "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
-        }
-        svg_box(f, left + cell * (double)(own % g), TOP + cell * (double)(own / g), cell - 1, cell - 1,
-                "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
-        svg_text(f, left + PANEL / 2, TOP + PANEL + 18, 13, "middle", "%zu &#215; %zu", g, g);
-    }
-    svg_text(f, LEFT, TOP + PANEL + 44, 12, "start", "Mean cosine of the angles between the framed patch and each other, from "
-             "violet (0, below) to yellow (1).");
-    figure_close(f, "</svg>\n");
-}
-
-static void draw_orders(const char *folder)
-{
-    mmix_vision_config middle = mmix_dinovim(256);
-    middle.class_token = MMIX_CLASS_MIDDLE;
-    const order all[ORDERS] = {order_of("ViT", mmix_vit(192, 16), 224),
-                               order_of("DinoVim, as released", mmix_dinovim(256), 224),
-                               order_of("DinoVim, middle only", middle, 224),
-                               order_of("DinoMamba-Reg", mmix_mambareg(256), 224)};
-    draw_tokens(folder, all);
-    draw_grids(folder, all);
-}
-
-/* ---- main ---------------------------------------------------------------------------------------------- */
 
 static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
 {
     char path[1100];
-    model *middle = &o->model[o->models];
     int bad = check_models(m, o);
     if (bad || o->list) return bad;
     if (o->figures) {
@@ -1315,34 +1441,31 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
         o->limit = o->show;
     }
     bad = o->images ? find_photos(a, o) : find_scenes(a, o);
-    if (bad) return bad;
+    if (bad || (bad = share_out(a, o)) != 0) return bad;
     if (o->show > a->count) o->show = a->count;
-    for (const model *x = o->model; x < middle; x++) {
-        size_t grid = o->size / x->config.patch, most = most_rows(x) / (grid * grid);
-        if (a->count > most)
-            return fail("%zu pictures: 1 GiB holds the patches that %s makes of %zu; give --limit %zu",
-                        a->count, x->name, most, most);
-    }
     snprintf(path, sizeof path, "%s/report.html", o->out);
     if (!o->figures && report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
-    snprintf(middle->label, sizeof middle->label, "nearness to the middle");
     a->shown = (view *)calloc(o->show, sizeof *a->shown);
-    for (model *x = o->model; x <= middle; x++) {
-        x->of_class = calloc(a->classes + 1, sizeof *x->of_class);
-        if (!a->shown || !x->of_class) return fail("out of memory");
-    }
-    for (model *x = o->model; x < middle; x++) {
-        bad = measure(m, o, a, x);
-        if (bad) return bad;
-    }
+    if (!a->shown) return fail("out of memory");
+    bad = make_lines(o, a);
+    for (model *x = o->model; x < o->model + o->models && !bad; x++) bad = measure(m, o, a, x);
+    if (bad) return bad;
     if (o->figures) {
         draw_positions(m, o);
         draw_features(o, a);
         return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
     }
-    for (model *x = o->model; x <= middle; x++) results(x);
+    if (weigh_baselines(m, o, a)) {
+        if (interrupted) fprintf(stderr, "\nfeatures: stopped; no report was written\n");
+        return interrupted ? 130 : fail("%s", mmix_error(m));
+    }
+    for (model *x = o->model; x < (model *)last(o); x++) results(x);
     if (o->json) print_json(o, a);
-    else print_table(o);
+    else {
+        print_table(o, COST, COLUMNS);
+        if (has_row(o->model, COST, COLUMNS)) printf("\n");
+        print_table(o, 0, COST);
+    }
     bad = write_names(o, a);
     return bad ? bad : write_report(m, o, a);
 }
@@ -1364,21 +1487,26 @@ int main(int argc, char **argv)
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
     status = work(m, &o, &a);
-    for (model *x = o.model; x <= o.model + o.models; x++) {
+    for (model *x = o.model; x < (model *)last(&o); x++) {
         for (size_t i = 0; x->shown && i < o.show; i++) {
-            free(x->shown[i].map);
-            free(x->shown[i].colours);
+            strip *s = &x->shown[i];
+            void *held[] = {s->map, s->colours, s->pred, s->heat, s->lit, s->patches};
+            for (size_t k = 0; k < sizeof held / sizeof *held; k++) free(held[k]);
         }
         free(x->shown);
         free(x->of_class);
     }
     for (size_t i = 0; a.shown && i < o.show; i++) view_free(&a.shown[i]);
     free(a.shown);
-    for (size_t i = 0; a.at && i < a.count; i++) {
+    for (size_t i = 0; a.at && i < a.all; i++) {
         free(a.at[i].path);
         free(a.at[i].mask);
     }
     free(a.at);
+    free(a.label);
+    free(a.vote.train);                                  /* where all lists begin */
+    for (int k = 0; k < PLAINS; k++) free(a.plain[k]);
+    store_drop(&a.labels);
     for (size_t c = 0; c < a.classes; c++) free(a.class_name[c]);
     free(a.class_name);
     mmix_destroy(m);

@@ -231,11 +231,28 @@ static inline mmix_box picture_square(size_t width, size_t height)           /* 
     return box;
 }
 
-/* What a mask's pixel says, 0 background, 255 void: its grey, or its colour in VOC's palette. */
+/* What a mask's pixel says, 0 background, 255 void: its grey, or the number of its colour in VOC's palette,
+   where bits 0, 3, 6 of the number are red's highest, 1, 4, 7 green's and 2, 5 blue's; 1 for other colours. */
 static inline uint8_t picture_mask_label(const uint8_t *rgb)
 {
+    unsigned label = 0;
     if (rgb[0] == rgb[1] && rgb[1] == rgb[2]) return rgb[0];
-    return rgb[0] == 224 && rgb[1] == 224 && rgb[2] == 192 ? 255 : 1;
+    for (int bit = 0; bit < 8; bit++) {
+        if (rgb[bit % 3] & 31) return 1;
+        label |= (unsigned)(rgb[bit % 3] >> (7 - bit / 3) & 1) << bit;
+    }
+    return rgb[2] & 32 ? 1 : (uint8_t)label;
+}
+
+/* The same of all n pixels of a mask, into their red. The palette's 7 is a grey, 128: it is meant if the mask
+   has a colour anywhere. */
+static inline void picture_mask_labels(uint8_t *rgb, size_t n)
+{
+    int coloured = 0;
+    for (size_t i = 0; i < n && !coloured; i++) coloured = rgb[3 * i] != rgb[3 * i + 1] || rgb[3 * i] != rgb[3 * i + 2];
+    for (size_t i = 0; i < n; i++)
+        rgb[3 * i] = coloured && rgb[3 * i] == 128 && rgb[3 * i + 1] == 128 && rgb[3 * i + 2] == 128
+                     ? 7 : picture_mask_label(rgb + 3 * i);
 }
 
 /* Reads one file of a set, and its mask. */
@@ -405,6 +422,23 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
     return bad || classes->bad ? -1 : split;
 }
 
+/* 1 and why if DIR/test has a class that is not among DIR/train's, which are given. */
+static inline int picture_strays(const char *folder, const picture_names *classes, char *why, size_t room)
+{
+    char *test = picture_join(folder, "/", "test");
+    picture_names tested = picture_list(test ? test : "", 1);
+    int bad = 0;
+    for (size_t c = 0, k; c < tested.count && !bad; c++) {
+        for (k = 0; k < classes->count && strcmp(classes->at[k], tested.at[c]); k++) continue;
+        bad = k == classes->count;
+        if (bad) snprintf(why, room, "%s/test/%s: a class without training pictures; %s/train/%s is missing",
+                          folder, tested.at[c], folder, tested.at[c]);
+    }
+    picture_names_free(&tested);
+    free(test);
+    return bad;
+}
+
 /* Reads a folder, and the test pictures' masks if `masks` is given. 0, or -1: p->error, nothing to free. */
 static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size)
 {
@@ -421,18 +455,7 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     picture_names classes;
     int split = picture_find(folder, 2, part, &classes);
     if (split < 0) snprintf(p->error, sizeof p->error, "%s: no memory for the names of its pictures", folder);
-    if (split > 0) {
-        char *test = picture_join(folder, "/", "test");
-        picture_names tested = picture_list(test ? test : "", 1);
-        for (size_t c = 0, k; c < tested.count && !*p->error; c++) {
-            for (k = 0; k < classes.count && strcmp(classes.at[k], tested.at[c]); k++) continue;
-            if (k == classes.count)
-                snprintf(p->error, sizeof p->error, "%s/test/%s: a class without training pictures; "
-                         "%s/train/%s is missing", folder, tested.at[c], folder, tested.at[c]);
-        }
-        picture_names_free(&tested);
-        free(test);
-    }
+    if (split > 0) picture_strays(folder, &classes, p->error, sizeof p->error);
     p->class_name = classes.at;
     p->classes = classes.count;
     if (!*p->error && (!part[0].names.count || !part[1].names.count))

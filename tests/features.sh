@@ -23,6 +23,11 @@ refused()                                        # refused LABEL ARGUMENTS...: s
 }
 picture() { printf 'P6\n%d %d\n255\n' "$2" "$3" >"$1"; head -c $(($2 * $3 * 3)) /dev/zero | tr '\0' "$4" >>"$1"; }
 
+# a run of dino.c: two small networks; without it the smallest known one stands in
+if [ -n "$dino" ]; then
+    "$dino" --steps 20 --size 32 --batch 4 --dim 32 --heads 2 --depth 1 --crop 32 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
+fi
+
 refused "unknown option" --frobnicate
 refused "option without a value" --load
 refused "unknown model" --model rnn
@@ -31,17 +36,24 @@ refused "nine models" --model vit_tiny --model vit_tiny --model vit_tiny --model
 refused "a mixer that is none" --load $t/a --mixer rnn
 refused "a mixer of nothing" --mixer linear
 refused "heads of random weights" --model vit_tiny --heads 2
+refused "bf16 of nothing" --bf16
 refused "no heads" --load $t/a --heads 0
 refused "a size that patches do not fill" --model vit_tiny --size 100
 holds "a size that would do" $t/err 'give 112'
 refused "a block that is not there" $tiny --block 3,12
 refused "blocks that do not rise" $tiny --block 3,3
-refused "patches beyond 1 GiB" $tiny --limit 100000
-holds "how many would do" $t/err 'give --limit 87381'
 refused "a threshold that is none" $tiny --threshold 2
+refused "a threshold below all" $tiny --threshold -1
+refused "a measure that is none" $tiny --measure knn,rank
+refused "no measure" $tiny --measure ""
+refused "more blocks than there are" $tiny --blocks-read 13
+refused "two ways to cut" $tiny --whole --square
+refused "masks of pictures that differ in size" $tiny --whole --measure seg
+holds "why" $t/err '--measure seg: with --whole'
 refused "threads 0" $tiny --threads 0
 refused "masks of scenes" $tiny --masks $t
 refused "figures as JSON" --figures $t/f --json
+refused "figures and measures" --figures $t/f --measure auc
 refused "no folder" $tiny --images $t/nothing
 refused "no weights" --load $t/missing.safetensors
 printf 'these are no weights' >$t/none.pth
@@ -58,8 +70,10 @@ mkdir -p $t/p/a $t/p/b $t/m/a $t/m/b
 picture $t/p/a/1.ppm 90 60 k; picture $t/p/a/2.ppm 60 90 x; picture $t/p/b/1.ppm 64 64 A
 half() { { printf 'P5\n%d %d\n255\n' "$2" "$3"; head -c $(($2 * $3 / 2)) /dev/zero; head -c $(($2 * $3 / 2)) /dev/zero | tr '\0' '\1'; } >"$1"; }
 half $t/m/a/1.pgm 90 60; half $t/m/a/2.pgm 60 90
-refused "a picture without a mask" $tiny --images $t/p --masks $t/m
-holds "its name" $t/err 'b/1.ppm: no mask'
+refused "no picture has a mask" $tiny --images $t/p --masks $t/empty
+holds "a name" $t/err 'a/1.ppm: no mask'
+run "a picture without a mask" $tiny --images $t/p --masks $t/m --out $t/pm
+holds "its name" $t/err '1 of 3 pictures have no mask (.*b/1.ppm'
 half $t/m/b/1.pgm 60 60
 refused "a mask of another size" $tiny --images $t/p --masks $t/m
 half $t/m/b/1.pgm 64 64
@@ -71,24 +85,63 @@ if [ -e $t/o/report.html ] || ls $t/o/*.tmp >/dev/null 2>&1; then no "a refused 
 run "pictures with masks" $tiny --images $t/p --masks $t/m --out $t/pm
 [ "$(cut -f 2,3 $t/pm/pictures.txt | tr '\n\t' ' -')" = "a-4x4 a-4x4 b-4x4 " ] && ok || no "pictures.txt"
 holds "classes" $t/pm/report.html '<td>a</td><td>2</td>'
+refused "measures of classes without pictures to learn from" $tiny --images $t/p --measure probe
+refused "masks that are not given" $tiny --images $t/p --measure auc
+
+# two classes, each a colour above another, so that what is measured is known beforehand; masks of VOC's 3 and 5
+two() { { printf 'P6\n48 48\n255\n'; head -c 3456 /dev/zero | tr '\0' "$2"; head -c 3456 /dev/zero | tr '\0' "$3"; } >"$1"; }
+labels() { { printf 'P5\n48 48\n255\n'; head -c 1152 /dev/zero; head -c 1152 /dev/zero | tr '\0' "$2"; } >"$1"; }
+for part in train test; do
+    mkdir -p $t/two/$part/a $t/two/$part/b $t/two-m/$part/a $t/two-m/$part/b
+    for i in 1 2 3 4 5 6; do
+        two $t/two/$part/a/$i.ppm '\20' '\260'; labels $t/two-m/$part/a/$i.pgm '\3'
+        two $t/two/$part/b/$i.ppm '\320' '\100'; labels $t/two-m/$part/b/$i.pgm '\5'
+    done
+done
+rm $t/two/test/b/6.ppm                               # 6 of a, 5 of b
+small="--model vit_tiny --size 48 --square"
+[ -n "$dino" ] && small="--load $t/run-softmax.safetensors --size 48 --square"
+run "classes and masks" $small --images $t/two --masks $t/two-m --json --out $t/w
+mv $t/out $t/w.json
+mkdir -p $t/two/test/c; cp $t/two/test/a/1.ppm $t/two/test/c
+refused "a class that none teaches" $small --images $t/two
+holds "its name" $t/err 'two/test/c: a class without training pictures'
+rm -r $t/two/test/c
+run "one measure" $small --images $t/two --masks $t/two-m --measure auc --out $t/w1
+if grep -q 'k-NN\|mIoU' $t/out; then no "measures that were not asked for"; else ok; fi
+run "no measure" $small --images $t/two --measure none --out $t/w0
+[ "$(grep -c . $t/out)" -eq 2 ] && ok || no "without measures there is more than the costs"
+run "leave one out" $small --images $t/two/train --measure knn --json --out $t/loo
+mv $t/out $t/loo.json
+mkdir -p $t/flat; for i in 1 2; do cp $t/two/test/a/$i.ppm $t/flat/a$i.ppm; two $t/flat/b$i.ppm '\320' "\\$i"; done
+refused "classes of none" $small --images $t/flat --measure knn
+holds "why" $t/err 'there are no classes'
+run "a flat folder" $small --images $t/flat --out $t/fl
+for section in 'No label says anything' 'nearest pictures' 'head 1' '1.000 '; do holds "a flat folder" $t/fl/report.html "$section"; done
+if grep -q '<h2>Measures\|Binary-AUC' $t/fl/report.html; then no "measures of pictures without labels"; else ok; fi
 run "whole pictures" $tiny --images $t/p --masks $t/m --whole --out $t/whole
 [ "$(cut -f 3 $t/whole/pictures.txt | tr '\n' ' ')" = "4x6 6x4 4x4 " ] && ok || no "grids of whole pictures"
 bytes $t/whole/vit_tiny-patches.npy $((128 + 64 * 192 * 4))
 
 # scenes
-run "scenes" $tiny --model mambareg_tiny --limit 4 --show 3 --block 0,5 --out $t/s
-[ "$(grep -c . $t/out)" -eq 4 ] && ok || no "the table has not a line for each model, the middle and its head"
+run "scenes" $tiny --model mambareg_tiny --blocks-read 2 --limit 4 --show 3 --block 0,5 --out $t/s
+[ "$(grep -c . $t/out)" -eq 11 ] && ok || no "the tables have not lines for 2 models, 5 baselines, 2 costs and 2 heads"
+holds "measures" $t/out 'k-NN .* probe .* +mean .* mIoU .* AUC'
+[ -z "$(ls $t/s | grep -v 'report.html\|pictures.txt\|token.npy\|patches.npy\|registers.npy')" ] && ok || no "files were left: $(ls $t/s)"
 holds "random weights in the table" $t/out 'vit_tiny (random)'
 bytes $t/s/vit_tiny-token.npy $((128 + 4 * 192 * 4))
 bytes $t/s/vit_tiny-patches.npy $((128 + 4 * 16 * 192 * 4))
 bytes $t/s/mambareg_tiny-registers.npy $((128 + 4 * 12 * 256 * 4))
 [ ! -e $t/s/vit_tiny-registers.npy ] && ok || no "registers of a ViT"
 [ "$(grep -c . $t/s/pictures.txt)" -eq 4 ] && ok || no "pictures.txt has not a line for each picture"
-for section in '<h2>The networks' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2>Binary-AUC' 'nearness to the middle' '<svg' \
-    '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
+for section in '<h2>Costs' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2>Binary-AUC' 'nearness to the middle' '<svg' \
+    '<h2>Measures' '20 nearest by the class token name the class rightly 0.* with <b>vit_tiny (random)</b>' 'best baseline' 'histograms of edges' '&plusmn;' \
+    'vit_tiny (random): what the class token reads, head by head' 'vit_tiny (random): the nearest pictures' \
+    'Otsu' '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
     'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
-# of 3 pictures: picture, mask, 2 x (map, components); picture, map, 2 blocks; picture, mean, 4 registers, 2 blocks
-[ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (6 + 4 + 8))) ] && ok || no "the report has not all pictures"
+# of 3 pictures: picture, mask, 2 x (map, read, components, segmentation); picture, map, 2 blocks; picture, mean, 4
+# registers, 2 blocks; picture, 2 x (3 heads, mean); picture, 2 x (8 heads, mean); 2 x (picture, 4 nearest)
+[ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (10 + 4 + 8 + 9 + 19 + 10))) ] && ok || no "the report has not all pictures"
 if command -v python3 >/dev/null; then
     python3 -c '
 import struct, sys
@@ -105,9 +158,28 @@ import json, sys
 d = json.load(open(sys.argv[1]))
 x = d["models"][0]
 assert d["pictures"] == 4 and x["random"] and x["kind"] == "ViT" and x["tokens"] == 17 and x["parameters"] > 5e6
-assert 0.5 <= x["auc"] <= 1 and 0 <= x["iou"] <= 1 and x["judged"] <= 4 and d["middle"]["judged"] == x["judged"]
+assert 0.5 <= x["auc"] <= 1 and 0 <= x["iou"] <= 1 and x["judged"] <= 4 and d["baselines"][0]["judged"] == x["judged"]
+assert 0 < x["foreground"][0] and x["foreground"][1] < 1, x["foreground"]
 assert any(v for v in x["classes"].values())' $t/out && ok || no "what the JSON says"
-else skip "what .npy files and JSON hold (no python3)" 3; fi
+    python3 -c '
+import json, math, sys
+d = json.load(open(sys.argv[1]))
+x, b = d["models"][0], {v["name"]: v for v in d["baselines"]}
+assert d["pictures"] == 11 and d["train_pictures"] == 12
+v = b["histogram of colours"]
+assert v["knn"] == v["knn_balanced"] == 1 and v["knn_error"] == 0 and x["knn"] > 0.5, (v, x)
+for v in x, b["raw 16 x 16 pixels"], b["histogram of colours"]: assert v["probe"] == 1, v
+assert b["histograms of edges"]["knn"] < 0.7                              # both classes have the same edge
+assert x["probe_mean"] == 1 and b["histogram of colours"]["probe_mean"] is None
+c = b["commonest class, ground"]
+assert abs(c["knn"] - 6 / 11) < 1e-6 and c["knn_balanced"] == 0.5 and abs(c["knn_error"] - math.sqrt(30 / 121 / 11)) < 1e-6, c
+assert abs(c["miou"] - 0.5 / 3) < 1e-3 and c["pixels"] == 0.5, c          # IoU of the ground 1/2; of 3 and 5 nothing
+assert x["miou"] > 0.9 and x["pixels"] > 0.95 and 0 <= x["miou_error"] < 0.1, x
+e = json.load(open(sys.argv[2]))
+y, b = e["models"][0], {v["name"]: v for v in e["baselines"]}
+assert e["train_pictures"] == 0 and 0 <= y["knn"] <= 1 and y["probe"] is None and y["auc"] is None
+assert b["histogram of colours"]["knn"] == 1 and abs(b["commonest class, ground"]["knn"] - 0.5) < 1e-9' $t/w.json $t/loo.json && ok || no "what is measured of two classes"
+else skip "what .npy files and JSON hold (no python3)" 4; fi
 for n in 1 3; do "$features" $tiny --limit 9 --threads $n --out $t/t$n >$t/out 2>$t/err; done
 cmp -s $t/t1/vit_tiny-patches.npy $t/t3/vit_tiny-patches.npy && ok || no "the features depend on the threads"
 run "one patch alone" --model vit_tiny --size 16 --limit 1 --out $t/one
@@ -119,17 +191,20 @@ pid=$!; sleep 1; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 run "--list" --list --model mambareg_tiny
 holds "a parameter" $t/out 'pos_embed_cls (1, 12, 256)'
 if [ -n "$dino" ]; then
-    "$dino" --steps 20 --size 32 --batch 4 --dim 32 --heads 2 --depth 1 --crop 32 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
+    refused "more blocks than a run has" --load $t/run-ssd.safetensors --size 32 --blocks-read 64
     run "--list of a run" --list --load $t/run-ssd.safetensors
     holds "what fits" $t/out 'all names and shapes fit'
     run "a run" --load $t/run-softmax.safetensors --load $t/run-ssd.safetensors --size 32 --limit 9 --out $t/l
     grep -q 'Random weights' $t/l/report.html && no "loaded weights are called random" || ok
     refused "a mixer against the file's word" --load $t/run-ssd.safetensors --mixer linear
+    refused "bf16 and a mixer" --load $t/run-ssd.safetensors --bf16 --mixer linear
+    run "matrices in bf16" --load $t/run-softmax.safetensors --load $t/run-softmax.safetensors --bf16 --size 32 --limit 4 --out $t/l
+    holds "its name" $t/out 'run-softmax-2 (bf16)'
     head -c 5000 $t/run-ssd.safetensors >$t/cut.safetensors
     refused "weights cut off" --load $t/cut.safetensors
     run "figures of a run" --load $t/run-softmax.safetensors --size 32 --show 2 --figures $t/fl
     for f in positions.svg features.png; do [ -s $t/fl/$f ] && ok || no "no $f"; done
-else skip "loading a run (no dino given)" 10; fi
+else skip "loading a run (no dino given)" 15; fi
 
 # figures
 run "figures" --figures $t/f
