@@ -1344,11 +1344,10 @@ typedef struct mmix_source {
     void *user;
 } mmix_source;
 
-#define MMIX_MAX_RATES 16
 typedef struct mmix_probe_config {
     size_t classes, batch, epochs;           /* pictures read at a time; 0 epochs: `start` is judged */
     size_t rates;                            /* heads that learn side by side */
-    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double rate[16];                         /* of a batch of 256, scales with it; cosine to 0 by epochs */
     double momentum, weight_decay;           /* decay of weights and biases */
     double held;                             /* share of the train pictures that only choose among rates; 0:
                                                 the first is taken */
@@ -3643,7 +3642,9 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     const mmixi_gemm *g = &plan->g;
     size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
     size_t at, first;
-    size_t rows = mmixi_span(g->c.rows, range.begin % plan->row_parts, plan->row_parts, &at);
+    size_t tiles = mmixi_span(mmixi_ceil_div(g->c.rows, k->mr), range.begin % plan->row_parts,
+                              plan->row_parts, &at);
+    size_t rows = mmixi_min(tiles * k->mr, g->c.rows - (at *= k->mr));
     size_t last = mmixi_span(panels, range.begin / plan->row_parts, plan->panel_parts, &first) + first;
     size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
     mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
@@ -3671,14 +3672,14 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
 /* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
    thread. */
 enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8) };
-/* Tasks: parts of MC rows and NC panels, and more of them where there is work for more threads. */
+/* Tasks: parts of at most MC rows, whole tiles, and NC panels, more of them where more threads have work. */
 static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
 {
     size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
     double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
     size_t want = (size_t)(work < 64 ? work : 64);
     size_t least = (plan->copy ? 8 : 4) * plan->k->mr;     /* a task of few rows would copy a in crumbs */
-    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC);
+    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / plan->k->mr * plan->k->mr);
     plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
     while (plan->row_parts * plan->panel_parts < want && plan->row_parts * least <= rows)
         plan->row_parts *= 2;
@@ -10346,9 +10347,9 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     mmixi_scored_none(best, (range.end - range.begin) * k);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            mmixi_scored it = { 0, (double)j->label[t] };
             if (j->test == j->train && t == r) continue;
-            it.score = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
+            mmixi_scored it = { j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t)),
+                                (double)j->label[t] };
             mmixi_scored_take(best + (r - range.begin) * k, k, it);
         }
     for (size_t r = range.begin; r < range.end; r++, best += k) {
@@ -10909,8 +10910,8 @@ static void mmixi_video_row(void *arg, mmixi_range range)
                 for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
                     const mmix_real *frame = mmixi_video_at(v, f);
                     size_t at = there * X + q;
-                    mmixi_scored it = { 0, (double)(frame + N * D + at - v->frame) };
-                    it.score = v->m->k->dot(D, v->x + (y * X + x) * D, frame + at * D);
+                    mmixi_scored it = { v->m->k->dot(D, v->x + (y * X + x) * D, frame + at * D),
+                                        (double)(frame + N * D + at - v->frame) };
                     mmixi_scored_take(best, k, it);
                 }
         top = best->score;
@@ -12570,8 +12571,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
         else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
         else
-            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", dtype == MMIX_FILE_I32
-                                ? "32-bit integers" : "F64, F32, BF16, I64 or I32", d);
+            return mmixi_refuse(&in, e->name, "what F64, F32, BF16, I64 or I32 is asked for and has room for, "
+                                "found %.0f", d);
     }
     return 0;
 }
@@ -13175,7 +13176,7 @@ MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtyp
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(
-        m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0) : NULL;
+        m, config, -(dtype == MMIX_DTYPE_BF16)) : NULL;
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
     if (a && !m->error_kind) return v;

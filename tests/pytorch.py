@@ -663,7 +663,7 @@ def dinov2_measure(engine, folder, pixels, batch, memory):
     print(float(np.min(times)))
 
 
-def dinov2_table(rounds=5):
+def dinov2_table(rounds=3):
     """Median of the least milliseconds of each round, in turns; peak MiB above the idle process with all that it imports, and of the
     whole process. Two threads and float32."""
     with tempfile.TemporaryDirectory() as folder:
