@@ -213,8 +213,7 @@ static void draw_axial(const char *folder)
                 "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
         svg_text(f, left + PANEL / 2, TOP + PANEL + 18, 13, "middle", "%zu &#215; %zu", g, g);
     }
-    svg_text(f, LEFT, TOP + PANEL + 44, 12, "start", "Mean cosine of the angles between the framed patch and each other: violet 0, "
-             "yellow 1");
+    svg_text(f, LEFT, TOP + PANEL + 44, 12, "start", "Mean cosine of the angles, the framed patch with each: violet 0, yellow 1");
     figure_close(f, "</svg>\n");
 }
 
