@@ -427,7 +427,7 @@ MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path). NULL: 0 + 1 ·. */
+/* residual + s · (x weightᵀ + bias), one s for each index of the first axis (drop path). NULL is 0, 1. */
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
@@ -3792,7 +3792,7 @@ static inline void *mmixi_data(const mmix_tensor *t, int dtype)
     char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
-static inline const uint16_t *mmixi_halves(const mmix_tensor *t)
+static const uint16_t *mmixi_halves(const mmix_tensor *t)
 {
     return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
 }
@@ -8507,8 +8507,9 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
         from[i] = from[i] ? from[i] - 1 : made++;
         mmix_data_i32(place)[from[i]] = (int32_t)i;
     }
-    /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    r->together = o->train || !mmixi_infers(m) ? d.B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
+    r->together = o->train || !mmixi_infers(m) ? d.B
+        : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
     return 0;
 }
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -10139,12 +10140,12 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
             all[i].score = mmix_data(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
             left += mass * all[i].score;
         }
-        const mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
+        mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
         for (i = 0; i < cells && left > 0 && sorted[i].score > 0; left -= sorted[i++].score)
             mmix_data(kept)[(size_t)sorted[i].label] = 1;
     }
     mmix_rewind(m, mark);
-    return m->error_kind ? NULL : kept;
+    return all ? kept : NULL;
 }
 /* The k largest scores so far, falling: `it` takes its place, behind equal ones. */
 static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
@@ -12571,7 +12572,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
         else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
         else
-            return mmixi_refuse(&in, e->name, "what F64, F32, BF16, I64 or I32 is asked for and has room for, "
+            return mmixi_refuse(&in, e->name, "what has room in the F64, F32, BF16, I64 or I32 asked for, "
                                 "found %.0f", d);
     }
     return 0;
