@@ -1431,6 +1431,7 @@ typedef struct mmix_video mmix_video;
    NULL on error. */
 MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, const mmix_tensor *tokens,
                                       size_t gh, size_t gw, const mmix_tensor *mask, size_t K);
+/* NULL is allowed. */
 MMIXDEF void mmix_video_destroy(mmix_video *v);
 typedef struct mmix_video_frame {
     mmix_tensor *soft;                       /* (K, gh, gw): sum 1 at each token */
