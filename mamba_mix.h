@@ -811,11 +811,12 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
    (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
-/* All crops of B pictures, pictures[index[b]] (index NULL: pictures[b]), on all threads: global (2B, 3, s, s)
-   and local (local_count·B, 3, s', s') or NULL, both crop after crop. 0, or -1. */
+/* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]] (index NULL:
+   pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s', s') or NULL, both crop
+   after crop. 0, or -1. */
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
-                               const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
-                               mmix_tensor *local);
+                               const size_t *index, size_t first, size_t B, uint64_t step,
+                               mmix_tensor *global, mmix_tensor *local);
 
 /* ==== >>api-layers ===================================================================
    parameters with checkpoint names, and the layers made of them
@@ -847,6 +848,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
     int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
+    double deviation;                        /* of what layers begin with at random; 0: 0.02 */
     struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
@@ -1003,6 +1005,10 @@ typedef struct mmix_vision_config {
        residual gets γ · what a half of a block makes, γ (D) (Touvron et al. 2021) */
     int swiglu, layer_scale;
     mmix_mamba2_options mamba;               /* for MMIX_SSD; bidirectional and out_scale are set here */
+    /* Initial values. deviation: of tokens, stored positions and all matrices but patches' and Mamba's; 0:
+       0.02, the systems', which at 768 is 1/√(3 dim), what PyTorch's linear layers begin with. sincos, if not
+       0: stored positions of patches begin with sines and cosines of that amplitude (He et al. 2022, A.1) */
+    double deviation, sincos;
 } mmix_vision_config;
 
 /* The systems, for 224 x 224 pixels: DINO's ViT, 192 (tiny), 384 (small) or 768 (base) wide; LinearViT, 768;
@@ -1522,6 +1528,10 @@ MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, d
    differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
 
+/* What a head reads of a picture: the class token (or the registers' mean), as in the paper; the mean of the
+   patches; or both, side by side. */
+enum { MMIX_READ_TOKEN, MMIX_READ_MEAN, MMIX_READ_BOTH };
+
 typedef struct mmix_dino_config {
     mmix_vision_config vision;
     size_t head_hidden, head_bottleneck, prototypes, head_layers;
@@ -1537,6 +1547,8 @@ typedef struct mmix_dino_config {
     size_t teacher_temp_epochs;
     int teacher_drop_path;                   /* 1: the teacher has drop path, too, as in DinoMamba's code */
     uint64_t seed;
+    int read;                                /* by the head: MMIX_READ_… */
+    size_t shards;                           /* of a batch; 0: 1. See mmix_dino_share */
 } mmix_dino_config;
 /* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
    collapses there). */
@@ -1562,6 +1574,13 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
    NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats);
+/* Training on several machines. A batch is cut into config.shards runs of pictures, and what they add up to
+   (gradients, the next centre, the loss) is ((x0 + x1) + x2) + … in the order of the shards. A process alone
+   goes through all of them; after this call it makes `shard` and leaves the rest to `sum`, which is to make
+   that sum of x (n) over all processes, the same in each: 0, or else the step fails. Both ways give the same
+   bits. All processes hold the same run and pictures. sum NULL: alone again. 0, or -1. */
+typedef int mmix_sum_function(void *user, mmix_real *x, size_t n);
+MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user);
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
@@ -7321,6 +7340,7 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         }
         sscanf(strstr(starts, word) + strlen(word), " %c %lf %lf %1[/]", &kind, &a, &b, mark);
         if (*mark == '/') scale /= sqrt((double)fan);
+        else if (kind == MMIX_START_NORMAL && p->deviation > 0) a = p->deviation;
         if (to) *to = mmix_params_add(p, prefix, name, ndim, size, kind, a * scale, b * scale);
     }
     va_end(list);
@@ -8191,7 +8211,7 @@ static const char mmixi_vision_settings[] =
     "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
     "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
     "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
-    "double mamba.dt_high, double mamba.out_scale";
+    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10";
 
 /* ---- creation ---- */
 /* One block's. LayerScale begins with 1, as for blocks that are trained from the start. */
@@ -8245,6 +8265,19 @@ static void mmixi_vision_declare(mmix_vision *v)
     mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
                   &v->norm.weight);
 }
+/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies each. */
+static void mmixi_vision_sincos(const mmix_vision *v)
+{
+    size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
+    mmix_real *row = mmix_data(v->positions) + (v->cls_positions ? 0 : D);
+    for (size_t at = 0; at < g * g; at++, row += D)
+        for (size_t i = 0; i < 4 * quarter; i++) {
+            size_t kind = i / quarter, place = kind < 2 ? at % g : at / g;
+            double period = mmixi_exp(9.210340371976184 * (double)(i % quarter) / (double)quarter),
+                angle = (double)place / period;          /* 1 to 10,000 patches a radian */
+            row[i] = (mmix_real)(v->config.sincos * (kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle)));
+        }
+}
 /* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. -1:
    the same, the matrices being bf16. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
@@ -8269,9 +8302,12 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
         v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1); p->bf16 = start < 0;
+        p->deviation = c.deviation;
         mmixi_vision_declare(v);
     }
-    return mmixi_model_ready(m, p, start > 0) ? v : NULL;
+    if (!mmixi_model_ready(m, p, start > 0)) return NULL;
+    if (start > 0 && c.sincos > 0 && v->positions) mmixi_vision_sincos(v);
+    return v;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
@@ -9441,7 +9477,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
    AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
 
    (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another
-   picture: only one slice's activations are in memory, and they stay in the caches.
+   picture: only one slice's crops and activations are in memory, and they stay in the caches. A batch of any
+   size is a sum over slices; over processes, too, where it is in shards.
    ==================================================================================== */
 
 /* tokens of a slice: products of so many rows run at full speed */
@@ -9462,6 +9499,9 @@ struct mmix_dino {
     uint64_t step, iters;                        /* the counters of files, in this order */
     uint64_t at_uniform, at_zero;                /* steps in a row with the loss at ln K, with no entropy */
     char *note;
+    size_t shard;                                /* of this process, if there is a sum over all */
+    mmix_sum_function *sum;
+    void *sum_user;
 };
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
@@ -9470,7 +9510,8 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
         mmix_vit(384, 16), 2048, 256, 65536, 3,        /* head: hidden, bottleneck, prototypes, layers */
         mmix_augment_dino(), 256, 100, 0,              /* batch, epochs, iters */
         5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,               /* lr … warm-up; decay, its end; clip; freeze */
-        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0           /* momentum, the centre's; temperatures … seed */
+        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0,          /* momentum, the centre's; temperatures … seed */
+        MMIX_READ_TOKEN, 1
     };
     return c;
 }
@@ -9499,7 +9540,7 @@ static const char mmixi_dino_settings[] =
     "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
     "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
     "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
-    "halves2 seed 0 4294967295";
+    "halves2 seed 0 4294967295, Int read 0 2, Size shards 0 65536";
 
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
@@ -9534,8 +9575,10 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
         net->vision = mmixi_vision_create(m, c->vision, start);
         net->params = mmix_params_create(m);
-        if (m->error_kind || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
-                                                 c->head_bottleneck, c->prototypes, c->head_layers)) break;
+        if (m->error_kind) break;
+        net->params->deviation = c->vision.deviation;
+        if (mmix_dino_head_init(&net->head, net->params, "", c->vision.dim << (c->read == MMIX_READ_BOTH),
+                                c->head_hidden, c->head_bottleneck, c->prototypes, c->head_layers)) break;
         net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
         if (start) mmix_params_allocate(net->params);
     }
@@ -9564,93 +9607,163 @@ MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL;
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return !d ? NULL : d->note ? d->note : ""; }
 
-/* Class tokens of the teacher's (1) or the student's (0) views of pictures at … at + n - 1, then the head;
-   stream: of drop path. */
-static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops, size_t at,
-                                       size_t n, uint64_t stream)
+/* Where crops come from: the caller, or pictures, in an order, which are cut slice by slice. */
+typedef struct mmixi_dino_batch {
+    mmix_tensor *crops[2];                       /* global, local */
+    const mmix_picture *pictures;
+    const size_t *order;
+    size_t B, pixels;                            /* pictures; pixels of all crops of one */
+} mmixi_dino_batch;
+/* Crops of pictures at … at + n - 1, crop after crop. 0, or -1. */
+static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
+                            mmix_tensor **crops)
+{
+    const mmix_augment *a = &d->config.augment;
+    mmix_ctx *m = d->m;
+    for (int i = 0; i < 2; i++) {
+        const size_t *p = b->crops[i] ? b->crops[i]->shape : NULL;
+        size_t count = i ? a->local_count : 2, side = i ? a->local_size : a->global_size;
+        if (b->pictures) crops[i] = count ? mmix_new4(m, count * n, 3, side, side) : NULL;
+        else if (p) {
+            crops[i] = mmixi_as(m, b->crops[i], 4, p[0] / b->B, 3 * b->B, p[2], p[3]);
+            crops[i] = mmixi_as(m, mmix_slice(m, crops[i], 1, 3 * at, 3 * n), 4, p[0] / b->B * n, 3, p[2],
+                                p[3]);
+        } else crops[i] = NULL;
+    }
+    return b->pictures ? mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1])
+        : m->error_kind ? -1 : 0;
+}
+/* What the teacher (1) or the student (0) says of its views; stream: of drop path. */
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops,
+                                       uint64_t stream)
 {
     mmix_ctx *m = d->m;
-    size_t views = which || !crops[1] ? 1 : 2, B = crops[0]->shape[0] / 2;
+    size_t views = which || !crops[1] ? 1 : 2;
     mmix_vision_options o;
-    mmix_tensor *x[2];
+    mmix_tensor *x[2], *both[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path; o.step = d->step;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
     for (size_t i = 0; i < views; i++, o.stream++) {
-        const size_t *p = crops[i]->shape;
-        x[i] = mmixi_as(m, crops[i], 4, p[0] / B, 3 * B, p[2], p[3]);
-        x[i] = mmixi_as(m, mmix_slice(m, x[i], 1, 3 * at, 3 * n), 4, p[0] / B * n, 3, p[2], p[3]);
-        x[i] = mmix_vision_forward(m, d->net[which].vision, x[i], &o).token;
+        mmix_features f = mmix_vision_forward(m, d->net[which].vision, crops[i], &o);
+        both[0] = f.token;
+        both[1] = d->config.read == MMIX_READ_TOKEN ? NULL : mmixi_vision_mean(m, f.patches);
+        x[i] = d->config.read == MMIX_READ_BOTH ? mmix_concat(m, 1, both, 2) : both[d->config.read];
     }
     return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views));
 }
-/* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the
-   next centre, which is returned. NULL on error. */
-static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *crops, mmix_dino_stats *s)
+/* (1) to (3) for one shard, slice by slice: its gradients, and in share its part of the next centre (K), of
+   loss, entropy and KL. */
+static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard, double temp,
+                             mmix_real *share)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t B = crops[0]->shape[0] / 2, K = c->prototypes, at,
-        tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
-        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1, c->teacher_temp_epochs,
-                                       c->teacher_temp_warm, s->epoch),
-        *next = mmixi_doubles(m, K, 1), norm = 0;
+    size_t K = c->prototypes, begin, at,
+        mine = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin),
+        tokens = b->pixels / (c->vision.patch * c->vision.patch),
+        slices = mmixi_ceil_div(mine, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
+    double *sum = mmixi_doubles(m, K + 3, 1);
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
+    for (size_t k = 0; sum && k < K + 3; k++) sum[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
-        mmix_mark mark = mmix_mark_here(m);
-        size_t n = mmixi_span(B, i, slices, &at);
-        double share = (double)n / (double)B;
+        mmix_mark all = mmix_mark_here(m), mark;
+        size_t n = mmixi_span(mine, i, slices, &at);
+        double part = (double)n / (double)b->B;
         mmix_dino_loss_stats of;
-        mmix_tensor *loss, *shared, *teacher = mmixi_dino_forward(d, 1, crops, at, n, 0);
-        teacher = mmixi_keep_only(m, mark, teacher);
+        mmix_tensor *crops[2], *loss, *shared, *teacher;
+        at += begin;
+        if (mmixi_dino_crops(d, b, at, n, crops)) break;
+        mark = mmix_mark_here(m);
+        teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, 2 * at));
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, at, n, 2 * i), teacher, center,
-                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, c->center_momentum,
+        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, 2 * at), teacher, center,
+                              2 + mmix_shape(crops[1], 0) / n, c->student_temp, temp, c->center_momentum,
                               &of);
-        shared = mmix_scale(m, loss, share, 0);
+        shared = mmix_scale(m, loss, part, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
-        s->loss += share * mmix_item(loss);
-        s->teacher_entropy += share * of.teacher_entropy;
-        s->teacher_kl_uniform += share * of.teacher_kl_uniform;
-        for (size_t k = 0; k < K; k++) next[k] = (i ? next[k] : 0) + share * (double)center[k];
-        mmix_rewind(m, mark);
+        for (size_t k = 0; k < K; k++) sum[k] += part * (double)center[k];
+        sum[K] += part * mmix_item(loss);
+        sum[K + 1] += part * of.teacher_entropy;
+        sum[K + 2] += part * of.teacher_kl_uniform;
+        mmix_rewind(m, all);
     }
     mmix_record(m, record);
-    for (size_t k = 0; k < K && !m->error_kind; k++) {
-        center[k] = (mmix_real)next[k]; norm += next[k] * next[k];
-    }
-    s->center_norm = sqrt(norm);
-    return center;
+    for (size_t k = 0; k < K + 3 && !m->error_kind; k++) share[k] = (mmix_real)sum[k];
 }
-MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
-                                 mmix_dino_stats *stats)
+/* x (n), the share of the shard that was just run, becomes the sum up to it, or by d->sum that of all.
+   `before` (n) holds that of the shards before it. */
+static void mmixi_dino_sum(const mmix_dino *d, size_t shard, mmix_real *x, size_t n, mmix_real *before)
 {
-    mmix_ctx *m = d ? d->m : NULL;
-    mmix_tensor *const crops[2] = { global, local };
-    mmix_dino_stats unused, *s = stats ? stats : &unused;
-    mmix_adamw adamw = mmix_adamw_default();
-    mmixi_dims k;
-    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)) return -1;
+    mmix_ctx *m = d->m;
+    if (m->error_kind) return;
+    if (d->sum && d->sum(d->sum_user, x, n))
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run stands "
+                  "where it stood", (double)d->config.shards);
+    for (size_t i = 0; i < n && before; i++) {
+        if (shard) x[i] += before[i];
+        before[i] = x[i];
+    }
+}
+/* The same for the whole batch: shard after shard, or this process's and the others' sum. The shares' sum. */
+static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
+{
     const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
+    size_t K = c->prototypes, all = K + 3, shards = mmixi_max(1, c->shards),
+        end = d->sum ? d->shard + 1 : shards;
+    double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
+                                                 c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
+    for (int i = 0; i < 2; i++) all += d->adamw[i].params->elements;
+    mmix_real *share = mmixi_reals(m, K + 3, 1),
+        *before = shards > 1 && !d->sum ? mmixi_reals(m, all, 1) : NULL;
+    for (size_t shard = d->sum ? d->shard : 0; shard < end && !m->error_kind; shard++) {
+        mmix_real *to = before;
+        for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
+        mmixi_dino_shard(d, b, shard, temp, share);
+        mmixi_dino_sum(d, shard, share, K + 3, to);
+        if (to) to += K + 3;
+        for (int i = 0; i < 2; i++)
+            for (size_t k = 0; k < d->adamw[i].params->count; k++) {
+                const mmix_tensor *t = d->adamw[i].params->at[k].tensor;
+                if (!t->written) continue;
+                mmixi_dino_sum(d, shard, t->grad, mmix_count(t), to);
+                if (to) to += mmix_count(t);
+            }
+    }
+    for (size_t k = 0; k < K && !m->error_kind; k++) norm += (double)share[k] * (double)share[k];
+    s->center_norm = sqrt(norm);
+    if (m->error_kind) return NULL;
+    s->loss = (double)share[K]; s->teacher_entropy = (double)share[K + 1];
+    s->teacher_kl_uniform = (double)share[K + 2];
+    return share;
+}
+MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user)
+{
+    if (!d || d->m->error_kind) return -1;
+    size_t shards = mmixi_max(1, d->config.shards);
+    if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1)) return -1;
+    d->shard = shard; d->sum = sum; d->sum_user = user;
+    return 0;
+}
+/* A step on a batch; s says its number already. */
+static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
+{
+    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
+    mmix_adamw adamw = mmix_adamw_default();
     double uniform = mmixi_log((double)c->prototypes);
-    memset(s, 0, sizeof *s);
-    s->step = d->step; s->steps = c->epochs * d->iters; s->epoch = d->step / d->iters;
-    if (d->step >= s->steps) return 0;
-    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
-    if (k.G % 2 || k.L % (k.G / 2))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
-                         "crops", (double)k.G, (double)k.L);
     uint64_t seed = m->seed;
+    if (mmixi_within(m, "mmix_dino_step", "config.shards", (double)c->shards, 0, (double)b->B)) return -1;
     m->seed = c->seed;
-    mmix_real *center = mmixi_dino_gradients(d, crops, s);
+    mmix_real *center = mmixi_dino_gradients(d, b, s);
     m->seed = seed;
     if (!(s->loss - s->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: the loss of step %.0f is not a number; a "
-                  "lower lr may help", (double)d->step);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: the loss of step %.0f is not a number; a lower lr "
+                  "may help", (double)d->step);
     s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
                                             c->warmup_epochs, 0, d->step);
     s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end,
@@ -9672,6 +9785,30 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     d->step++;
     return 1;
 }
+/* The number of the step to come, into s. Whether there is one. */
+static int mmixi_dino_goes_on(const mmix_dino *d, mmix_dino_stats *s)
+{
+    memset(s, 0, sizeof *s);
+    s->step = d->step; s->steps = d->config.epochs * d->iters; s->epoch = d->step / d->iters;
+    return s->step < s->steps;
+}
+MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
+                                 mmix_dino_stats *stats)
+{
+    mmix_ctx *m = d ? d->m : NULL;
+    mmixi_dino_batch b = { { global, local }, NULL, NULL, 0, 0 };
+    mmix_dino_stats unused, *s = stats ? stats : &unused;
+    mmixi_dims k;
+    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)) return -1;
+    if (!mmixi_dino_goes_on(d, s)) return 0;
+    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
+    b.B = k.G / 2;
+    if (k.G % 2 || k.L % b.B)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
+                         "crops", (double)k.G, (double)k.L);
+    b.pixels = (mmix_count(global) + mmix_count(local)) / (3 * b.B);
+    return mmixi_dino_step(d, &b, s);
+}
 /* An order of numbers drawn anew for an epoch: Fisher & Yates. */
 static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t epoch)
 {
@@ -9684,24 +9821,24 @@ static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t e
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
     mmix_ctx *m = d ? d->m : NULL;
-    mmix_tensor *global = NULL, *local = NULL;
+    mmix_dino_stats unused, *s = stats ? stats : &unused;
     mmix_reset(m);
     if (!m || !mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
     const mmix_augment *a = &d->config.augment;
-    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
+    size_t B = d->config.batch, g = a->global_size, l = a->local_size,
+        *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
     uint64_t seed = m->seed;
     if (!d->iters) d->iters = mmixi_max(1, count / B);
+    if (!mmixi_dino_goes_on(d, s)) return 0;
+    if (!order) return -1;
+    for (size_t i = 0; i < count; i++) order[i] = i;         /* behind the last the first ones come again */
     m->seed = d->config.seed;
-    if (order && d->step < d->config.epochs * d->iters) {        /* else no crops: it is over */
-        for (size_t i = 0; i < count; i++) order[i] = i;     /* behind the last the first ones come again */
-        mmixi_shuffle(m, order, count, d->step / d->iters);
-        for (size_t i = 0; i < B; i++) order[count + i] = order[i];
-        global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
-        if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-        mmix_augment_batch(m, a, pictures, order + d->step % d->iters * B % count, B, d->step, global, local);
-    }
+    mmixi_shuffle(m, order, count, d->step / d->iters);
     m->seed = seed;
-    return mmix_dino_step_crops(d, global, local, stats);
+    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
+    mmixi_dino_batch b = { { NULL, NULL }, pictures, order + d->step % d->iters * B % count, B,
+                           2 * g * g + a->local_count * l * l };
+    return mmixi_dino_step(d, &b, s);
 }
 
 /* ==== >>distillation =================================================================
@@ -11475,14 +11612,14 @@ typedef struct mmixi_augment_job {
     mmix_crop crop;                                /* but its picture and numbers */
     const mmix_picture *pictures;
     const size_t *index;
-    size_t B, bytes;
+    size_t first, B, bytes;
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
 static void mmixi_augment_task(void *arg, mmixi_range range)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
-    size_t i = range.begin, b = i % j->B, local = i >= 2 * j->B;
+    size_t i = range.begin, b = j->first + i % j->B, local = i >= 2 * j->B;
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
@@ -11491,17 +11628,17 @@ static void mmixi_augment_task(void *arg, mmixi_range range)
                       j->scratch + range.lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
-                               const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
-                               mmix_tensor *local)
+                               const size_t *index, size_t first, size_t B, uint64_t step,
+                               mmix_tensor *global, mmix_tensor *local)
 {
     const char *who = "mmix_augment_batch";
-    mmixi_augment_job job = { { m, config, { NULL, 0, 0 }, step, 0, 0 }, pictures, index, B, 0,
+    mmixi_augment_job job = { { m, config, { NULL, 0, 0 }, step, 0, 0 }, pictures, index, first, B, 0,
                               { global, local }, NULL };
     mmix_mark mark = mmix_mark_here(m);
     mmixi_dims d;
     if (!mmixi_given(m, who, "*config, *pictures, number of pictures", config, pictures, B)
         || mmixi_augment_check(m, who, config)) return -1;
-    for (size_t b = 0; b < B; b++) {
+    for (size_t b = first; b < first + B; b++) {
         size_t i = index ? index[b] : b;
         mmix_picture p = pictures[i];
         size_t bytes = p.rgb ? mmix_augment_scratch(config, p.width, p.height) : 0;

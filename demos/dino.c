@@ -845,7 +845,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     int bad = o->load ? read_runs(m, o, r, &old_print) : 0;
     if (bad) return bad;
     mmix_seed_set(m, o->seed);
-    if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size);
+    if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, 0);
     else bad = draw_scenes(p, m, o->seed, o->size);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
     if (p->train.count < o->batch)

@@ -5,15 +5,16 @@
        DIR/CLASS/NAME.jpg           every fifth of a class is for testing
        DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be classified
    Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm, .ppm): 0 is
-   background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
-   that every machine sees the same order.
+   background, 255 is void, all else is object. Each test picture has one; a train picture may lack it (all
+   void). Names are sorted, so that every machine sees the same order.
 
    JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
    libstb-dev), PPM and PGM through ppm.h. Pictures are cut to the square in their middle and brought to
-   size x size: bicubic, masks by the nearest pixel. Include mamba_mix.h with its implementation before this.
+   size x size: bicubic, masks by the nearest pixel. Train pictures are kept uncut, too, for random crops, if
+   `whole` says how long their shorter sides may be. Include mamba_mix.h with its implementation before this.
 
        pictures p;
-       if (pictures_load(&p, m, "photos", NULL, 96) < 0) puts(p.error);    // which file, what to do
+       if (pictures_load(&p, m, "photos", NULL, 96, 0) < 0) puts(p.error);    // which file, what to do
        … p.train.picture[i], p.train.label[i], p.test.mask …
        pictures_free(&p); */
 #ifndef PICTURES_H
@@ -72,6 +73,7 @@
 typedef struct picture_set {
     size_t count;
     mmix_picture *picture;                   /* (count), each size x size */
+    mmix_picture *whole;                     /* (count), uncut, each in memory of its own; or NULL */
     int32_t *label;                          /* (count) */
     char **name;                             /* (count): paths, or NULL */
     uint8_t *rgb;                            /* (count, size, size, 3) */
@@ -81,7 +83,7 @@ typedef struct picture_set {
 typedef struct pictures {
     picture_set train, test;
     char **class_name;
-    size_t classes, size;                    /* classes 0: the pictures have none */
+    size_t classes, size, whole;             /* classes 0: the pictures have none; whole 0: none kept */
     char error[1024];
 } pictures;
 
@@ -255,9 +257,28 @@ static inline void picture_mask_labels(uint8_t *rgb, size_t n)
                      ? 7 : picture_mask_label(rgb + 3 * i);
 }
 
+/* A copy whose shorter side is at most `side`. Whether there is no memory for it. */
+static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
+{
+    mmix_box all = {0, 0, in.height, in.width};
+    size_t least = in.width < in.height ? in.width : in.height;
+    *out = in;
+    if (least > side) {
+        out->width = (in.width * side + least / 2) / least;
+        out->height = (in.height * side + least / 2) / least;
+    }
+    mmix_resizing r = mmix_resizing_box(all, out->width, out->height);
+    uint8_t *rgb = (uint8_t *)malloc(out->width * out->height * 3);
+    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
+    out->rgb = rgb;
+    int bad = !rgb || !scratch || mmix_picture_resize(rgb, in, r, scratch);
+    free(scratch);
+    return bad;
+}
+
 /* Reads one file of a set, and its mask. */
-static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t size, const char *mask_path,
-                               char *why, size_t room)
+static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t size, size_t whole,
+                               const char *mask_path, char *why, size_t room)
 {
     size_t w = 0, h = 0, mw = 0, mh = 0;
     uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room), *mask;
@@ -269,9 +290,11 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     in.rgb = rgb, in.width = w, in.height = h;
     int bad = !bytes || !scratch;
     if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size), scratch);
+    if (!bad && set->whole) bad = picture_keep(&set->whole[i], in, whole);
     if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
     free(scratch);
     picture_pixels_free(set->name[i], rgb);
+    if (!bad && !mask_path && set->mask) memset(set->mask + i * size * size, 255, size * size);
     if (bad || !mask_path) return bad ? -1 : 0;
 
     mask = picture_pixels(m, mask_path, &mw, &mh, why, room);
@@ -297,7 +320,7 @@ static inline void picture_task(void *arg, size_t i)                /* all but P
     picture_job *job = (picture_job *)arg;
     const char *mask = job->mask ? job->mask[i] : NULL;
     if (picture_is_ppm(job->set->name[i]) || (mask && picture_is_ppm(mask))) return;
-    picture_read(NULL, job->set, i, job->p->size, mask, job->why[i], sizeof job->why[i]);
+    picture_read(NULL, job->set, i, job->p->size, job->p->whole, mask, job->why[i], sizeof job->why[i]);
 }
 
 /* Makes room for `count` pictures. */
@@ -326,7 +349,7 @@ static inline int picture_set_read(pictures *p, mmix_ctx *m, picture_set *set, c
     else mmix_parallel_for(m, set->count, picture_task, &job);
     for (size_t i = 0; i < set->count && !*p->error; i++) {
         if (!job.why[i][0] && (picture_is_ppm(set->name[i]) || (mask && mask[i] && picture_is_ppm(mask[i]))))
-            picture_read(m, set, i, p->size, mask ? mask[i] : NULL, job.why[i], sizeof job.why[i]);
+            picture_read(m, set, i, p->size, p->whole, mask ? mask[i] : NULL, job.why[i], sizeof job.why[i]);
         if (job.why[i][0]) snprintf(p->error, sizeof p->error, "%s", job.why[i]);
     }
     free(job.why);
@@ -340,6 +363,8 @@ static inline void pictures_free(pictures *p)
     picture_set *both[2] = {&p->train, &p->test};
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; both[k]->name && i < both[k]->count; i++) free(both[k]->name[i]);
+        for (size_t i = 0; both[k]->whole && i < both[k]->count; i++) free((void *)both[k]->whole[i].rgb);
+        free(both[k]->whole);
         free(both[k]->picture);
         free(both[k]->label);
         free(both[k]->name);
@@ -439,11 +464,14 @@ static inline int picture_strays(const char *folder, const picture_names *classe
     return bad;
 }
 
-/* Reads a folder, and the test pictures' masks if `masks` is given. 0, or -1: p->error, nothing to free. */
-static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size)
+/* Reads a folder, and masks if `masks` is given; whole 0: uncut pictures are not kept. 0, or -1: p->error,
+   nothing to free. */
+static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size,
+                                size_t whole)
 {
     memset(p, 0, sizeof *p);
     p->size = size;
+    p->whole = whole;
     if (!picture_is_folder(folder))
         snprintf(p->error, sizeof p->error, "%s: no such folder; --images wants one", folder);
     else if (masks && !picture_is_folder(masks))
@@ -467,15 +495,16 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     for (int k = 0; k < 2 && !*p->error; k++) {
         picture_set *set = k ? &p->test : &p->train;
         size_t n = part[k].names.count;
-        char **mask = k && masks ? (char **)calloc(n + 1, sizeof *mask) : NULL;
-        if (picture_set_make(set, n, size, mask != NULL) < 0 || (k && masks && !mask))
+        char **mask = masks ? (char **)calloc(n + 1, sizeof *mask) : NULL;
+        if (!k && whole) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);
+        if (picture_set_make(set, n, size, mask != NULL) < 0 || (masks && !mask) || (!k && whole && !set->whole))
             snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size", n);
         for (size_t i = 0; i < n && !*p->error; i++) {
             set->name[i] = picture_join(folder, "/", part[k].names.at[i]);
             set->label[i] = part[k].label[i];
             if (mask) mask[i] = picture_mask_path(masks, part[k].names.at[i]);
             const char *name = part[k].names.at[i];
-            if (mask && !mask[i])
+            if (k && mask && !mask[i])
                 snprintf(p->error, sizeof p->error, "%s: no mask for it; expected %s/%.*s.png", set->name[i],
                          masks, (int)(picture_ending(name) - name), name);
         }

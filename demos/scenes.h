@@ -32,7 +32,7 @@ static const char *const scene_class[SCENE_CLASSES] = {"ball", "box", "cone", "r
                                                        "star", "leaf", "fish", "mushroom"};
 
 enum { SCENE_PLAIN, SCENE_STRIPES, SCENE_CHECKS, SCENE_DOTS, SCENE_MARBLE, SCENE_TEXTURES };
-enum { SCENE_MAX_OBJECTS = 3 };
+enum { SCENE_MAX_OBJECTS = 6 };
 
 typedef struct scene_colour { int r, g, b; } scene_colour;           /* 0 … 255 */
 typedef struct scene_paintwork {                                     /* a texture of two colours */
@@ -319,15 +319,27 @@ static inline scene_paintwork scene_dip(uint64_t *dice, int home, int saturation
     return p;
 }
 
-/* Throws the dice for picture `index` of the set `seed`. */
-static inline scene scene_make(uint64_t seed, uint64_t index)
+/* What an object looks like, once it has a class and a place; home: the hue that it likes. */
+static inline void scene_dress(uint64_t *dice, scene_object *o, int home)
+{
+    int tilt = scene_dice(dice, -120, 121) & 1023;                   /* up to 42 degrees */
+    o->cosine = scene_sine((tilt + 256) & 1023);
+    o->sine = scene_sine(tilt);
+    o->squash = scene_dice(dice, 1024, 1250);
+    o->flip = scene_dice(dice, 0, 2) ? 1 : -1;
+    o->paint = scene_dip(dice, home, 230, 300, 1000, 110);
+}
+
+/* Throws the dice for picture `index` of the set `seed`. herd: the other set of the introduction. */
+static inline scene scene_throw(uint64_t seed, uint64_t index, int herd)
 {
     uint64_t dice = (seed + 1) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
     scene s;
     scene_dice(&dice, 0, 1);
     s.at[0].kind = scene_dice(&dice, 0, SCENE_CLASSES);
-    s.floor = scene_dip(&dice, s.at[0].kind * 192 + 500, 120, 7000, 26000, 60);
-    s.wall = scene_dip(&dice, s.at[0].kind * 192 + 800, 120, 7000, 26000, 60);
+    int home = herd ? scene_dice(&dice, 0, 1536) : s.at[0].kind * 192;
+    s.floor = scene_dip(&dice, home + 500, 120, 7000, 26000, 60);
+    s.wall = scene_dip(&dice, home + 800, 120, 7000, 26000, 60);
     s.horizon = scene_dice(&dice, 0, 2) ? 0 : scene_dice(&dice, 10000, 40000);
     s.slope = s.horizon ? scene_dice(&dice, -3, 4) : 0;
     int angle = scene_dice(&dice, 600, 936);                         /* from above, left or right */
@@ -336,23 +348,32 @@ static inline scene scene_make(uint64_t seed, uint64_t index)
     s.light_z = 780;
     s.ambient = scene_dice(&dice, 200, 480);
     s.grain = (uint32_t)scene_dice(&dice, 0, 1 << 30);
-    s.objects = scene_dice(&dice, 1, SCENE_MAX_OBJECTS + 1);
-    for (int k = 0; k < SCENE_MAX_OBJECTS; k++) {
+    s.objects = herd ? scene_dice(&dice, 3, SCENE_MAX_OBJECTS + 1) : scene_dice(&dice, 1, 4);
+    if (herd) {
+        int v = scene_dice(&dice, getenv("VL")?atoi(getenv("VL")):70, getenv("VH")?atoi(getenv("VH")):190), hue = scene_dice(&dice, 0, 1536), much = scene_dice(&dice, 0, 120);
+        scene_colour c = scene_hue(hue, much, v), l = scene_hue(hue, much, v + 25);
+        s.floor.kind = s.wall.kind = SCENE_PLAIN;
+        s.floor.dark = s.wall.dark = c; s.floor.light = s.wall.light = l;
+        s.horizon = s.slope = 0;
+        s.light_x = -300; s.light_y = -580; s.ambient = 350;
+        s.objects = scene_dice(&dice, 5, 7);
+    }
+    int cell = herd ? scene_dice(&dice, 0, 9) : 0, step = herd && scene_dice(&dice, 0, 2) ? 4 : 2;   /* of 3 x 3 */
+    for (int k = 0; k < (herd ? s.objects : 3); k++, cell += step) {
         scene_object *o = &s.at[k];
-        if (k) o->kind = scene_dice(&dice, 0, SCENE_CLASSES);
-        o->radius = k ? scene_dice(&dice, 6500, 10000) : scene_dice(&dice, 14000, 24000);
-        o->x = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 16000, 49536);
-        o->y = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 16000, 49536);
-        int tilt = scene_dice(&dice, -120, 121) & 1023;              /* up to 42 degrees */
-        o->cosine = scene_sine((tilt + 256) & 1023);
-        o->sine = scene_sine(tilt);
-        o->squash = scene_dice(&dice, 1024, 1250);
-        o->flip = scene_dice(&dice, 0, 2) ? 1 : -1;
-        o->paint = scene_dip(&dice, o->kind * 192, 230, 300, 1000, 110);
-        if (scene_dice(&dice, 0, 3)) o->paint.kind = (o->kind * 3 + 1) % SCENE_TEXTURES;
+        if (k) o->kind = herd ? s.at[0].kind : scene_dice(&dice, 0, SCENE_CLASSES);
+        o->radius = herd ? scene_dice(&dice, 8500, 12500) : k ? scene_dice(&dice, 6500, 10000)
+            : scene_dice(&dice, 14000, 24000);
+        int low = herd ? -4000 : k ? 4000 : 16000, high = herd ? 4000 : k ? 61536 : 49536;
+        o->x = scene_dice(&dice, low, high) + (herd ? 10922 + 21845 * (cell % 9 % 3) : 0);
+        o->y = scene_dice(&dice, low, high) + (herd ? 10922 + 21845 * (cell % 9 / 3) : 0);
+        scene_dress(&dice, o, herd ? scene_dice(&dice, 0, 1536) : o->kind * 192);
+        if (!herd && scene_dice(&dice, 0, 3)) o->paint.kind = (o->kind * 3 + 1) % SCENE_TEXTURES;
     }
     return s;
 }
+static inline scene scene_make(uint64_t seed, uint64_t index) { return scene_throw(seed, index, 0); }
+static inline scene scene_herd(uint64_t seed, uint64_t index) { return scene_throw(seed, index, 1); }
 
 /* Picture `index` of the set `seed`: rgb size x size x 3, mask size x size (0 ground, 1 + class an object);
    either may be NULL. Returns the class of the main object. */

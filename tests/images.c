@@ -529,7 +529,7 @@ static void test_batch(void)
     for (int threads = 1; threads <= 3; threads++) {
         mmix_ctx *m = new_context(threads);
         mmix_tensor *g = mmix_new4(m, 2 * B, 3, S, S), *l = mmix_new4(m, LOCALS * B, 3, T, T);
-        check(mmix_augment_batch(m, &a, pictures, index, B, 11, g, l) == 0 && !mmix_error(m), "batch: made", (size_t)threads);
+        check(mmix_augment_batch(m, &a, pictures, index, 0, B, 11, g, l) == 0 && !mmix_error(m), "batch: made", (size_t)threads);
         if (threads == 1) {
             size_t same = 0, n = 0;
             mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), low = 0, high = 0;
@@ -558,10 +558,10 @@ static void test_batch(void)
         }
         check(hash[0] == fnv(mmix_data(g), GLOBAL * sizeof(mmix_real)) &&
               hash[1] == fnv(mmix_data(l), LOCAL * sizeof(mmix_real)), "batch: the same for any number of threads", (size_t)threads);
-        mmix_augment_batch(m, &a, pictures, index, B, 12, g, l);
+        mmix_augment_batch(m, &a, pictures, index, 0, B, 12, g, l);
         check(hash[0] != fnv(mmix_data(g), GLOBAL * sizeof(mmix_real)), "batch: another step, other crops", (size_t)threads);
         mmix_seed_set(m, 43);
-        mmix_augment_batch(m, &a, pictures, index, B, 11, g, l);
+        mmix_augment_batch(m, &a, pictures, index, 0, B, 11, g, l);
         check(hash[0] != fnv(mmix_data(g), GLOBAL * sizeof(mmix_real)), "batch: another seed, other crops", (size_t)threads);
         mmix_destroy(m);
     }
@@ -602,20 +602,20 @@ static void test_batch_refuses(mmix_ctx *m)
     mmix_tensor *g = mmix_new4(m, 4, 3, S, S), *l = mmix_new4(m, 2 * LOCALS, 3, T, T), *small = mmix_new4(m, 4, 3, S, S - 1);
     mmix_augment good = small_config(), a;
     p[0] = p[1] = picture_of(rgb, 20, 20);
-    check(mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == 0, "batch: the good call", 0);
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, small, l) == -1, "global");
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, NULL, l) == -1, "global");
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, NULL) == -1, "local");
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 1, 0, g, l) == -1, "global");
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, g, l) == -1, "pictures");
-    REFUSED(m, mmix_augment_batch(m, NULL, p, NULL, 2, 0, g, l) == -1, "NULL");
+    check(mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, g, l) == 0, "batch: the good call", 0);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, small, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, NULL, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, g, NULL) == -1, "local");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 1, 0, g, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, 0, g, l) == -1, "pictures");
+    REFUSED(m, mmix_augment_batch(m, NULL, p, NULL, 0, 2, 0, g, l) == -1, "NULL");
     p[1].width = 0;
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1, "picture 1");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, g, l) == -1, "picture 1");
     p[1] = picture_of(NULL, 20, 20);
-    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1, "picture 1");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, g, l) == -1, "picture 1");
     p[1] = p[0];
 #define BENT(change, word) \
-    do { a = good; change; REFUSED(m, mmix_augment_batch(m, &a, p, NULL, 2, 0, g, l) == -1, word); } while (0)
+    do { a = good; change; REFUSED(m, mmix_augment_batch(m, &a, p, NULL, 0, 2, 0, g, l) == -1, word); } while (0)
     BENT(a.global_size = 0, "global_size");
     BENT(a.local_size = 0, "local_size");
     BENT(a.local_count = 70000, "local_count");
@@ -632,9 +632,9 @@ static void test_batch_refuses(mmix_ctx *m)
 #undef BENT
     a = good;
     a.local_count = 0;
-    check(mmix_augment_batch(m, &a, p, NULL, 2, 0, g, NULL) == 0, "batch: no local crops", 0);
+    check(mmix_augment_batch(m, &a, p, NULL, 0, 2, 0, g, NULL) == 0, "batch: no local crops", 0);
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "kept");
-    check(mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1 && !strcmp(mmix_error(m), "kept"), "batch: a kept error stays", 0);
+    check(mmix_augment_batch(m, &good, p, NULL, 0, 2, 0, g, l) == -1 && !strcmp(mmix_error(m), "kept"), "batch: a kept error stays", 0);
     mmix_error_clear(m);
     mmix_reset(m);
     free(rgb);
@@ -777,7 +777,7 @@ static int prepared(const mmix_options *options, void *user)
     mmix_ctx *m = mmix_create(&o);
     if (!m) return MMIX_ERROR_MEMORY;
     mmix_tensor *g = mmix_new4(m, 2, 3, S, S), *l = mmix_new4(m, LOCALS, 3, T, T), *image;
-    const int done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 1, 0, g, l) : -1;
+    const int done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 0, 1, 0, g, l) : -1;
     image = mmix_image(m, rgb, 200, 150, 100);
     read = ppm_read(m, "bytes", "P5 1 1 255 x", 12, &w, &h);
     const int kind = mmix_error_kind(m);

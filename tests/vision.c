@@ -382,10 +382,135 @@ static void dino(void)
     remove(FILE_B);
 }
 
+/* What a rank of a run in shards hands in, array by array, and what it gets back. */
+typedef struct rank { real *sent[64]; size_t count, length[64]; } rank;
+typedef struct ranks { rank at[3], *now; size_t reached; int fails; } ranks;
+static int send_share(void *user, real *x, size_t n)
+{
+    rank *r = ((ranks *)user)->now;
+    r->sent[r->count] = (real *)malloc(n * sizeof *x);
+    memcpy(r->sent[r->count], x, n * sizeof *x);
+    r->length[r->count++] = n;
+    return 0;
+}
+static int add_shares(void *user, real *x, size_t n)             /* as the header says: in the order of the shards */
+{
+    ranks *r = (ranks *)user;
+    size_t k = r->reached++;
+    for (size_t s = 0; s < 3; s++) if (r->at[s].count <= k || r->at[s].length[k] != n) return -1;
+    for (size_t i = 0; i < n; i++) x[i] = (r->at[0].sent[k][i] + r->at[1].sent[k][i]) + r->at[2].sent[k][i];
+    return r->fails && k == 2;
+}
+static void shards(void)
+{
+    mmix_ctx *m = context(2, 9);
+    mmix_dino_stats s, u;
+    draw();
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        mmix_dino_config c = small_dino(mixer);
+        mmix_dino *alone, *whole, *shared, *each;
+        doing("one process, three ranks");
+        c.batch = 5;                             /* shards of 2, 2 and 1 */
+        c.read = mixer;
+        if (mixer != MMIX_LINEAR) c.vision.drop_path = 0;        /* it is drawn anew for other slices */
+        whole = mmix_dino_create(m, c);
+        c.shards = 3;
+        alone = mmix_dino_create(m, c);
+        shared = mmix_dino_create(m, c);
+        FINE(m);
+        for (int step = 0; step < 4; step++) {
+            ranks r;
+            memset(&r, 0, sizeof r);
+            IS(mmix_dino_save(shared, FILE_A, NULL), 0);
+            for (size_t k = 0; k < 3; k++) {     /* each rank's share, from a copy of the run */
+                each = mmix_dino_load(m, FILE_A);
+                r.now = &r.at[k];
+                IS(mmix_dino_share(each, k, send_share, &r), 0);
+                IS(mmix_dino_step(each, pictures, PICTURES, NULL), 1);
+                mmix_dino_destroy(each);
+            }
+            CHECK(r.at[0].count > 3 && r.at[1].count == r.at[0].count && r.at[2].count == r.at[0].count);
+            mmix_dino_share(shared, 1, add_shares, &r);
+            r.fails = 1;
+            uint64_t was = hash_dino(shared, 1);
+            REFUSED_AS(MMIX_ERROR_INTERRUPTED, m, mmix_dino_step(shared, pictures, PICTURES, &u) == -1, "mmix_dino_step", "3 shards");
+            IS(hash_dino(shared, 1) == was, 1);
+            r.fails = 0; r.reached = 0;
+            IS(mmix_dino_step(shared, pictures, PICTURES, &u), 1);
+            IS(r.reached, r.at[0].count);
+            IS(mmix_dino_step(alone, pictures, PICTURES, &s), 1);
+            IS(hash_stats(&s, 1) == hash_stats(&u, 1), 1);
+            IS(hash_dino(alone, 1) == hash_dino(shared, 1), 1);
+            IS(mmix_dino_step(whole, pictures, PICTURES, &u), 1);
+            int same = !step && c.vision.drop_path <= 0;     /* but the order of the sum */
+            if (same) NEAR(s.loss / u.loss, 1, 1e-5);
+            if (same) NEAR(s.gradient_norm / u.gradient_norm, 1, 1e-4);
+            for (size_t k = 0; k < 3; k++) for (size_t i = 0; i < r.at[k].count; i++) free(r.at[k].sent[i]);
+        }
+        BAD_INT(mmix_dino_share(alone, 3, NULL, NULL) == -1, "mmix_dino_share", "shard is 3");
+        mmix_dino_destroy(whole);
+        mmix_dino_destroy(alone);
+        mmix_dino_destroy(shared);
+        c.shards = 6;
+        alone = mmix_dino_create(m, c);
+        BAD_INT(mmix_dino_step(alone, pictures, PICTURES, &u) == -1, "config.shards is 6", "expected 0 to 5");
+        mmix_dino_destroy(alone);
+    }
+    doing("crops by the caller");                /* the same crops, the same step */
+    for (int k = 0; k < 2; k++) {
+        mmix_dino_config c = small_dino(MMIX_SOFTMAX);
+        size_t order[4] = { 0, 1, 2, 3 };
+        mmix_tensor *global, *local;
+        c.shards = k ? 2 : 0;
+        c.iters = 1;
+        mmix_dino *made = mmix_dino_create(m, c), *given = mmix_dino_create(m, c);
+        IS(mmix_dino_step(made, pictures, 1, &s), 1);    /* of one picture every order is the same */
+        mmix_reset(m);
+        for (size_t i = 0; i < 4; i++) order[i] = 0;
+        mmix_seed_set(m, c.seed);
+        global = mmix_new4(m, 8, 3, 16, 16); local = mmix_new4(m, 8, 3, 8, 8);
+        IS(mmix_augment_batch(m, &c.augment, pictures, order, 0, 4, 0, global, local), 0);
+        IS(mmix_dino_step_crops(given, global, local, &u), 1);
+        IS(hash_stats(&s, 1) == hash_stats(&u, 1), 1);
+        IS(hash_dino(made, 1) == hash_dino(given, 1), 1);
+        mmix_dino_destroy(made);
+        mmix_dino_destroy(given);
+    }
+    FINE(m);
+    mmix_destroy(m);
+    remove(FILE_A);
+}
+/* Deviations of what a network begins with, and positions of sines and cosines. */
+static void starts(void)
+{
+    mmix_ctx *m = context(1, 3);
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++)
+        for (int k = 0; k < 2; k++) {
+            mmix_vision_config c = small_vision(mixer);
+            c.dim = 64; c.deviation = k ? 0.05 : 0; c.sincos = k ? 0.3 : 0;
+            mmix_vision *v = mmix_vision_create(m, c);
+            const mmix_tensor *w = mmix_params_find(mmix_vision_params(v), mixer == MMIX_SSD ? "cls_token" : "blocks.1.mlp.fc1.weight"),
+                *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
+            double sum = 0, square = 0;
+            for (size_t i = 0; i < mmix_count(w); i++) square += (double)mmix_data(w)[i] * (double)mmix_data(w)[i] / (double)mmix_count(w);
+            COMPARE(fabs(sqrt(square) / (k ? 0.05 : 0.02) - 1) < (mixer == MMIX_SSD ? 0.4 : 0.05), "deviation", sqrt(square), k ? 0.05 : 0.02);
+            for (size_t i = 64; i < mmix_count(p); i++) sum += fabs((double)mmix_data(p)[i]);
+            for (size_t i = 0; k && i < 64 * 16; i++) {          /* token 1 + row 4 + column; He et al.: sin x, cos x, sin y, cos y */
+                size_t token = i / 64, f = i % 64;
+                double at = (double)(f < 32 ? token % 4 : token / 4) * pow(10000, -(double)(f % 16) / 16);
+                NEAR((double)mmix_data(p)[64 + i], 0.3 * (f / 16 % 2 ? cos(at) : sin(at)), 1e-6);
+            }
+            if (!k) COMPARE(sum / (64 * 16) < 0.03, "mean |position|", sum / (64 * 16), 0.016);
+            mmix_vision_destroy(v);
+        }
+    FINE(m);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "backbones", backbones }, { "dino", dino }
+        { "backbones", backbones }, { "dino", dino }, { "shards", shards }, { "starts", starts }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

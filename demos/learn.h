@@ -1,0 +1,235 @@
+/* learn.h - small networks, how they are trained, and what they have learned
+
+   A recipe is a list of numbers with names; all that the programs beside it train, they train by one:
+
+       recipe r = recipe_standard(MMIX_SSD);
+       if (recipe_set(&r, "batch=64")) …                        // no such name, or no such number
+       mmix_dino *d = mmix_dino_create(m, recipe_config(&r, steps, seed));
+
+   and what a network has learned is measured one way, worth_of below.
+
+   Sections: recipes · features · worth. Include mamba_mix.h, pictures.h, program.h and evaluate.h before. */
+#ifndef LEARN_H
+#define LEARN_H
+
+#include <stddef.h>
+
+/* ---- recipes ---------------------------------------------------------------------------------------- */
+
+enum { REGISTERS = MMIX_SSD + 1, MIXERS };               /* MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD, it again */
+static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd", "registers"};
+static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim", "DinoMamba-Reg"};
+enum { EPOCHS = 20 };                                    /* schedules are planned in twentieths of a run */
+
+typedef struct recipe {
+    double mixer, place;                                 /* of mixer_name; MMIX_CLASS_… of ssd */
+    double dim, depth, heads, state, patch;              /* depth: blocks of a ViT, Mamba has twice as many */
+    double deviation, sincos, drop;
+    double read, prototypes, hidden, bottleneck;         /* of the head */
+    double size, local, locals, scale, least;            /* crops: pixels, how many; least share of the picture */
+    double jitter, strength, hue, grey, blur, solarise;  /* strength: of brightness, contrast, saturation */
+    double batch, rate, warmup, decay, decay_end, clip, freeze;      /* rate: of a batch, as it is */
+    double memory, temp, temp_warm, warm, center;        /* the teacher's momentum, 0: a quarter of the run */
+} recipe;
+
+static const struct { const char *name; size_t at; double low, high; } recipe_number[] = {
+#define RECIPE(name, low, high) {#name, offsetof(recipe, name), low, high}
+    RECIPE(mixer, 0, MIXERS - 1), RECIPE(place, MMIX_CLASS_MIDDLE, MMIX_CLASS_REGISTERS),
+    RECIPE(dim, 1, 8192), RECIPE(depth, 1, 500), RECIPE(heads, 1, 1024), RECIPE(state, 1, 1024),
+    RECIPE(patch, 1, 64), RECIPE(deviation, 0, 10), RECIPE(sincos, 0, 10), RECIPE(drop, 0, 0.99),
+    RECIPE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), RECIPE(prototypes, 16, 65536), RECIPE(hidden, 1, 65536),
+    RECIPE(bottleneck, 1, 65536), RECIPE(size, 8, 1024), RECIPE(local, 8, 1024), RECIPE(locals, 0, 64),
+    RECIPE(scale, 0.001, 1), RECIPE(least, 0.001, 1), RECIPE(jitter, 0, 1), RECIPE(strength, 0, 1), RECIPE(hue, 0, 0.5),
+    RECIPE(grey, 0, 1), RECIPE(blur, 0, 1), RECIPE(solarise, 0, 1), RECIPE(batch, 1, 65536),
+    RECIPE(rate, 0, 1), RECIPE(warmup, 0, EPOCHS), RECIPE(decay, 0, 10), RECIPE(decay_end, 0, 10),
+    RECIPE(clip, 0, 1e9), RECIPE(freeze, 0, EPOCHS), RECIPE(memory, 0, 1), RECIPE(temp, 1e-3, 1),
+    RECIPE(temp_warm, 1e-3, 1), RECIPE(warm, 0, EPOCHS), RECIPE(center, 0, 1),
+#undef RECIPE
+};
+enum { RECIPE_NUMBERS = sizeof recipe_number / sizeof *recipe_number };
+
+static inline double *recipe_at(recipe *r, size_t i) { return (double *)(void *)((char *)r + recipe_number[i].at); }
+
+static inline recipe recipe_standard(int mixer)
+{
+    recipe r = {0};
+    r.mixer = mixer;
+    r.place = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : MMIX_CLASS_MIDDLE;
+    r.dim = 128, r.depth = 4, r.heads = 4, r.state = 16, r.patch = 8;
+    r.prototypes = 1024, r.hidden = 512, r.bottleneck = 128;
+    r.size = 64, r.local = 32, r.locals = 4, r.scale = 0.4, r.least = 0.05;
+    r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.grey = 0.2;
+    r.batch = 48, r.rate = mixer >= MMIX_SSD ? 5e-4 : 1e-3, r.warmup = 2;
+    r.decay = 0.04, r.decay_end = 0.4, r.clip = 3, r.freeze = 1;
+    r.temp = r.temp_warm = 0.02, r.center = 0.9;
+    return r;
+}
+
+/* "name=number", or "mixer=ssd". 0, or what is wrong. */
+static inline const char *recipe_set(recipe *r, const char *text)
+{
+    static char why[200];
+    size_t n = strcspn(text, "=");
+    char *end;
+    for (size_t i = 0; text[n] && i < RECIPE_NUMBERS; i++) {
+        if (strlen(recipe_number[i].name) != n || strncmp(recipe_number[i].name, text, n)) continue;
+        double x = strtod(text + n + 1, &end), low = recipe_number[i].low, high = recipe_number[i].high;
+        if (*recipe_at(r, i) == x && end > text + n + 1 && !*end) return NULL;
+        for (int k = 0; i == 0 && k < MIXERS; k++)
+            if (!strcmp(text + n + 1, mixer_name[k])) return r->mixer = k, NULL;
+        if (end > text + n + 1 && !*end && x >= low && x <= high) return *recipe_at(r, i) = x, NULL;
+        snprintf(why, sizeof why, "%s: give a number from %g to %g", text, low, high);
+        return why;
+    }
+    snprintf(why, sizeof why, "%s: a recipe has no such number", text);
+    return why;
+}
+
+static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint64_t seed)
+{
+    mmix_dino_config c = mmix_dino_small_data();
+    int mixer = (int)r->mixer, ssd = mixer >= MMIX_SSD;
+    mmix_vision_config *v = &c.vision;
+    mmix_augment *a = &c.augment;
+    if (ssd) {
+        *v = mixer == REGISTERS ? mmix_mambareg(256) : mmix_dinovim(256);
+        v->class_token = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : (int)r->place;
+        v->mamba.d_state = (size_t)r->state;
+        v->mamba.head_dim = (size_t)r->dim % 32 ? 16 : 64;
+    } else v->mixer = mixer;
+    v->dim = (size_t)r->dim;
+    v->heads = ssd ? 0 : (size_t)r->heads;
+    v->depth = (size_t)r->depth * (ssd ? 2 : 1);
+    v->patch = (size_t)r->patch;
+    v->grid = (size_t)(r->size / r->patch);
+    v->deviation = r->deviation, v->sincos = r->sincos, v->drop_path = r->drop;
+    c.read = (int)r->read, c.prototypes = (size_t)r->prototypes;
+    c.head_hidden = (size_t)r->hidden, c.head_bottleneck = (size_t)r->bottleneck;
+    a->global_size = (size_t)r->size, a->local_size = (size_t)r->local, a->local_count = (size_t)r->locals;
+    a->global_scale[0] = a->local_scale[1] = r->scale, a->local_scale[0] = r->least;
+    a->brightness = a->contrast = r->strength, a->saturation = r->strength / 2;
+    a->jitter = r->jitter, a->hue = r->hue, a->grey = r->grey;
+    for (int i = 0; i < 3; i++) a->blur[i] *= r->blur, a->solarise[i] *= r->solarise;
+    a->sigma[0] *= r->size / 224, a->sigma[1] *= r->size / 224;      /* the paper's is of 224 pixels */
+    c.batch = (size_t)r->batch, c.seed = seed, c.epochs = EPOCHS, c.iters = (steps + EPOCHS - 1) / EPOCHS;
+    c.lr = r->rate * 256 / r->batch, c.warmup_epochs = (size_t)r->warmup;
+    c.weight_decay = r->decay, c.weight_decay_end = r->decay_end, c.clip = r->clip;
+    c.freeze_last_layer = (size_t)r->freeze;
+    /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets sooner follows
+       the student's first guesses, and its entropy swings from 0 to ln K. */
+    c.momentum = r->memory > 0 ? r->memory : steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
+    c.center_momentum = r->center, c.teacher_temp = r->temp, c.teacher_temp_warm = r->temp_warm;
+    c.teacher_temp_epochs = (size_t)r->warm;
+    return c;
+}
+
+/* ---- features --------------------------------------------------------------------------------------- */
+
+enum { READ_TOKEN, READ_MEAN, READ_MAX, READS };         /* rows of a picture's features, D each */
+static const char *const read_name[READS] = {"class token", "mean of the patches", "maximum of the patches"};
+
+/* What maps of pictures say about their masks. */
+typedef struct maps {
+    double sum, square;                                  /* of the Binary-AUCs of `judged` pictures */
+    size_t judged, every;                                /* every so many pictures; 0: none */
+    double roc[101];
+} maps;
+
+/* Adds the Binary-AUC of a map (side, side) and a picture's mask (size, size), unless that is of one kind. */
+static inline void maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, size_t side, const uint8_t *mask,
+                              size_t size)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    const size_t shape[3] = {1, size, size}, small[3] = {1, side, side};
+    mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
+    mmix_auc_options options;
+    mmix_auc auc;
+    size_t kinds[2] = {0, 0};
+    memset(&options, 0, sizeof options);
+    options.void_label = 255;
+    for (size_t i = 0; label && i < size * size; i++) {
+        mmix_data_i32(label)[i] = mask[i];
+        if (mask[i] != 255) kinds[mask[i] != 0]++;
+    }
+    if (kinds[0] && kinds[1] &&
+        !mmix_binary_auc(m, &options, mmix_from(m, 3, side == size ? shape : small, map), label, &auc)) {
+        s->sum += auc.auc, s->square += auc.auc * auc.auc, s->judged++;
+        mmix_roc_add(s->roc, 101, &auc);
+    }
+    mmix_rewind(m, mark);
+}
+static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged : NAN; }
+static inline double maps_error(const maps *s)
+{
+    double n = (double)s->judged, mean = s->sum / n;
+    return s->judged > 1 ? sqrt((s->square / n - mean * mean) / (n - 1)) : NAN;
+}
+
+/* What a network that has looked at nothing would say: how near a pixel is to the middle. */
+static inline void maps_middle(mmix_ctx *m, maps *s, const uint8_t *mask, size_t size)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *map = mmix_new2(m, size, size);
+    for (size_t i = 0; map && i < size * size; i++) {
+        double x = (double)(2 * (i % size) + 1) / (double)size - 1, y = (double)(2 * (i / size) + 1) / (double)size - 1;
+        mmix_data(map)[i] = (mmix_real)(1 - sqrt((x * x + y * y) / 2));
+    }
+    if (map) maps_judge(m, s, mmix_data(map), size, mask, size);
+    mmix_rewind(m, mark);
+}
+
+/* Features (count, READS, D) of the square pictures of a set, seen at `side` pixels; and, for the masked ones
+   among every so many, their maps at `shown` pixels judged. x or s may be NULL. 0, or -1. */
+static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set, size_t size, size_t side,
+                       mmix_real *x, size_t shown, maps *s)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(v);
+    size_t D = c->dim;
+    for (int k = 0; k < 2; k++) {                        /* features, then maps */
+        size_t to = k ? shown : side, every = k ? s && set->mask ? s->every : 0 : x ? 1 : 0, n;
+        mmix_resizing r = mmix_resizing_evaluate(size, size, to, to);
+        for (size_t first = 0; every && first < set->count && !mmix_error(m) && !interrupted; first += n * every) {
+            mmix_mark mark = mmix_mark_here(m);
+            mmix_tensor *part[12];
+            for (n = 0; n < 12 && first + n * every < set->count; n++)
+                part[n] = mmix_image_resized(m, set->picture[first + n * every], r);
+            mmix_features f = mmix_vision_forward(m, v, mmix_concat(m, 0, part, n), NULL);
+            mmix_tensor *row[READS] = {f.token, mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0),
+                                       mmix_pool_tokens(m, f.patches, NULL, 0, 1, 1)};
+            mmix_map_options words;
+            mmix_map map;
+            memset(&words, 0, sizeof words);
+            words.layer = "last block after the final norm";
+            words.token = f.registers ? "mean of the registers" : "class token";
+            for (int i = 0; !k && i < READS && !mmix_error(m); i++)
+                for (size_t b = 0; b < n; b++)
+                    memcpy(x + ((first + b) * READS + (size_t)i) * D, mmix_data(row[i]) + b * D, D * sizeof *x);
+            if (k && !mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, size, size, &map))
+                for (size_t b = 0; b < n; b++)
+                    maps_judge(m, s, mmix_data(map.map) + b * size * size, size,
+                               set->mask + (first + b * every) * size * size, size);
+            mmix_rewind(m, mark);
+        }
+    }
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+/* e^(entropy of σ/Σσ) of the singular values of x (n, D), `stride` apart, less their mean. */
+static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t n, size_t stride, size_t D)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *t = mmix_new2(m, n, D);
+    mmix_pca_result p;
+    double all = 0, entropy = 0;
+    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + i * stride, D * sizeof *x);
+    if (!t || n < 2 || mmix_pca(m, t, D, &p)) return NAN;
+    for (size_t k = 0; k < D; k++) all += sqrt(fmax(p.variance[k], 0));
+    for (size_t k = 0; k < D; k++) {
+        double share = sqrt(fmax(p.variance[k], 0)) / all;
+        if (share > 0) entropy -= share * log(share);
+    }
+    mmix_rewind(m, mark);
+    return exp(entropy);
+}
+
+#endif
