@@ -1,17 +1,18 @@
 /* dino.c - three token mixers learn from pictures without labels
 
        cc -O2 demos/dino.c -o dino -lm -lpthread
-       ./dino                                        drawn scenes, about five minutes
+       ./dino                                        drawn swarms, about five minutes
        ./dino --images photos --masks masks          your own pictures
 
    A ViT (softmax attention), a LinearViT (linear attention) and a DinoVim (Mamba-2 in both directions) are
    trained with DINO, one after another, on the same pictures, crops and number of steps, with nearly equal
-   numbers of parameters. What their features are worth is measured before and after: k-NN on the class token
-   and, where there are masks, Binary-AUC: how well the similarity of class token and patches tells objects
-   from background. Labels and masks are used for nothing else. A table goes to stdout, all of it to
+   numbers of parameters. What their features are worth is measured before and after: does a picture's class
+   token name its class by its nearest neighbours, and, where there are masks, does the likeness of class token
+   and patches tell objects from background (Binary-AUC)? Beside it stands what untrained networks and plain
+   descriptors do. Labels and masks are used for nothing else. A table goes to stdout, all of it to
    OUT/report.html.
 
-   Sections: options · data · evaluate · train · report · main */
+   Sections: options · data · worth · run files · train · report · main */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -23,6 +24,8 @@
 #include "../mamba_mix.h"
 #include "pictures.h"
 #include "program.h"
+#include "evaluate.h"
+#include "learn.h"
 #include "report.h"
 #include "scenes.h"
 #include <ctype.h>
@@ -37,13 +40,10 @@
 #include <unistd.h>
 #endif
 
-enum { REGISTERS = MMIX_SSD + 1, MIXERS };               /* MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD, it again */
-static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd", "registers"};
-static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim", "DinoMamba-Reg"};
-enum { SCENES_TRAIN = 1500, SCENES_TEST = 1000 };
-enum { EPOCHS = 20 };                                    /* schedules are planned in twentieths of a run */
-enum { SHOWN = 8, ROC_POINTS = 101, RAW_SIDE = 16 };
+enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
+enum { SHOWN = 8, MAP_SIDE = 224, SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+enum { SETS = 40 };
 
 #define fail report_refuse
 
@@ -51,22 +51,17 @@ enum { SAVE_SECONDS = 120 };                             /* so much is lost at m
 
 static const char help[] =
     "dino - three token mixers learn from pictures without labels\n\n"
-    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn scenes)\n"
+    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn swarms)\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where report.html goes                         (build/dino-out)\n"
     "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens that are read\n"
     "                  in place of one                                (all)\n"
     "  --minutes M     training time, the mean over the mixers        (1.5)\n"
     "  --steps N       so many steps instead (up to a multiple of 20), for results that can be repeated\n"
-    "  --seed N        of scenes, weights, crops                      (1)\n"
-    "  --size N        pictures are brought to N x N pixels           (96)\n"
-    "  --crop N        side of the global crops, local ones have half (64; scenes 48)\n"
-    "  --batch N       pictures a step                                (48; scenes 32)\n"
-    "  --dim N         width of the networks                          (128; scenes 96)\n"
-    "  --heads N       attention heads                                (4; scenes 3)\n"
-    "  --depth N       blocks of the ViTs; DinoVim has twice as many  (4)\n"
-    "  --state N       state width of Mamba-2                         (dim / 8)\n"
-    "  --prototypes N  outputs of the head                            (1024; scenes 512)\n"
+    "  --seed N        of swarms, weights, crops                      (1)\n"
+    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones  (96)\n"
+    "  --set NAME=X    a number of the recipe, such as batch=64, again and again; --set list: all of them\n"
+    "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the recipe's\n"
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
     "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped\n"
     "  --threads N     (all cores)\n"
@@ -77,24 +72,34 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *images, *masks, *out, *save, *load;
-    int mixers, threads, simd, json;                     /* mixers: bits 1 << MMIX_SOFTMAX, … */
+    const char *images, *masks, *out, *save, *load, *start, *set[SETS];
+    int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_SOFTMAX, … */
     uint64_t seed;
     double minutes;
-    size_t steps;                                        /* 0: as many as fit into the minutes */
-    size_t size, crop, batch, dim, heads, depth, state, prototypes;
+    size_t steps, size;                                  /* steps 0: as many as fit into the minutes */
     char prefix[1000];                                   /* of the run files that are written */
     char kept[2][1024];                                  /* images and masks of a loaded run */
 } settings;
+
+/* What a mixer is trained by here: on swarms, whose only secret is shape, crops keep their colours, for there is
+   nothing in those to be blind to; and on photographs. */
+static recipe recipe_of(const settings *o, int mixer)
+{
+    recipe r = recipe_standard(mixer);
+    if (!o->images) recipe_swarms(&r);
+    for (int i = 0; i < o->sets; i++) recipe_set(&r, o->set[i]);
+    return r;
+}
 
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
 {
     static const char *const simd_name[] = {"auto", "none", "avx2", "avx512", "neon"};
-    const char *mixer = "all", *simd = "auto", *minutes = "1.5", *seed = "1", *fixed = NULL;
+    const char *mixer = "all", *simd = "auto", *minutes = "1.5", *seed = "1", *set = NULL, *fixed = NULL, *why;
     size_t threads = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/dino-out";
+    o->size = 96;
     struct { const char *name, **text; size_t *number, low, high; int fixed; } known[] = {
         {"--images", &o->images, NULL, 0, 0, 0},         /* fixed 1: a loaded run decides it */
         {"--masks", &o->masks, NULL, 0, 0, 0},
@@ -102,21 +107,17 @@ static int read_options(settings *o, int argc, char **argv)
         {"--save", &o->save, NULL, 0, 0, 0},
         {"--load", &o->load, NULL, 0, 0, 0},
         {"--simd", &simd, NULL, 0, 0, 0},
+        {"--start", &o->start, NULL, 0, 0, 1},
+        {"--set", &set, NULL, 0, 0, 1},
         {"--mixer", &mixer, NULL, 0, 0, 1},
         {"--minutes", &minutes, NULL, 0, 0, 1},
         {"--seed", &seed, NULL, 0, 0, 1},
         {"--threads", NULL, &threads, 1, 64, 0},
         {"--steps", NULL, &o->steps, 1, 100000000, 1},
         {"--size", NULL, &o->size, 32, 1024, 1},
-        {"--crop", NULL, &o->crop, 16, 1024, 1},
-        {"--batch", NULL, &o->batch, 1, 65536, 1},
-        {"--dim", NULL, &o->dim, 1, 8192, 1},
-        {"--heads", NULL, &o->heads, 1, 1024, 1},
-        {"--depth", NULL, &o->depth, 1, 1000, 1},
-        {"--state", NULL, &o->state, 1, 1024, 1},
-        {"--prototypes", NULL, &o->prototypes, 16, 1024, 1},
     };
     char *end;
+    recipe r = recipe_standard(MMIX_SSD);
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
@@ -125,7 +126,15 @@ static int read_options(settings *o, int argc, char **argv)
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].fixed) fixed = known[k].name;
-        if (known[k].text) { *known[k].text = argv[i]; continue; }
+        if (known[k].text) *known[k].text = argv[i];
+        if (known[k].text == &set) {
+            if (!strcmp(set, "list")) return recipe_list(&r), -1;
+            if (!strncmp(set, "mixer=", 6)) return fail("--set %s: that is what --mixer is for", set);
+            if ((why = recipe_set(&r, set)) != NULL) return fail("--set %s", why);
+            if (o->sets == SETS) return fail("--set %s: %d are the most", set, SETS);
+            o->set[o->sets++] = set;
+        }
+        if (known[k].text) continue;
         unsigned long long n = strtoull(argv[i], &end, 10);
         if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
             return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
@@ -146,27 +155,13 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->load && fixed)
         return fail("%s: a loaded run keeps its own settings; leave this out, or --load", fixed);
     if (o->masks && !o->images)
-        return fail("--masks %s: give --images as well; drawn scenes have their own masks", o->masks);
-
-    mmix_dino_config standard = mmix_dino_small_data();
-    if (!o->size) o->size = 96;
-    int scenes = !o->images;                 /* they are simpler: smaller crops and networks, more steps */
-    if (!o->crop) o->crop = scenes ? 48 : standard.augment.global_size;
-    if (!o->batch) o->batch = scenes ? 32 : standard.batch;
-    if (!o->dim) o->dim = scenes ? 96 : standard.vision.dim;
-    if (!o->heads) o->heads = scenes ? o->dim / 32 + !(o->dim / 32) : standard.vision.heads;
-    if (!o->prototypes) o->prototypes = scenes ? 512 : standard.prototypes;
-    if (o->crop % (2 * standard.vision.patch))
-        return fail("--crop %zu: half of it is no whole number of patches; give a multiple of %zu", o->crop,
-                    2 * standard.vision.patch);
-    if (!o->depth) o->depth = standard.vision.depth;
-    if (!o->state) o->state = o->dim < 8 ? 1 : o->dim / 8;
-    if (o->dim % o->heads)
-        return fail("--dim %zu: %zu heads do not divide it; give %zu, or other --heads", o->dim, o->heads,
-                    o->dim / o->heads * o->heads + o->heads);
-    if (o->mixers >> MMIX_SSD && o->dim % 32)
-        return fail("--dim %zu: Mamba-2's heads of 64 do not divide twice that; give a multiple of 32",
-                    o->dim);
+        return fail("--masks %s: give --images as well; drawn swarms have their own masks", o->masks);
+    if (o->start && o->mixers & (o->mixers - 1)) return fail("--start %s: give --mixer, one of them", o->start);
+    for (int k = 0; k < MIXERS; k++) {
+        r = recipe_of(o, k);
+        why = o->mixers >> k & 1 ? recipe_wrong(&r) : NULL;
+        if (why) return fail("--set %s", why);
+    }
     if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
     else snprintf(o->prefix, sizeof o->prefix, "%s/run", o->out);
     return 0;
@@ -179,228 +174,142 @@ typedef struct drawing { picture_set *set; size_t size, first; uint64_t seed; } 
 static void draw_task(void *arg, size_t i)
 {
     const drawing *d = (const drawing *)arg;
-    uint8_t *rgb = d->set->rgb + i * d->size * d->size * 3, *mask = d->set->mask + i * d->size * d->size;
-    d->set->label[i] = scene_draw(d->seed, d->first + i, (int)d->size, rgb, mask);
+    scene s = scene_swarm(d->seed, d->first + i);
+    scene_paint(&s, (int)d->size, d->set->rgb + i * d->size * d->size * 3, d->set->mask + i * d->size * d->size);
+    d->set->label[i] = s.at[0].kind;
 }
 
-/* Scenes in place of a folder. 0, or -1. */
-static int draw_scenes(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
+/* Swarms in place of a folder. 0, or -1. */
+static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
 {
-    drawing train = {&p->train, size, 0, seed}, test = {&p->test, size, SCENES_TRAIN, seed};
+    drawing train = {&p->train, size, 0, seed}, test = {&p->test, size, SWARMS_TRAIN, seed};
     p->size = size;
     p->class_name = (char **)calloc(SCENE_CLASSES, sizeof *p->class_name);
     if (!p->class_name) return -1;
     for (p->classes = 0; p->classes < SCENE_CLASSES; p->classes++)
         p->class_name[p->classes] = picture_join(scene_class[p->classes], "", "");
-    if (picture_set_make(&p->train, SCENES_TRAIN, size, 1)) return -1;
-    if (picture_set_make(&p->test, SCENES_TEST, size, 1)) return -1;
-    mmix_parallel_for(m, SCENES_TRAIN, draw_task, &train);
-    mmix_parallel_for(m, SCENES_TEST, draw_task, &test);
+    if (picture_set_make(&p->train, SWARMS_TRAIN, size, 1)) return -1;
+    if (picture_set_make(&p->test, SWARMS_TEST, size, 1)) return -1;
+    mmix_parallel_for(m, SWARMS_TRAIN, draw_task, &train);
+    mmix_parallel_for(m, SWARMS_TEST, draw_task, &test);
     return 0;
 }
+/* What crops are cut from. */
+static const mmix_picture *crop_from(const pictures *p) { return p->train.whole ? p->train.whole : p->train.picture; }
 
-/* ---- evaluate ------------------------------------------------------------------------------------------ */
+/* ---- worth --------------------------------------------------------------------------------------------- */
 
-typedef struct score {
-    double knn, balanced;                                /* of the class token; NAN without classes */
-    double auc, roc[ROC_POINTS];                         /* means over the pictures that could be judged */
-    size_t judged;                                       /* how many have both object and background */
-    mmix_real *maps;                                     /* (SHOWN, size, size), for the report */
-    char how[320];                                       /* how these were made */
-} score;
+/* What features are worth: the vote of the 20 nearest among all other pictures, for each way to read them; how
+   many directions class tokens fill; and what maps say of masks. */
+typedef struct worth {
+    score knn[READS];
+    double rank;
+    maps auc;
+    uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
+} worth;
 
 static size_t shown(const pictures *p, size_t k)         /* the k-th test picture of the report */
 {
     return k * p->test.count / SHOWN;
 }
 
-/* Adds the Binary-AUC of a batch of maps, test pictures `first` …, and keeps maps that the report shows. */
-static void judge_maps(mmix_ctx *m, const pictures *p, const mmix_map *map, size_t first, score *s)
+/* Leave-one-out k-NN of rows of D, `stride` apart, one for each picture. 0, or -1. */
+static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D, score *s)
 {
-    size_t pixels = p->size * p->size;
-    const size_t shape[3] = {1, p->size, p->size};
-    mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
-    mmix_auc_options options;
-    mmix_auc auc;
-    memset(&options, 0, sizeof options);
-    options.void_label = 255;
-    snprintf(s->how, sizeof s->how, "%s", map->how);
-    for (size_t b = 0; label && b < mmix_shape(map->map, 0); b++) {
-        const mmix_real *one = mmix_data(map->map) + b * pixels;
-        const uint8_t *mask = p->test.mask + (first + b) * pixels;
-        size_t objects = 0, ground = 0;
-        for (size_t k = 0; k < SHOWN; k++)
-            if (shown(p, k) == first + b) memcpy(s->maps + k * pixels, one, pixels * sizeof *one);
-        for (size_t i = 0; p->test.mask && i < pixels; i++) {
-            mmix_data_i32(label)[i] = mask[i];
-            objects += mask[i] != 0 && mask[i] != 255;
-            ground += mask[i] == 0;
-        }
-        if (!objects || !ground) continue;               /* cut to a square, a picture may be all object */
-        if (mmix_binary_auc(m, &options, mmix_from(m, 3, shape, one), label, &auc)) return;
-        s->auc += auc.auc;
-        s->judged++;
-        mmix_roc_add(s->roc, ROC_POINTS, &auc);
+    size_t count = p->train.count + p->test.count, *at = (size_t *)malloc(count * sizeof *at);
+    int32_t *label = (int32_t *)malloc(count * sizeof *label);
+    mmix_real *row = (mmix_real *)malloc(count * D * sizeof *row);
+    voters v = {0, NULL, count, at};
+    if (!at || !label || !row) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
+    for (size_t i = 0; i < count && !mmix_error(m); i++) {
+        at[i] = i;
+        label[i] = i < p->train.count ? p->train.label[i] : p->test.label[i - p->train.count];
+        memcpy(row + i * D, x + i * stride, D * sizeof *x);
     }
+    int bad = mmix_error(m) || evaluate_knn(m, row, D, &v, label, p->classes, 20, s);
+    free(at);
+    free(label);
+    free(row);
+    return bad ? -1 : 0;
 }
 
-/* Class tokens (count, D) of whole pictures, 32 at a time to keep memory low; maps too if s is given. */
-static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment, const pictures *p,
-                 const picture_set *set, mmix_real *token, score *s)
+/* Maps of the report's pictures. */
+static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side, uint8_t *out)
 {
-    size_t side = augment->global_size, D = mmix_vision_config_of(v)->dim, n;
-    uint8_t *small = (uint8_t *)malloc(side * side * 3);
-    mmix_resizing r = mmix_resizing_evaluate(p->size, p->size, side, side);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
-    mmix_picture picture = {small, side, side};
-    mmix_map_options words;
-    memset(&words, 0, sizeof words);
-    words.layer = "last block after the final norm";
-    if (!small || !scratch) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to look at pictures");
-    for (size_t first = 0; first < set->count && !mmix_error(m); first += n) {
+    size_t pixels = MAP_SIDE * MAP_SIDE;
+    for (size_t k = 0; k < SHOWN && k < p->test.count; k++) {
         mmix_mark mark = mmix_mark_here(m);
-        n = set->count - first < 32 ? set->count - first : 32;
-        mmix_tensor *image = mmix_new4(m, n, 3, side, side);
-        for (size_t b = 0; image && b < n; b++) {
-            mmix_real *at = mmix_data(image) + b * 3 * side * side;
-            mmix_picture_resize(small, set->picture[first + b], r, scratch);
-            mmix_picture_normalise(at, picture, augment->mean, augment->deviation);
-        }
-        mmix_features f = mmix_vision_forward(m, v, image, NULL);
         mmix_map map;
-        if (f.token) mmix_read(f.token, token + first * D);
-        words.token = f.registers ? "mean of the registers" : "class token";
-        if (f.token && s
-            && !mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, p->size, p->size, &map))
-            judge_maps(m, p, &map, first, s);
+        if (!look_maps(m, v, &p->test.picture[shown(p, k)], 1, 1, side, MAP_SIDE, &map))
+            for (size_t i = 0; i < pixels; i++)
+                report_heat((double)mmix_data(map.map)[i], out + 3 * (k * pixels + i));
         mmix_rewind(m, mark);
     }
-    free(small);
-    free(scratch);
 }
 
-/* k-NN of test rows among training rows (count, D). */
-static void vote(mmix_ctx *m, const pictures *p, const mmix_real *train, const mmix_real *test, size_t D,
-                 score *s)
+/* What features of pictures at `side` pixels are worth, and maps of larger ones: photographs at 224; the things
+   of swarms would be larger there than any a crop has shown. 0, or -1; w->map is to be freed in any case. */
+static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictures *p, worth *w)
 {
-    mmix_knn_result result;
-    const size_t trains[2] = {p->train.count, D}, tests[2] = {p->test.count, D};
-    mmix_mark mark = mmix_mark_here(m);
-    s->knn = s->balanced = NAN;
-    if (!p->classes || mmix_error(m)) return;
-    if (mmix_knn(m, mmix_from(m, 2, trains, train), mmix_from_i32(m, 1, trains, p->train.label),
-                 mmix_from(m, 2, tests, test), mmix_from_i32(m, 1, tests, p->test.label), p->classes, 20, 0.07,
-                 &result)) return;
-    s->knn = result.top1;
-    s->balanced = result.balanced;
-    mmix_rewind(m, mark);
-}
-
-/* What the features of a backbone are worth. 0, or -1; s->maps is to be freed in any case. */
-static int evaluate(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment, const pictures *p,
-                    score *s)
-{
-    size_t D = mmix_vision_config_of(v)->dim;
-    mmix_real *train = (mmix_real *)malloc(p->train.count * D * sizeof *train);
-    mmix_real *test = (mmix_real *)malloc(p->test.count * D * sizeof *test);
-    memset(s, 0, sizeof *s);
-    s->maps = (mmix_real *)calloc(SHOWN * p->size * p->size, sizeof *s->maps);
-    if (!train || !test || !s->maps) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
-    else {
-        look(m, v, augment, p, &p->train, train, NULL);
-        look(m, v, augment, p, &p->test, test, s);
-        vote(m, p, train, test, D, s);
+    size_t large = p->train.whole ? MAP_SIDE : SWARM_SIDE;
+    size_t D = mmix_vision_config_of(v)->dim, count = p->train.count + p->test.count;
+    mmix_real *x = (mmix_real *)malloc(count * READS * D * sizeof *x);
+    memset(w, 0, sizeof *w);
+    for (int k = 0; k < READS; k++) w->knn[k].value = w->knn[k].balanced = w->knn[k].balanced_error = NAN;
+    w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
+    if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
+    else if (!look(m, v, &p->train, p->size, side, x, 0, NULL) &&
+             !look(m, v, &p->test, p->size, side, x + p->train.count * READS * D, large, &w->auc)) {
+        for (int k = 0; p->classes > 1 && k < READS; k++) vote(m, p, x + (size_t)k * D, READS * D, D, &w->knn[k]);
+        w->rank = effective_rank(m, x, count < 1024 ? count : 1024, READS * D, D);
+        draw_maps(m, v, p, large, w->map);
     }
-    for (size_t i = 0; s->judged && i < ROC_POINTS; i++) s->roc[i] /= (double)s->judged;
-    s->auc = s->judged ? s->auc / (double)s->judged : NAN;
-    free(train);
-    free(test);
-    return mmix_error(m) ? -1 : 0;
+    free(x);
+    return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* The same vote on raw pixels, of pictures brought to 16 x 16: what anyone has for nothing. *always is the
-   share of the commonest class. 0, or -1. */
-static int evaluate_pixels(mmix_ctx *m, const pictures *p, score *s, double *always)
+/* What anyone has for nothing: descriptors that nobody has trained, the commonest class, nearness to the middle. */
+typedef struct baselines { score plain[PLAINS]; double commonest; maps middle; } baselines;
+
+static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)                  /* 0, or -1 */
 {
-    enum { D = RAW_SIDE * RAW_SIDE * 3 };
-    const picture_set *both[2] = {&p->train, &p->test};
-    mmix_box all = picture_square(p->size, p->size);
-    mmix_real *raw = (mmix_real *)malloc((p->train.count + p->test.count) * D * sizeof *raw), *row = raw;
-    void *scratch = malloc(mmix_picture_resize_scratch(mmix_resizing_box(all, RAW_SIDE, RAW_SIDE)) + 1);
-    uint8_t small[D];
-    mmix_picture picture = {small, RAW_SIDE, RAW_SIDE};
-    size_t commonest = 0, most = 0, right = 0;
-    memset(s, 0, sizeof *s);
-    if (!raw || !scratch) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for pixels");
-    else {
-        for (int k = 0; k < 2; k++)
-            for (size_t i = 0; i < both[k]->count; i++, row += D) {
-                mmix_picture_resize(small, both[k]->picture[i], mmix_resizing_box(all, RAW_SIDE, RAW_SIDE), scratch);
-                mmix_picture_normalise(row, picture, NULL, NULL);
-            }
-        vote(m, p, raw, raw + p->train.count * D, D, s);
+    size_t count = p->train.count + p->test.count, most = 0, every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    memset(b, 0, sizeof *b);
+    for (int k = 0; k < PLAINS && p->classes > 1 && !mmix_error(m); k++) {
+        size_t D = plain[k].dim;
+        mmix_real *x = (mmix_real *)malloc(count * D * sizeof *x);
+        if (!x) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
+        for (size_t i = 0; x && i < count; i++)
+            if (plain_describe(k, i < p->train.count ? p->train.picture[i] : p->test.picture[i - p->train.count],
+                               x + i * D)) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
+        if (x) vote(m, p, x, D, D, &b->plain[k]);
+        free(x);
     }
     for (size_t c = 0; c < p->classes; c++) {
         size_t n = 0;
         for (size_t i = 0; i < p->train.count; i++) n += (size_t)p->train.label[i] == c;
-        if (n > most) most = n, commonest = c;
+        for (size_t i = 0; i < p->test.count; i++) n += (size_t)p->test.label[i] == c;
+        if (n > most) most = n;
     }
-    for (size_t i = 0; i < p->test.count; i++) right += (size_t)p->test.label[i] == commonest;
-    *always = p->classes ? (double)right / (double)p->test.count : NAN;
-    free(raw);
-    free(scratch);
+    b->commonest = p->classes ? (double)most / (double)count : NAN;
+    for (size_t i = 0; p->test.mask && i < p->test.count; i += every)
+        maps_middle(m, &b->middle, p->test.mask + i * p->size * p->size, p->size);
     return mmix_error(m) ? -1 : 0;
 }
 
-/* ---- train --------------------------------------------------------------------------------------------- */
+/* ---- run files ----------------------------------------------------------------------------------------- */
 
 typedef struct run {
     int chosen, found;                                   /* trained here; its file was there to go on with */
     mmix_dino_config config;
     size_t parameters, steps, done, peak;                /* of the backbone; planned, made; bytes */
     double flops, seconds, *x, *loss, *entropy;          /* of an image; of training; (steps) each */
-    score before, after;
+    double plot[3][EPOCHS + 1];                          /* step, balanced k-NN, effective rank, as it learns */
+    size_t plotted;
+    worth before, after;
     char collapse[200];
 } run;
-
-/* The networks of one mixer. A bidirectional Mamba-2 block has about half the parameters of a ViT's block. */
-static mmix_dino_config mixer_config(const settings *o, int mixer)
-{
-    mmix_dino_config c = mmix_dino_small_data();
-    mmix_vision_config vit = c.vision;
-    int ssd = mixer >= MMIX_SSD;
-    if (ssd) {
-        c.vision = mixer == REGISTERS ? mmix_mambareg(256) : mmix_dinovim(256);
-        if (mixer == MMIX_SSD) c.vision.class_token = MMIX_CLASS_MIDDLE;
-        c.vision.mamba.d_state = o->state;
-    } else c.vision.mixer = mixer;
-    c.vision.dim = o->dim;
-    c.vision.heads = o->heads;
-    c.vision.depth = ssd ? 2 * o->depth : o->depth;
-    c.vision.patch = vit.patch;
-    c.augment.global_size = o->crop;
-    c.augment.local_size = o->crop / 2;
-    c.vision.grid = o->crop / vit.patch;
-    c.prototypes = o->prototypes;                        /* and a head in proportion */
-    c.head_hidden = o->prototypes / 2;
-    c.head_bottleneck = o->prototypes / 8;
-    c.vision.drop_path = vit.drop_path;
-    c.batch = o->batch;
-    c.seed = o->seed;
-    c.epochs = EPOCHS;
-    c.iters = (o->steps + EPOCHS - 1) / EPOCHS;
-    c.warmup_epochs = 2;
-    c.freeze_last_layer = 1;
-    /* The teacher looks back a quarter of the run, up to the paper's 0.996. One that forgets sooner follows
-       the student's first guesses, and its entropy swings from 0 to ln K. Mamba-2 is upset by the rate, too. */
-    c.momentum = o->steps < 40 ? 0.9 : 1 - 4 / (double)o->steps;
-    if (c.momentum > 0.996) c.momentum = 0.996;
-    if (ssd) c.lr /= 2;
-    /* The paper's blur is measured in pixels of 224 x 224 crops and leaves nothing of ours. */
-    memset(c.augment.blur, 0, sizeof c.augment.blur);
-    memset(c.augment.solarise, 0, sizeof c.augment.solarise);
-    return c;
-}
 
 static const char *run_file(const char *prefix, int mixer, char *path, size_t room)
 {
@@ -408,30 +317,19 @@ static const char *run_file(const char *prefix, int mixer, char *path, size_t ro
     return path;
 }
 
-/* The numbers that a run file keeps beside the library's own, by name. */
-enum { KEPT = 9 };
-static const char *const kept_name[KEPT] = {"steps", "size", "crop", "batch", "dim", "heads", "depth", "state",
-                                          "prototypes"};
-static void kept_numbers(settings *o, size_t *at[KEPT])
-{
-    size_t *all[KEPT] = {&o->steps, &o->size, &o->crop, &o->batch, &o->dim, &o->heads, &o->depth, &o->state,
-                           &o->prototypes};
-    memcpy(at, all, sizeof all);
-}
-
-/* Saves a run. Its note holds lines "name value" and then loss and entropy of each step. 0, or -1. */
+/* Saves a run. Its note holds lines "name value", then what was plotted, and loss and entropy of each step. 0,
+   or -1. */
 static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, settings *o, uint64_t print, int mixer)
 {
     const char *images = o->images ? o->images : "", *masks = o->masks ? o->masks : "";
-    size_t room = strlen(images) + strlen(masks) + 2048 + r->done * 48, *number[KEPT], n = 0;
+    size_t room = strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
     char *note = (char *)malloc(room), path[1100];
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
-    kept_numbers(o, number);
-    for (int i = 0; i < KEPT; i++)
-        n += (size_t)snprintf(note + n, room - n, "%s %zu\n", kept_name[i], *number[i]);
-    n += (size_t)snprintf(note + n, room - n, "seed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\n"
-                          "images %s\nmasks %s\nseconds %.3f\ndone %zu\n", o->seed, print, o->mixers, images,
-                          masks, r->seconds, r->done);
+    n += (size_t)snprintf(note, room, "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nimages %s\n"
+                          "masks %s\nseconds %.3f\ndone %zu %zu\n", o->size, o->seed, print, o->mixers, images,
+                          masks, r->seconds, r->plotted, r->done);
+    for (size_t i = 0; i < r->plotted; i++)
+        n += (size_t)snprintf(note + n, room - n, "%.9g %.9g %.9g\n", r->plot[0][i], r->plot[1][i], r->plot[2][i]);
     for (size_t i = 0; i < r->done; i++)
         n += (size_t)snprintf(note + n, room - n, "%.9g %.9g\n", r->loss[i], r->entropy[i]);
     int bad = mmix_dino_save(d, run_file(o->prefix, mixer, path, sizeof path), note);
@@ -458,11 +356,14 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
     note_value(note, "seconds", value, sizeof value);
     r->seconds = strtod(value, NULL);
     const char *at = note_value(note, "done", value, sizeof value);
-    r->done = at ? strtoul(at, &end, 10) : 0;
-    if (!at || r->done > r->steps) return -1;
-    for (size_t i = 0; i < 2 * r->done; i++) {
+    r->plotted = at ? strtoul(at, &end, 10) : EPOCHS + 2;
+    r->done = at ? strtoul(end, &end, 10) : 0;
+    if (!at || r->done > r->steps || r->plotted > EPOCHS + 1) return -1;
+    for (size_t i = 0; i < 3 * r->plotted + 2 * r->done; i++) {
+        size_t k = i - 3 * r->plotted;
         at = end;
-        *(i % 2 ? &r->entropy[i / 2] : &r->loss[i / 2]) = strtod(at, &end);
+        *(i < 3 * r->plotted ? &r->plot[i % 3][i / 3] : k % 2 ? &r->entropy[k / 2] : &r->loss[k / 2]) =
+            strtod(at, &end);
         if (end == at) return -1;
     }
     return 0;
@@ -472,7 +373,7 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
 static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
 {
     char path[1100], value[64];
-    size_t *number[KEPT], any = 0;
+    size_t any = 0;
     for (int k = 0; k < MIXERS; k++) {
         FILE *f = fopen(run_file(o->load, k, path, sizeof path), "rb");
         if (!f) continue;
@@ -482,11 +383,8 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         const char *note = mmix_dino_note(d);
         int whole = note_value(note, "mixers", value, sizeof value) != NULL;
         o->mixers = atoi(value);
-        kept_numbers(o, number);
-        for (int i = 0; i < KEPT; i++) {
-            whole = note_value(note, kept_name[i], value, sizeof value) && whole;
-            *number[i] = strtoul(value, NULL, 10);
-        }
+        whole = note_value(note, "size", value, sizeof value) && whole;
+        o->size = strtoul(value, NULL, 10);
         note_value(note, "seed", value, sizeof value);
         o->seed = strtoull(value, NULL, 10);
         note_value(note, "pictures", value, sizeof value);
@@ -506,6 +404,15 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
     return 0;
 }
 
+/* ---- train --------------------------------------------------------------------------------------------- */
+
+/* Gives both networks the weights of --start. 0, or -1. */
+static int start_from(mmix_dino *d, const settings *o)
+{
+    return o->start && (mmix_params_load(mmix_vision_params(mmix_dino_backbone(d, 0)), o->start) ||
+                        mmix_params_load(mmix_vision_params(mmix_dino_backbone(d, 1)), o->start));
+}
+
 enum { PLAN_STEPS = 7 };
 static int by_size(const void *a, const void *b)
 {
@@ -523,16 +430,17 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
     for (int k = 0; k < MIXERS; k++) {
         r[k].chosen = o->mixers >> k & 1;
         if (!r[k].chosen) continue;
-        if (!r[k].found) r[k].config = mixer_config(o, k);
+        recipe of = recipe_of(o, k);
+        if (!r[k].found) r[k].config = recipe_config(&of, o->steps, o->seed);
         mmix_dino *d = mmix_dino_create(m, r[k].config);
-        if (!d) return fail("%s", mmix_error(m));
+        if (!d || start_from(d, o)) return fail("%s", mmix_error(m));
         size_t side = r[k].config.augment.global_size;
         r[k].parameters = mmix_vision_params(mmix_dino_backbone(d, 1))->elements;
         r[k].flops = mmix_vision_flops(mmix_dino_backbone(d, 1), side, side);
         double took[PLAN_STEPS] = {0};
         for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {
             double start = now();
-            mmix_dino_step(d, p->train.picture, p->train.count, NULL);
+            mmix_dino_step(d, crop_from(p), p->train.count, NULL);
             if (i >= 0) took[i] = now() - start;         /* the first two also take their memory */
         }
         qsort(took, PLAN_STEPS, sizeof *took, by_size);
@@ -544,7 +452,8 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
     if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
     o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
-        if (!r[k].found) r[k].config = mixer_config(o, k);
+        recipe of = recipe_of(o, k);
+        if (!r[k].found) r[k].config = recipe_config(&of, o->steps, o->seed);
         r[k].steps = r[k].config.epochs * r[k].config.iters;
     }
     return 0;
@@ -559,11 +468,41 @@ static void show_progress(const run *r, int mixer, const mmix_dino_stats *s, dou
             stay ? "\r" : "\n");
 }
 
+/* A point of the curves: what class tokens of some training pictures are worth now. 0, or -1. */
+static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
+{
+    size_t D = mmix_vision_config_of(v)->dim, n = p->train.count < PLOTTED ? p->train.count : PLOTTED;
+    mmix_real *x = (mmix_real *)malloc(n * READS * D * sizeof *x);
+    mmix_picture *some = (mmix_picture *)malloc(n * sizeof *some);
+    int32_t *label = (int32_t *)malloc(n * sizeof *label);
+    pictures few = *p;
+    score s;
+    memset(&few.test, 0, sizeof few.test);
+    few.train.count = n, few.train.picture = some, few.train.label = label;
+    s.balanced = NAN;
+    if (!x || !some || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
+    for (size_t i = 0; i < n && !mmix_error(m); i++) {
+        some[i] = p->train.picture[i * p->train.count / n];
+        label[i] = p->train.label[i * p->train.count / n];
+    }
+    mmix_reset(m);
+    if (!mmix_error(m) && !look(m, v, &few.train, p->size, r->config.augment.global_size, x, 0, NULL)) {
+        if (p->classes > 1) vote(m, &few, x, READS * D, D, &s);
+        r->plot[0][r->plotted] = (double)r->done;
+        r->plot[1][r->plotted] = s.balanced;
+        r->plot[2][r->plotted++] = effective_rank(m, x, n, READS * D, D);
+    }
+    free(x);
+    free(some);
+    free(label);
+    return mmix_error(m) ? -1 : 0;
+}
+
 /* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at both ends.
    0, 1 if it was interrupted (and saved), -1. */
 static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t print, int mixer)
 {
-    const mmix_augment *augment = &r->config.augment;
+    size_t side = r->config.augment.global_size;
     mmix_dino_stats s;
     char path[1100];
     r->x = (double *)calloc(3 * r->steps + 1, sizeof *r->x);
@@ -573,7 +512,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
     for (size_t i = 0; i < r->steps; i++) r->x[i] = (double)i;
 
     mmix_dino *d = mmix_dino_create(m, r->config);
-    if (d) evaluate(m, mmix_dino_backbone(d, 1), augment, p, &r->before);
+    if (d && !start_from(d, o)) evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->before);
     if (r->found) {
         mmix_dino_destroy(d);
         d = mmix_dino_load(m, run_file(o->load, mixer, path, sizeof path));
@@ -581,15 +520,20 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
             mmix_fail(m, MMIX_ERROR_FILE, "%s: its history does not fit; start anew without --load", path);
     }
     mmix_memory_peak_clear(m);
-    double start = now(), said = start, saved = start, before = r->seconds;
+    double start = now(), said = start, saved = start, before = r->seconds, idle = 0;
     size_t first = r->done;
     while (d && !mmix_error(m) && !interrupted) {
-        if (mmix_dino_step(d, p->train.picture, p->train.count, &s) <= 0) break;
+        if (r->done * EPOCHS >= r->plotted * r->steps) { /* at the beginning, and after each twentieth */
+            double t = now();
+            if (plot(m, mmix_dino_backbone(d, 1), r, p)) break;
+            idle += now() - t;
+        }
+        if (mmix_dino_step(d, crop_from(p), p->train.count, &s) <= 0) break;
         double t = now();
         r->loss[r->done] = s.loss;
         r->entropy[r->done] = s.teacher_entropy;
         r->done++;
-        r->seconds = before + t - start;
+        r->seconds = before + t - start - idle;
         if (s.collapse && !*r->collapse)
             fprintf(stderr, "%s, step %zu: %s\n", mixer_name[mixer], r->done, s.collapse);
         snprintf(r->collapse, sizeof r->collapse, "%s", s.collapse ? s.collapse : "");
@@ -600,16 +544,19 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
     }
     r->peak = mmix_memory(m).peak;
     if (!mmix_error(m)) save_run(m, d, r, o, print, mixer);
-    if (!mmix_error(m) && !interrupted) evaluate(m, mmix_dino_backbone(d, 1), augment, p, &r->after);
+    if (!mmix_error(m) && !interrupted) evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
+    if (r->after.rank < r->before.rank / 2)
+        fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to %.1f\n",
+                mixer_name[mixer], r->before.rank, r->after.rank);
     mmix_dino_destroy(d);
     return mmix_error(m) ? -1 : interrupted ? 1 : 0;
 }
 
 /* ---- report -------------------------------------------------------------------------------------------- */
 
-/* What is told of each mixer: the name in JSON, the head in the table on stdout and in the report. */
-enum { COST = 8, COLUMNS = 14 };                         /* the first 8 say what it took */
-static const report_column column[COLUMNS] = {
+/* What a step took, and what features are worth: the name in JSON, the head on stdout and in the report. */
+enum { COST = 8, WORTH = 9 };
+static const report_column cost[COST] = {
     {"parameters", "params", "parameters", 8, 0},
     {"mflops", "MFLOP", "MFLOPs an image", 7, 1},
     {"ms_per_step", "ms/step", "ms a step", 8, 1},
@@ -618,15 +565,20 @@ static const report_column column[COLUMNS] = {
     {"steps", "steps", "steps", 6, 0},
     {"loss", "loss", "loss at the end", 6, 3},
     {"entropy", "entropy", "teacher entropy", 8, 3},
-    {"knn_before", "k-NN", "k-NN before", 6, 3},
-    {"knn", "after", "after", 6, 3},
-    {"balanced_before", "bal.", "balanced before", 6, 3},
-    {"balanced", "after", "after", 6, 3},
-    {"auc_before", "AUC", "Binary-AUC before", 6, 3},
-    {"auc", "after", "after", 6, 3},
+};
+static const report_column value_of[WORTH] = {
+    {"balanced", "balanced", "class token: balanced k-NN", 8, 3},
+    {"balanced_error", "+-", "±", 5, 3},
+    {"knn", "k-NN", "k-NN", 6, 3},
+    {"balanced_mean", "mean", "mean of patches: balanced", 6, 3},
+    {"balanced_max", "max", "maximum: balanced", 6, 3},
+    {"rank", "rank", "effective rank", 6, 1},
+    {"auc", "AUC", "Binary-AUC", 6, 3},
+    {"auc_error", "+-", "±", 5, 3},
+    {"auc_judged", "maps", "pictures", 5, 0},
 };
 
-static void results(const run *r, double value[COLUMNS])
+static void costs(const run *r, double value[COST])
 {
     size_t n = r->done >= EPOCHS ? r->done / EPOCHS : r->done;
     double ms = r->done ? r->seconds / (double)r->done * 1000 : NAN, loss = 0, entropy = 0;
@@ -634,100 +586,164 @@ static void results(const run *r, double value[COLUMNS])
         loss += r->loss[i] / (double)n;
         entropy += r->entropy[i] / (double)n;
     }
-    const double all[COLUMNS] = {
-        (double)r->parameters, r->flops / 1e6, ms, (double)r->config.batch * 1000 / ms,
-        (double)r->peak / 1048576, (double)r->done, loss, entropy, r->before.knn, r->after.knn,
-        r->before.balanced, r->after.balanced, r->before.auc, r->after.auc};
+    const double all[COST] = {(double)r->parameters, r->flops / 1e6, ms, (double)r->config.batch * 1000 / ms,
+                              (double)r->peak / 1048576, (double)r->done, loss, entropy};
     memcpy(value, all, sizeof all);
 }
-
-static void print_table(const run *r, const pictures *p, const score *pixels, double always)
+static void worths(const worth *w, double value[WORTH])
 {
-    double value[COLUMNS];
-    report_columns_text(column, COLUMNS, "mixer", NULL);
+    const double all[WORTH] = {w->knn[0].balanced, w->knn[0].balanced_error, w->knn[0].value,
+                               w->knn[READ_MEAN].balanced, w->knn[READ_MAX].balanced, w->rank,
+                               maps_auc(&w->auc), maps_error(&w->auc),
+                               w->auc.judged ? (double)w->auc.judged : NAN};
+    memcpy(value, all, sizeof all);
+}
+/* A row of worths of what nobody trained: plain descriptor k, PLAINS: commonest class, or the middle. */
+static const char *plain_worths(const baselines *b, int k, size_t classes, double value[WORTH])
+{
+    for (int i = 0; i < WORTH; i++) value[i] = NAN;
+    if (k < PLAINS) value[0] = b->plain[k].balanced, value[1] = b->plain[k].balanced_error, value[2] = b->plain[k].value;
+    else if (k == PLAINS) value[0] = 1 / (double)classes, value[2] = b->commonest;
+    else value[6] = maps_auc(&b->middle), value[7] = maps_error(&b->middle), value[8] = (double)b->middle.judged;
+    return k < PLAINS ? plain[k].name : k == PLAINS ? "always the commonest class" : "nearness to the middle";
+}
+/* The first and the last row of plain_worths that say something. */
+static int plain_first(const pictures *p) { return p->classes > 1 ? 0 : PLAINS + 1; }
+static int plain_end(const baselines *b) { return PLAINS + 1 + (b->middle.judged > 0); }
+
+static void print_table(const run *r, const pictures *p, const baselines *b)
+{
+    double value[COST + WORTH];
+    char name[64];
+    report_columns_text(cost, COST, "mixer", NULL);
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
-        results(&r[k], value);
-        report_columns_text(column, COLUMNS, mixer_name[k], value);
+        costs(&r[k], value);
+        report_columns_text(cost, COST, mixer_name[k], value);
         if (*r[k].collapse) printf("         %s\n", r[k].collapse);
     }
-    if (p->classes) printf("raw %d x %d pixels: k-NN %.3f, balanced %.3f; always the commonest class: %.3f\n",
-                           RAW_SIDE, RAW_SIDE, pixels->knn, pixels->balanced, always);
+    printf("\n");
+    report_columns_text(value_of, WORTH, "worth                     ", NULL);
+    for (int k = 0; k < 2 * MIXERS; k++) {
+        if (!r[k / 2].chosen) continue;
+        worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
+        snprintf(name, sizeof name, "%-9s %-16s", mixer_name[k / 2], k % 2 ? "trained" : "untrained");
+        report_columns_text(value_of, WORTH, name, value);
+    }
+    for (int k = plain_first(p); k < plain_end(b); k++) {
+        snprintf(name, sizeof name, "%-26s", plain_worths(b, k, p->classes, value));
+        report_columns_text(value_of, WORTH, name, value);
+    }
 }
 
-static void print_json(const run *r, const pictures *p, const score *pixels, double always)
+static void print_json(const run *r, const pictures *p, const baselines *b)
 {
-    double value[COLUMNS];
+    double value[COST + WORTH];
     const char *comma = "";
-    printf("{\"train\": %zu, \"test\": %zu, \"classes\": %zu, ", p->train.count, p->test.count, p->classes);
-    report_json("pixels_knn", pixels->knn, ", ");
-    report_json("pixels_balanced", pixels->balanced, ", ");
-    report_json("always", always, ",\n \"mixers\": [");
+    printf("{\"train\": %zu, \"test\": %zu, \"classes\": %zu,\n \"plain\": {", p->train.count, p->test.count,
+           p->classes);
+    for (int k = plain_first(p); k < plain_end(b); k++, comma = ",") {
+        printf("%s\n  \"%s\": {", comma, plain_worths(b, k, p->classes, value));
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
+    }
+    printf("},\n \"mixers\": [");
+    comma = "";
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
-        results(&r[k], value);
+        costs(&r[k], value);
         printf("%s\n  {\"mixer\": \"%s\", \"model\": \"%s\", ", comma, mixer_name[k], model_name[k]);
-        for (int c = 0; c < COLUMNS; c++) report_json(column[c].key, value[c], ", ");
-        report_json("final_loss", r[k].done ? r[k].loss[r[k].done - 1] : NAN, ", ");
+        for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], ", ");
+        report_json("final_loss", r[k].done ? r[k].loss[r[k].done - 1] : NAN, ",\n   \"before\": {");
+        worths(&r[k].before, value);
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "},\n   \"after\": {");
+        worths(&r[k].after, value);
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "},\n   ");
         printf("\"collapsed\": %s}", *r[k].collapse ? "true" : "false");
         comma = ",";
     }
     printf("\n ]}\n");
 }
 
-static void report_mixers(report *h, const run *r, int from, int to)
+/* What was learned, in sentences: of the class token's classes, and of its maps. */
+static void report_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    double value[COLUMNS];
-    char name[64];
-    report_columns_html(h, column + from, to - from, "mixer|model", NULL);
+    int best = -1, clear = -1, better = 0, above = 0, n = 0;
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
-        results(&r[k], value);
-        snprintf(name, sizeof name, "%s|%s", mixer_name[k], model_name[k]);
-        report_columns_html(h, column + from, to - from, name, value + from);
+        const score *now_is = r[k].after.knn, *was = r[k].before.knn;
+        double auc = maps_auc(&r[k].after.auc);
+        n++;
+        if (best < 0 || now_is->balanced > r[best].after.knn->balanced) best = k;
+        if (clear < 0 || auc > maps_auc(&r[clear].after.auc)) clear = k;
+        better += now_is->balanced - was->balanced > 2 * now_is->balanced_error;
+        above += auc > maps_auc(&b->middle);
     }
+    const score *token = r[best].after.knn;
+    if (p->classes > 1)
+        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. The class token of the "
+                       "best, %s, finds a picture's class by its nearest neighbours for <b>%.1f %%</b> of the pictures "
+                       "(&plusmn; %.1f), untrained for %.1f %%. Raw pixels do for %.1f %%, histograms of edges for "
+                       "%.1f %%, guessing for %.1f %%.</p>\n", better, n, mixer_name[best], 100 * token->balanced,
+                    100 * token->balanced_error, 100 * r[best].before.knn->balanced,
+                    100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
+                    100 / (double)p->classes);
+    if (b->middle.judged)
+        report_html(h, "<p>Where patches resemble the class token, there the objects are: this tells them from the "
+                       "background better than nearness to the middle does in %d of %d networks. Binary-AUC is up to "
+                       "<b>%.3f</b> (%s, untrained %.3f), of the middle %.3f.</p>\n", above, n,
+                    maps_auc(&r[clear].after.auc), mixer_name[clear], maps_auc(&r[clear].before.auc),
+                    maps_auc(&b->middle));
 }
 
-static void report_tables(report *h, const run *r, const pictures *p, const score *pixels, double always)
+static void report_tables(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    report_html(h, "<h2>What it took</h2>\n");
-    report_mixers(h, r, 0, COST);
+    double value[COST + WORTH];
+    char name[100];
+    report_html(h, "<h2>What the features are worth</h2>\n");
+    report_columns_html(h, value_of, WORTH, "features|", NULL);
+    for (int k = 0; k < 2 * MIXERS; k++) {
+        if (!r[k / 2].chosen) continue;
+        worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
+        snprintf(name, sizeof name, "%s, %s|%s", model_name[k / 2], mixer_name[k / 2], k % 2 ? "trained" : "untrained");
+        report_columns_html(h, value_of, WORTH, name, value);
+    }
+    for (int k = plain_first(p); k < plain_end(b); k++) {
+        snprintf(name, sizeof name, "%s|", plain_worths(b, k, p->classes, value));
+        report_columns_html(h, value_of, WORTH, name, value);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of the others name (cosine, "
+                   "temperature 0.07); balanced: the mean over the classes; the class token, the mean of the patch "
+                   "tokens or their maximum. &plusmn;: one standard error over the pictures. Effective rank: how many "
+                   "directions the class tokens fill. Binary-AUC: area under the ROC curve of a feature map, as "
+                   "drawn above, against the mask, max(A, 1 - A), mean over test pictures.</p>\n"
+                   "<h2>What it took</h2>\n");
+    report_columns_html(h, cost, COST, "mixer|model", NULL);
+    for (int k = 0; k < MIXERS; k++) {
+        if (!r[k].chosen) continue;
+        costs(&r[k], value);
+        snprintf(name, sizeof name, "%s|%s", mixer_name[k], model_name[k]);
+        report_columns_html(h, cost, COST, name, value);
+    }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the backbone's, "
                    "FLOPs of one picture at the size of a global crop. A step looks at all crops of a batch, "
                    "trains the student and moves the teacher. Memory is what the library held. Loss and "
-                   "entropy: means of the last twentieth.</p>\n<h2>What the features are worth</h2>\n");
-    report_mixers(h, r, COST, COLUMNS);
-    if (p->classes) {
-        report_row(h, "raw pixels|%d x %d||%.3f||%.3f||", RAW_SIDE, RAW_SIDE, pixels->knn, pixels->balanced);
-        report_row(h, "always the commonest class|||%.3f||%.3f||", always, 1 / (double)p->classes);
-    }
-    report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">k-NN: share of the test pictures whose class the 20 nearest training "
-                   "pictures name (cosine of the teacher's class tokens, temperature 0.07); balanced: "
-                   "mean over the classes. Binary-AUC: area under the ROC curve of the feature map against "
-                   "the mask, max(A, 1 - A), mean over the pictures. Before: the same network at its "
-                   "start.</p>\n");
+                   "entropy: means of the last twentieth.</p>\n");
 }
 
-static void report_curves(report *h, const run *r)
+static void report_curves(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    report_plot loss, entropy, roc;
-    double x[ROC_POINTS];
+    report_plot knn, rank, loss, entropy;
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
-    loss.level_name = "ln K";
-    roc = entropy = loss;
-    loss.y_label = "loss";
-    loss.caption = "DINO loss.";
-    entropy.y_label = "nats";
-    entropy.caption = "Entropy of the teacher's choice.";
-    roc.level_name = NULL;
-    roc.x_label = "share of the ground above the threshold";
-    roc.y_label = "share of the objects";
-    roc.caption = "Mean ROC curves of the feature maps; broken lines: before.";
-    roc.high = roc.square = roc.diagonal = 1;
-    for (int i = 0; i < ROC_POINTS; i++) x[i] = (double)i / (double)(ROC_POINTS - 1);
+    knn = rank = entropy = loss;
+    loss.level_name = entropy.level_name = "ln K";
+    loss.y_label = "loss", loss.caption = "DINO loss.";
+    entropy.y_label = "nats", entropy.caption = "Entropy of the teacher's choice.";
+    knn.y_label = "balanced k-NN", knn.caption = "Class tokens of some training pictures, leave one out.";
+    knn.level = b->plain[PLAIN_PIXELS].balanced, knn.level_name = "raw pixels (all pictures)";
+    rank.y_label = "effective rank", rank.caption = "Directions that these class tokens fill.";
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         report_curve c = {mixer_name[k], r[k].x, r[k].loss, r[k].done, k, 0};
@@ -735,80 +751,84 @@ static void report_curves(report *h, const run *r)
         loss.curve[loss.curves++] = c;
         c.y = r[k].entropy;
         entropy.curve[entropy.curves++] = c;
-        if (!r[k].after.judged) continue;
-        c.x = x, c.y = r[k].after.roc, c.count = ROC_POINTS;
-        roc.curve[roc.curves++] = c;
-        c.y = r[k].before.roc, c.name = NULL, c.dashed = 1;
-        roc.curve[roc.curves++] = c;
+        c.x = r[k].plot[0], c.y = r[k].plot[1], c.count = r[k].plotted;
+        knn.curve[knn.curves++] = c;
+        c.y = r[k].plot[2];
+        rank.curve[rank.curves++] = c;
     }
     report_html(h, "<h2>Learning</h2>\n<div class=\"row\">\n");
+    if (p->classes > 1) report_chart(h, &knn);
+    report_chart(h, &rank);
     report_chart(h, &loss);
     report_chart(h, &entropy);
-    if (roc.curves) report_chart(h, &roc);
     report_html(h, "</div>\n");
 }
 
 static void report_maps(report *h, const run *r, const pictures *p)
 {
-    size_t pixels = p->size * p->size;
+    size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
     uint8_t *rgb = (uint8_t *)malloc(pixels * 3);
-    report_html(h, "<h2>Test pictures and their feature maps</h2>\n<div class=\"wide\">"
+    report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
                    "<table class=\"pictures\"><tr><th>picture</th>%s", p->test.mask ? "<th>mask</th>" : "");
-    for (int k = 0; k < MIXERS; k++) if (r[k].chosen) report_html(h, "<th>%s</th>", mixer_name[k]);
+    for (int k = 0; k < MIXERS; k++)
+        if (r[k].chosen) report_html(h, "<th>%s, before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
         size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
         report_html(h, "</tr>\n<tr><td>");
-        report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 128, name);
+        report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
         for (size_t j = 0; p->test.mask && j < pixels; j++) {
             uint8_t v = p->test.mask[at * pixels + j];
             rgb[3 * j] = rgb[3 * j + 1] = rgb[3 * j + 2] = v == 255 ? 128 : v ? 255 : 0;
         }
         if (p->test.mask) report_html(h, "</td><td>");
-        if (p->test.mask) report_picture(h, rgb, p->size, p->size, 128, "mask");
-        for (int k = 0; k < MIXERS; k++) {
-            if (!r[k].chosen) continue;
-            for (size_t j = 0; j < pixels; j++)
-                report_heat((double)r[k].after.maps[i * pixels + j], rgb + 3 * j);
+        if (p->test.mask) report_picture(h, rgb, p->size, p->size, 112, "mask");
+        for (int k = 0; k < 2 * MIXERS; k++) {
+            if (!r[k / 2].chosen) continue;
             report_html(h, "</td><td>");
-            report_picture(h, rgb, p->size, p->size, 128, r[k].after.how);
+            report_picture(h, (k % 2 ? r[k / 2].after.map : r[k / 2].before.map) + i * map, MAP_SIDE, MAP_SIDE, 112,
+                           mixer_name[k / 2]);
         }
         report_html(h, "</td><td class=\"soft\">");
         report_text(h, name);
     }
-    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Picture: a test picture, cut square. ");
-    if (p->test.mask) report_html(h, "Mask: white is object, grey is void. ");
-    report_html(h, "Maps, from violet (0) over green to yellow (1):");
-    for (int k = 0; k < MIXERS; k++) {
-        if (!r[k].chosen) continue;
-        report_html(h, "<br>%s: ", mixer_name[k]);
-        report_text(h, r[k].after.how);
-    }
-    report_html(h, "</p>\n");
+    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown to the networks at %d x "
+                   "%d pixels. %sMaps: cosine of class token and patch tokens after the final norm, each from its "
+                   "least (violet) to its greatest (yellow), bilinear.</p>\n", p->train.whole ? MAP_SIDE : SWARM_SIDE,
+                p->train.whole ? MAP_SIDE : SWARM_SIDE, p->test.mask ? "Mask: white is object, grey is void. " : "");
     free(rgb);
 }
 
 /* Everything, into OUT/report.html. 0, or an exit status. */
-static int write_report(mmix_ctx *m, const settings *o, const run *r, const pictures *p, const score *pixels,
-                        double always)
+static int write_report(mmix_ctx *m, const settings *o, const run *r, const pictures *p, const baselines *b)
 {
     report h;
     char path[1100], date[32] = "";
     time_t t = time(NULL);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (report_open(&h, path, "Three token mixers learn from pictures without labels"))
+    if (report_open(&h, path, "Token mixers learn from pictures without labels"))
         return fail("%s", h.error);
-    report_html(&h, "<p>%zu training and %zu test pictures ", p->train.count, p->test.count);
-    report_text(&h, o->images ? o->images : "drawn by scenes.h");
+    report_finding(&h, r, p, b);
+    for (int k = 0; k < MIXERS; k++)
+        if (r[k].chosen && *r[k].collapse) {
+            report_html(&h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
+            report_text(&h, r[k].collapse);
+            report_html(&h, "</p>\n");
+        }
+    report_maps(&h, r, p);
+    report_tables(&h, r, p, b);
+    report_curves(&h, r, p, b);
+    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures ", p->train.count,
+                p->test.count);
+    report_text(&h, o->images ? o->images : "drawn by scenes.h: swarms, whose classes differ in shape alone");
     report_html(&h, ", brought to %zu x %zu", p->size, p->size);
     for (size_t c = 0; c < p->classes && c < 12; c++) {
         report_html(&h, c ? ", " : "; classes (for the test alone): ");
         report_text(&h, p->class_name[c]);
     }
-    report_html(&h, "%s.</p>\n<p class=\"soft\">%s, seed %" PRIu64 ", batch %zu, %d threads, %s",
-                p->classes > 12 ? ", &hellip;" : "", date, o->seed, o->batch, mmix_threads(m),
-                mmix_simd_name(m));
+    report_html(&h, "%s. %s, seed %" PRIu64 ", %d threads, %s",
+                p->classes > 12 ? ", &hellip;" : "", date, o->seed, mmix_threads(m), mmix_simd_name(m));
 #ifndef _WIN32
     struct rusage use;
 #ifdef __APPLE__
@@ -819,16 +839,15 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     if (!getrusage(RUSAGE_SELF, &use))
         report_html(&h, ", the whole process held at most %.0f MiB", (double)use.ru_maxrss / unit);
 #endif
-    report_html(&h, ".</p>\n");
-    for (int k = 0; k < MIXERS; k++)
-        if (r[k].chosen && *r[k].collapse) {
-            report_html(&h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
-            report_text(&h, r[k].collapse);
-            report_html(&h, "</p>\n");
-        }
-    report_tables(&h, r, p, pixels, always);
-    report_curves(&h, r);
-    report_maps(&h, r, p);
+    report_html(&h, ". Recipes:");
+    for (int k = 0; k < MIXERS && !o->load; k++) {
+        recipe of = recipe_of(o, k);
+        if (r[k].chosen) report_html(&h, "<br><code>%s", mixer_name[k]);
+        for (size_t i = 1; r[k].chosen && i < RECIPE_NUMBERS; i++)
+            report_html(&h, " %s=%g", recipe_number[i].name, *recipe_at(&of, i));
+        if (r[k].chosen) report_html(&h, "</code>");
+    }
+    report_html(&h, "%s</p>\n", o->load ? " those of the run files." : "");
     if (report_close(&h)) return fail("%s", h.error);
     fprintf(stderr, "report: %s\n", path);
     return 0;
@@ -840,16 +859,13 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
 {
     char path[1100];
     uint64_t print, old_print = 0;
-    score pixels;
-    double always;
+    baselines plain_ones;
     int bad = o->load ? read_runs(m, o, r, &old_print) : 0;
     if (bad) return bad;
     mmix_seed_set(m, o->seed);
-    if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, 0);
-    else bad = draw_scenes(p, m, o->seed, o->size);
+    if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
+    else bad = draw_swarms(p, m, o->seed, o->size);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
-    if (p->train.count < o->batch)
-        return fail("--batch %zu: only %zu pictures to train on; give less", o->batch, p->train.count);
     print = pictures_fingerprint(p);
     if (o->load && print != old_print)
         return fail("--load %s: that run began with other pictures; give --images and --masks as it had",
@@ -866,9 +882,9 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
         fprintf(stderr, "\ndino: stopped and saved; go on with --load %s --out %s\n", o->prefix, o->out);
         return 130;
     }
-    if (evaluate_pixels(m, p, &pixels, &always)) return fail("%s", mmix_error(m));
-    (o->json ? print_json : print_table)(r, p, &pixels, always);
-    return write_report(m, o, r, p, &pixels, always);
+    if (evaluate_plain(m, p, &plain_ones)) return fail("%s", mmix_error(m));
+    (o->json ? print_json : print_table)(r, p, &plain_ones);
+    return write_report(m, o, r, p, &plain_ones);
 }
 
 int main(int argc, char **argv)
@@ -892,8 +908,8 @@ int main(int argc, char **argv)
     status = work(m, &o, r, &p);
     for (int k = 0; k < MIXERS; k++) {
         free(r[k].x);
-        free(r[k].before.maps);
-        free(r[k].after.maps);
+        free(r[k].before.map);
+        free(r[k].after.map);
     }
     pictures_free(&p);
     mmix_destroy(m);

@@ -65,6 +65,39 @@ static inline recipe recipe_standard(int mixer)
     return r;
 }
 
+/* For swarms (scenes.h), whose classes differ in shape alone: smaller, and with crops that keep their colours. */
+static inline void recipe_swarms(recipe *r)
+{
+    r->dim = 64, r->depth = 3, r->heads = 2, r->state = 8;
+    r->deviation = 0.08, r->sincos = 0.3;
+    r->prototypes = 512, r->hidden = 256, r->bottleneck = 64;
+    r->size = 48, r->local = 24, r->least = 0.15, r->batch = 32;
+    r->jitter = r->grey = 0;
+    r->memory = 0.98;
+}
+
+/* What in a recipe does not go together, or NULL. */
+static inline const char *recipe_wrong(const recipe *r)
+{
+    static char why[200];
+    int ssd = r->mixer >= MMIX_SSD;
+    *why = 0;
+    if (fmod(r->size, r->patch) || (r->locals && fmod(r->local, r->patch)))
+        snprintf(why, sizeof why, "size=%g local=%g: give multiples of patch=%g", r->size, r->local, r->patch);
+    if (!ssd && fmod(r->dim, r->heads))
+        snprintf(why, sizeof why, "heads=%g: they do not divide dim=%g", r->heads, r->dim);
+    if (ssd && fmod(r->dim, 32))
+        snprintf(why, sizeof why, "dim=%g: Mamba-2's heads of 64 do not divide twice that; give a multiple of 32", r->dim);
+    return *why ? why : NULL;
+}
+
+static inline void recipe_list(recipe *r)                /* all numbers, on stdout */
+{
+    for (size_t i = 1; i < RECIPE_NUMBERS; i++)
+        printf("%-12s %-8g from %g to %g\n", recipe_number[i].name, *recipe_at(r, i), recipe_number[i].low,
+               recipe_number[i].high);
+}
+
 /* "name=number", or "mixer=ssd". 0, or what is wrong. */
 static inline const char *recipe_set(recipe *r, const char *text)
 {
@@ -95,7 +128,6 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
         *v = mixer == REGISTERS ? mmix_mambareg(256) : mmix_dinovim(256);
         v->class_token = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : (int)r->place;
         v->mamba.d_state = (size_t)r->state;
-        v->mamba.head_dim = (size_t)r->dim % 32 ? 16 : 64;
     } else v->mixer = mixer;
     v->dim = (size_t)r->dim;
     v->heads = ssd ? 0 : (size_t)r->heads;
@@ -123,6 +155,80 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     return c;
 }
 
+/* ---- a supervised trainer ---------------------------------------------------------------------------- */
+
+/* The same backbone, crops, rates and decay, but the class is told: cross-entropy of a linear layer on the class
+   token of each global crop. There is no teacher; what is learned is what the student holds. */
+typedef struct supervised {
+    mmix_dino_config config;
+    mmix_vision *vision;
+    mmix_params *head;                                   /* weight (classes, D), bias (classes) */
+    mmix_tensor *weight, *bias;
+    mmix_adamw_state adamw[2];
+    size_t step, classes;
+} supervised;
+
+static inline void supervised_free(supervised *s)
+{
+    for (int i = 0; i < 2; i++) mmix_adamw_free(&s->adamw[i]);
+    mmix_vision_destroy(s->vision);
+    mmix_params_destroy(s->head);
+    memset(s, 0, sizeof *s);
+}
+
+static inline int supervised_make(mmix_ctx *m, supervised *s, mmix_dino_config c, size_t classes)  /* 0, or -1 */
+{
+    const size_t shape[2] = {classes, c.vision.dim};
+    memset(s, 0, sizeof *s);
+    s->config = c, s->classes = classes;
+    mmix_seed_set(m, c.seed);
+    s->vision = mmix_vision_create(m, c.vision);
+    s->head = mmix_params_create(m);
+    s->weight = mmix_params_add(s->head, "", "weight", 2, shape, MMIX_START_NORMAL, 0.02, 0);
+    s->bias = mmix_params_add(s->head, "", "bias", 1, shape, MMIX_START_CONSTANT, 0, 0);
+    return mmix_params_allocate(s->head) || mmix_adamw_init(&s->adamw[0], mmix_vision_params(s->vision)) ||
+           mmix_adamw_init(&s->adamw[1], s->head) ? -1 : 0;
+}
+
+/* A step on a batch drawn with replacement; the loss. NAN: mmix_error. */
+static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_picture *picture, const int32_t *label,
+                                     size_t count)
+{
+    const mmix_dino_config *c = &s->config;
+    size_t B = c->batch, side = c->augment.global_size, *order, *made = NULL;
+    mmix_vision_options o;
+    mmix_adamw adamw = mmix_adamw_default();
+    double loss = NAN;
+    mmix_reset(m);
+    made = order = (size_t *)malloc(B * sizeof *order);
+    size_t n = 2 * B;
+    mmix_tensor *wanted = mmix_new(m, MMIX_DTYPE_I32, 1, &n), *crops = mmix_new4(m, n, 3, side, side);
+    mmix_augment a = c->augment;
+    a.local_count = 0;
+    for (size_t b = 0; order && wanted && b < B; b++) {
+        order[b] = (size_t)(mmix_random_uniform(m, 901, s->step, b) * (double)count);
+        mmix_data_i32(wanted)[b] = mmix_data_i32(wanted)[B + b] = label[order[b]];
+    }
+    memset(&o, 0, sizeof o);
+    o.train = 1, o.step = s->step;
+    if (order && !mmix_augment_batch(m, &a, picture, order, 0, B, s->step, crops, NULL)) {
+        mmix_record(m, 1);
+        mmix_tensor *x = mmix_vision_forward(m, s->vision, crops, &o).token;
+        x = mmix_cross_entropy(m, mmix_linear(m, x, s->weight, s->bias), wanted, -1);
+        mmix_record(m, 0);
+        adamw.lr = mmix_schedule_cosine(c->lr * (double)B / 256, c->min_lr, c->epochs, c->iters, c->warmup_epochs, 0,
+                                        s->step);
+        adamw.weight_decay = c->weight_decay;
+        if (x && !mmix_backward(m, x)) {
+            loss = mmix_item(x);
+            for (int i = 0; i < 2; i++) mmix_adamw_step(&s->adamw[i], &adamw, c->clip, NULL);
+        }
+        s->step++;
+    }
+    free(made);
+    return mmix_error(m) ? NAN : loss;
+}
+
 /* ---- features --------------------------------------------------------------------------------------- */
 
 enum { READ_TOKEN, READ_MEAN, READ_MAX, READS };         /* rows of a picture's features, D each */
@@ -135,12 +241,11 @@ typedef struct maps {
     double roc[101];
 } maps;
 
-/* Adds the Binary-AUC of a map (side, side) and a picture's mask (size, size), unless that is of one kind. */
-static inline void maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, size_t side, const uint8_t *mask,
-                              size_t size)
+/* Adds the Binary-AUC of a map and a mask (size, size), unless that is of one kind. */
+static inline void maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, const uint8_t *mask, size_t size)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const size_t shape[3] = {1, size, size}, small[3] = {1, side, side};
+    const size_t shape[3] = {1, size, size};
     mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
     mmix_auc_options options;
     mmix_auc auc;
@@ -152,7 +257,7 @@ static inline void maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, size_t
         if (mask[i] != 255) kinds[mask[i] != 0]++;
     }
     if (kinds[0] && kinds[1] &&
-        !mmix_binary_auc(m, &options, mmix_from(m, 3, side == size ? shape : small, map), label, &auc)) {
+        !mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label, &auc)) {
         s->sum += auc.auc, s->square += auc.auc * auc.auc, s->judged++;
         mmix_roc_add(s->roc, 101, &auc);
     }
@@ -174,8 +279,31 @@ static inline void maps_middle(mmix_ctx *m, maps *s, const uint8_t *mask, size_t
         double x = (double)(2 * (i % size) + 1) / (double)size - 1, y = (double)(2 * (i / size) + 1) / (double)size - 1;
         mmix_data(map)[i] = (mmix_real)(1 - sqrt((x * x + y * y) / 2));
     }
-    if (map) maps_judge(m, s, mmix_data(map), size, mask, size);
+    if (map) maps_judge(m, s, mmix_data(map), mask, size);
     mmix_rewind(m, mark);
+}
+
+/* Tokens of n square pictures, `every` apart, at side x side pixels. */
+static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n,
+                                    size_t every, size_t side)
+{
+    mmix_tensor *part[MMIX_MAX_INPUTS];
+    for (size_t i = 0; i < n; i++) {
+        mmix_picture p = picture[i * every];
+        part[i] = mmix_image_resized(m, p, mmix_resizing_evaluate(p.width, p.height, side, side));
+    }
+    return mmix_vision_forward(m, v, mmix_concat(m, 0, part, n), NULL);
+}
+/* Maps (n, out, out) of where their patches resemble the class token. 0, or -1. */
+static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t every,
+                            size_t side, size_t out, mmix_map *map)
+{
+    mmix_features f = look_at(m, v, picture, n, every, side);
+    mmix_map_options words;
+    memset(&words, 0, sizeof words);
+    words.layer = "last block after the final norm";
+    words.token = f.registers ? "mean of the registers" : "class token";
+    return mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, out, out, map);
 }
 
 /* Features (count, READS, D) of the square pictures of a set, seen at `side` pixels; and, for the masked ones
@@ -183,33 +311,27 @@ static inline void maps_middle(mmix_ctx *m, maps *s, const uint8_t *mask, size_t
 static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set, size_t size, size_t side,
                        mmix_real *x, size_t shown, maps *s)
 {
-    const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t D = c->dim;
-    for (int k = 0; k < 2; k++) {                        /* features, then maps */
-        size_t to = k ? shown : side, every = k ? s && set->mask ? s->every : 0 : x ? 1 : 0, n;
-        mmix_resizing r = mmix_resizing_evaluate(size, size, to, to);
-        for (size_t first = 0; every && first < set->count && !mmix_error(m) && !interrupted; first += n * every) {
-            mmix_mark mark = mmix_mark_here(m);
-            mmix_tensor *part[12];
-            for (n = 0; n < 12 && first + n * every < set->count; n++)
-                part[n] = mmix_image_resized(m, set->picture[first + n * every], r);
-            mmix_features f = mmix_vision_forward(m, v, mmix_concat(m, 0, part, n), NULL);
-            mmix_tensor *row[READS] = {f.token, mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0),
-                                       mmix_pool_tokens(m, f.patches, NULL, 0, 1, 1)};
-            mmix_map_options words;
-            mmix_map map;
-            memset(&words, 0, sizeof words);
-            words.layer = "last block after the final norm";
-            words.token = f.registers ? "mean of the registers" : "class token";
-            for (int i = 0; !k && i < READS && !mmix_error(m); i++)
-                for (size_t b = 0; b < n; b++)
-                    memcpy(x + ((first + b) * READS + (size_t)i) * D, mmix_data(row[i]) + b * D, D * sizeof *x);
-            if (k && !mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, size, size, &map))
-                for (size_t b = 0; b < n; b++)
-                    maps_judge(m, s, mmix_data(map.map) + b * size * size, size,
-                               set->mask + (first + b * every) * size * size, size);
-            mmix_rewind(m, mark);
-        }
+    size_t D = mmix_vision_config_of(v)->dim, n, few = MMIX_MAX_INPUTS;
+    for (size_t at = 0; x && at < set->count && !mmix_error(m) && !interrupted; at += n) {
+        mmix_mark mark = mmix_mark_here(m);
+        n = set->count - at < few ? set->count - at : few;
+        mmix_features f = look_at(m, v, set->picture + at, n, 1, side);
+        mmix_tensor *row[READS] = {f.token, mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0),
+                                   mmix_pool_tokens(m, f.patches, NULL, 0, 1, 1)};
+        for (size_t i = 0; i < n * READS && !mmix_error(m); i++)
+            memcpy(x + (at * READS + i) * D, mmix_data(row[i % READS]) + i / READS * D, D * sizeof *x);
+        mmix_rewind(m, mark);
+    }
+    for (size_t at = 0; s && set->mask && at < set->count && !mmix_error(m) && !interrupted; at += n * s->every) {
+        mmix_mark mark = mmix_mark_here(m);
+        size_t left = (set->count - at + s->every - 1) / s->every;
+        mmix_map map;
+        n = left < few ? left : few;
+        if (!look_maps(m, v, set->picture + at, n, s->every, shown, size, &map))
+            for (size_t b = 0; b < n; b++)
+                maps_judge(m, s, mmix_data(map.map) + b * size * size,
+                           set->mask + (at + b * s->every) * size * size, size);
+        mmix_rewind(m, mark);
     }
     return mmix_error(m) || interrupted ? -1 : 0;
 }

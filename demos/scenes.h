@@ -1,10 +1,15 @@
 /* scenes.h - drawn pictures with exact masks, for demos and tests that must run without a download
 
-   A scene is a ground (one texture, or a floor before a wall) with one main object and up to two smaller
-   ones, each of one of eight classes: ball, box, cone, ring, star, leaf, fish, mushroom. Place, size, tilt and
-   light are drawn at random. As in photographs appearance and surroundings are hints and no proof: two objects
-   of three wear their class's own texture and tints, two pictures of three are taken on ground where the main
-   object's class is at home; the others wear and stand on anything.
+   There are eight classes: ball, box, cone, ring, star, leaf, fish, mushroom, and two sets of pictures.
+
+   A swarm shows eight to twelve things of one class, each of any colour, texture, tilt and size, on a ground
+   and in a light that are always the same. Nothing but shape tells the classes apart.
+
+   A scene is a ground (one texture, or a floor before a wall) with one main object and up to two smaller ones,
+   each of one of the classes. Place, size, tilt and light are drawn at random. As in photographs appearance and
+   surroundings are hints and no proof: two objects of three wear their class's own texture and tints, two
+   pictures of three are taken on ground where the main object's class is at home; the others wear and stand on
+   anything. (Colour alone nearly decides the class here.)
 
        unsigned char rgb[96 * 96 * 3], mask[96 * 96];
        int kind = scene_draw(seed, index, 96, rgb, mask);       // the main object's class
@@ -13,7 +18,7 @@
    The mask holds 0 for ground and 1 + class for every object's pixel, the main object's and the others';
    shadows are ground.
 
-   How it is made. scene_make throws the dice: the same seed and index give the same scene. scene_paint paints
+   How it is made. scene_make and scene_swarm throw the dice: the same seed and index give the same scene. scene_paint paints
    it at any size: for each pixel each object answers in its own coordinates (1024 is its radius) how deep
    inside its outline the pixel lies, which way its surface faces and what colour it has there. All arithmetic
    is on integers (fixed point, a hash for noise, an integer root), so the same pixels come out of every
@@ -32,7 +37,7 @@ static const char *const scene_class[SCENE_CLASSES] = {"ball", "box", "cone", "r
                                                        "star", "leaf", "fish", "mushroom"};
 
 enum { SCENE_PLAIN, SCENE_STRIPES, SCENE_CHECKS, SCENE_DOTS, SCENE_MARBLE, SCENE_TEXTURES };
-enum { SCENE_MAX_OBJECTS = 6 };
+enum { SCENE_MAX_OBJECTS = 12 };
 
 typedef struct scene_colour { int r, g, b; } scene_colour;           /* 0 … 255 */
 typedef struct scene_paintwork {                                     /* a texture of two colours */
@@ -330,16 +335,15 @@ static inline void scene_dress(uint64_t *dice, scene_object *o, int home)
     o->paint = scene_dip(dice, home, 230, 300, 1000, 110);
 }
 
-/* Throws the dice for picture `index` of the set `seed`. herd: the other set of the introduction. */
-static inline scene scene_throw(uint64_t seed, uint64_t index, int herd)
+/* Throws the dice for picture `index` of the set `seed`. */
+static inline scene scene_make(uint64_t seed, uint64_t index)
 {
     uint64_t dice = (seed + 1) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
     scene s;
     scene_dice(&dice, 0, 1);
     s.at[0].kind = scene_dice(&dice, 0, SCENE_CLASSES);
-    int home = herd ? scene_dice(&dice, 0, 1536) : s.at[0].kind * 192;
-    s.floor = scene_dip(&dice, home + 500, 120, 7000, 26000, 60);
-    s.wall = scene_dip(&dice, home + 800, 120, 7000, 26000, 60);
+    s.floor = scene_dip(&dice, s.at[0].kind * 192 + 500, 120, 7000, 26000, 60);
+    s.wall = scene_dip(&dice, s.at[0].kind * 192 + 800, 120, 7000, 26000, 60);
     s.horizon = scene_dice(&dice, 0, 2) ? 0 : scene_dice(&dice, 10000, 40000);
     s.slope = s.horizon ? scene_dice(&dice, -3, 4) : 0;
     int angle = scene_dice(&dice, 600, 936);                         /* from above, left or right */
@@ -348,32 +352,43 @@ static inline scene scene_throw(uint64_t seed, uint64_t index, int herd)
     s.light_z = 780;
     s.ambient = scene_dice(&dice, 200, 480);
     s.grain = (uint32_t)scene_dice(&dice, 0, 1 << 30);
-    s.objects = herd ? scene_dice(&dice, 3, SCENE_MAX_OBJECTS + 1) : scene_dice(&dice, 1, 4);
-    if (herd) {
-        int v = scene_dice(&dice, getenv("VL")?atoi(getenv("VL")):70, getenv("VH")?atoi(getenv("VH")):190), hue = scene_dice(&dice, 0, 1536), much = scene_dice(&dice, 0, 120);
-        scene_colour c = scene_hue(hue, much, v), l = scene_hue(hue, much, v + 25);
-        s.floor.kind = s.wall.kind = SCENE_PLAIN;
-        s.floor.dark = s.wall.dark = c; s.floor.light = s.wall.light = l;
-        s.horizon = s.slope = 0;
-        s.light_x = -300; s.light_y = -580; s.ambient = 350;
-        s.objects = scene_dice(&dice, 5, 7);
-    }
-    int cell = herd ? scene_dice(&dice, 0, 9) : 0, step = herd && scene_dice(&dice, 0, 2) ? 4 : 2;   /* of 3 x 3 */
-    for (int k = 0; k < (herd ? s.objects : 3); k++, cell += step) {
+    s.objects = scene_dice(&dice, 1, 4);
+    for (int k = 0; k < 3; k++) {
         scene_object *o = &s.at[k];
-        if (k) o->kind = herd ? s.at[0].kind : scene_dice(&dice, 0, SCENE_CLASSES);
-        o->radius = herd ? scene_dice(&dice, 8500, 12500) : k ? scene_dice(&dice, 6500, 10000)
-            : scene_dice(&dice, 14000, 24000);
-        int low = herd ? -4000 : k ? 4000 : 16000, high = herd ? 4000 : k ? 61536 : 49536;
-        o->x = scene_dice(&dice, low, high) + (herd ? 10922 + 21845 * (cell % 9 % 3) : 0);
-        o->y = scene_dice(&dice, low, high) + (herd ? 10922 + 21845 * (cell % 9 / 3) : 0);
-        scene_dress(&dice, o, herd ? scene_dice(&dice, 0, 1536) : o->kind * 192);
-        if (!herd && scene_dice(&dice, 0, 3)) o->paint.kind = (o->kind * 3 + 1) % SCENE_TEXTURES;
+        if (k) o->kind = scene_dice(&dice, 0, SCENE_CLASSES);
+        o->radius = k ? scene_dice(&dice, 6500, 10000) : scene_dice(&dice, 14000, 24000);
+        o->x = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 16000, 49536);
+        o->y = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 16000, 49536);
+        scene_dress(&dice, o, o->kind * 192);
+        if (scene_dice(&dice, 0, 3)) o->paint.kind = (o->kind * 3 + 1) % SCENE_TEXTURES;
     }
     return s;
 }
-static inline scene scene_make(uint64_t seed, uint64_t index) { return scene_throw(seed, index, 0); }
-static inline scene scene_herd(uint64_t seed, uint64_t index) { return scene_throw(seed, index, 1); }
+
+/* The same for the other set: 8 to 12 things of one class, one in a cell of 4 x 4, on one ground in one light. */
+static inline scene scene_swarm(uint64_t seed, uint64_t index)
+{
+    uint64_t dice = (seed + 1) * 0x9e6c63d0876a9a47u ^ (index + 1) * 0x2545f4914f6cdd1du;
+    scene s;
+    const scene_colour dark = {110, 110, 110}, light = {140, 140, 140};
+    const scene_paintwork ground = {SCENE_PLAIN, 10000, (uint32_t)scene_dice(&dice, 0, 1 << 30), dark, light};
+    int kind = scene_dice(&dice, 0, SCENE_CLASSES), cell = scene_dice(&dice, 0, 16);
+    int step = scene_dice(&dice, 0, 2) ? 7 : 5;          /* through the cells; no divisor of 16 */
+    s.floor = s.wall = ground;
+    s.horizon = s.slope = 0;
+    s.light_x = -300, s.light_y = -580, s.light_z = 780, s.ambient = 350;
+    s.grain = (uint32_t)scene_dice(&dice, 0, 1 << 30);
+    s.objects = scene_dice(&dice, 8, SCENE_MAX_OBJECTS + 1);
+    for (int k = 0; k < s.objects; k++, cell += step) {
+        scene_object *o = &s.at[k];
+        o->kind = kind;
+        o->radius = scene_dice(&dice, 5500, 7500);
+        o->x = 8192 + 16384 * (cell % 4) + scene_dice(&dice, -3000, 3000);
+        o->y = 8192 + 16384 * (cell / 4 % 4) + scene_dice(&dice, -3000, 3000);
+        scene_dress(&dice, o, scene_dice(&dice, 0, 1536));
+    }
+    return s;
+}
 
 /* Picture `index` of the set `seed`: rgb size x size x 3, mask size x size (0 ground, 1 + class an object);
    either may be NULL. Returns the class of the main object. */

@@ -5,7 +5,7 @@ set -u
 dino=$1 t=build/dino-test
 rm -rf $t; mkdir -p $t
 passed=0 failed=0 skipped=0
-small="--size 32 --batch 4 --dim 32 --heads 2 --depth 1 --threads 2"
+small="--size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --threads 2"
 
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
@@ -21,7 +21,7 @@ refused "missing folder" --images $t/nothing --out $t/o
 refused "threads 0" --threads 0 --out $t/o
 refused "unknown option" --frobnicate --out $t/o
 refused "option without a value" --steps
-refused "width that heads do not divide" --dim 30 --heads 4 --steps 20 --out $t/o
+refused "width that heads do not divide" --set dim=30 --set heads=4 --steps 20 --out $t/o
 refused "unknown mixer" --mixer rnn --out $t/o
 
 # a picture that is none; a mask of another size
