@@ -1577,8 +1577,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
 /* Training on several machines. A batch is cut into config.shards runs of pictures, and what they add up to
    (gradients, the next centre, the loss) is ((x0 + x1) + x2) + … in the order of the shards. A process alone
    goes through all of them; after this call it makes `shard` and leaves the rest to `sum`, which is to make
-   that sum of x (n) over all processes, the same in each: 0, or else the step fails. Both ways give the same
-   bits. All processes hold the same run and pictures. sum NULL: alone again. 0, or -1. */
+   that sum of x (n) over all processes, the same in each, once a step: 0, or else the step fails. Both ways
+   give the same bits. All processes hold the same run and pictures. sum NULL: alone again. 0, or -1. */
 typedef int mmix_sum_function(void *user, mmix_real *x, size_t n);
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user);
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
@@ -9694,49 +9694,46 @@ static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size
     mmix_record(m, record);
     for (size_t k = 0; k < K + 3 && !m->error_kind; k++) share[k] = (mmix_real)sum[k];
 }
-/* x (n), the share of the shard that was just run, becomes the sum up to it, or by d->sum that of all.
-   `before` (n) holds that of the shards before it. */
-static void mmixi_dino_sum(const mmix_dino *d, size_t shard, mmix_real *x, size_t n, mmix_real *before)
+/* share and then every gradient that there is to x, or (back) from there. How many numbers. */
+static size_t mmixi_dino_pack(const mmix_dino *d, mmix_real *share, mmix_real *x, int back)
 {
-    mmix_ctx *m = d->m;
-    if (m->error_kind) return;
-    if (d->sum && d->sum(d->sum_user, x, n))
-        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run stands "
-                  "where it stood", (double)d->config.shards);
-    for (size_t i = 0; i < n && before; i++) {
-        if (shard) x[i] += before[i];
-        before[i] = x[i];
-    }
+    size_t n = d->config.prototypes + 3;
+    memcpy(back ? share : x, back ? x : share, n * sizeof *x);
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < d->adamw[i].params->count; k++) {
+            const mmix_tensor *t = d->adamw[i].params->at[k].tensor;
+            size_t count = t->written ? mmix_count(t) : 0;
+            if (count) memcpy(back ? t->grad : x + n, back ? x + n : t->grad, count * sizeof *x);
+            n += count;
+        }
+    return n;
 }
 /* The same for the whole batch: shard after shard, or this process's and the others' sum. The shares' sum. */
 static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = c->prototypes, all = K + 3, shards = mmixi_max(1, c->shards),
+    size_t K = c->prototypes, all = K + 3, n = 0, shards = mmixi_max(1, c->shards),
         end = d->sum ? d->shard + 1 : shards;
     double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
                                                  c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
     for (int i = 0; i < 2; i++) all += d->adamw[i].params->elements;
-    mmix_real *share = mmixi_reals(m, K + 3, 1),
-        *before = shards > 1 && !d->sum ? mmixi_reals(m, all, 1) : NULL;
+    mmix_real *share = mmixi_reals(m, K + 3, 1), *x = NULL, *sum = NULL;
+    if (shards > 1 || d->sum) x = mmixi_reals(m, all, 1), sum = mmixi_reals(m, all, 1);
     for (size_t shard = d->sum ? d->shard : 0; shard < end && !m->error_kind; shard++) {
-        mmix_real *to = before;
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         mmixi_dino_shard(d, b, shard, temp, share);
-        mmixi_dino_sum(d, shard, share, K + 3, to);
-        if (to) to += K + 3;
-        for (int i = 0; i < 2; i++)
-            for (size_t k = 0; k < d->adamw[i].params->count; k++) {
-                const mmix_tensor *t = d->adamw[i].params->at[k].tensor;
-                if (!t->written) continue;
-                mmixi_dino_sum(d, shard, t->grad, mmix_count(t), to);
-                if (to) to += mmix_count(t);
-            }
+        if (!x || m->error_kind) break;
+        n = mmixi_dino_pack(d, share, x, 0);
+        for (size_t i = 0; i < n; i++) sum[i] = shard && !d->sum ? sum[i] + x[i] : x[i];
     }
-    for (size_t k = 0; k < K && !m->error_kind; k++) norm += (double)share[k] * (double)share[k];
-    s->center_norm = sqrt(norm);
+    if (d->sum && n && d->sum(d->sum_user, sum, n))
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run "
+                  "stands where it stood", (double)shards);
     if (m->error_kind) return NULL;
+    if (n) mmixi_dino_pack(d, share, sum, 1);
+    for (size_t k = 0; k < K; k++) norm += (double)share[k] * (double)share[k];
+    s->center_norm = sqrt(norm);
     s->loss = (double)share[K]; s->teacher_entropy = (double)share[K + 1];
     s->teacher_kl_uniform = (double)share[K + 2];
     return share;

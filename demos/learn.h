@@ -74,6 +74,7 @@ static inline void recipe_swarms(recipe *r)
     r->size = 48, r->local = 24, r->least = 0.15, r->batch = 32;
     r->jitter = r->grey = 0;
     r->memory = 0.98;
+    if (r->mixer >= MMIX_SSD) r->rate = 1e-3, r->read = MMIX_READ_BOTH;  /* the class token alone learns too slowly */
 }
 
 /* What in a recipe does not go together, or NULL. */

@@ -75,6 +75,7 @@ else
         build/cuda build/golden_cuda build/size"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
+    if command -v mpicc >/dev/null; then list="$list build/dino_mpi"; fi
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
     else arm=; fi
     windows="context tape training"
@@ -138,6 +139,8 @@ else
     run "demo arguments" sh tests/dino.sh build/dino
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
+    if command -v mpirun >/dev/null; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
+    else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
     chain pytorch
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch

@@ -1,0 +1,172 @@
+/* dino_mpi.c - one DINO run on several processes or machines
+
+       mpicc -O2 demos/dino_mpi.c -o dino_mpi -lm -lpthread
+       mpirun -n 4 ./dino_mpi --images photos --steps 2000 --out run.safetensors
+       ./dino_mpi --shards 4 --images photos --steps 2000 --out same.safetensors
+
+   Both lines write the same bytes: a batch is cut into as many shards as there are processes (or as --shards
+   says), and what they add up to is added in the order of the shards, whoever made them. Each process reads
+   the pictures itself; what travels in a step is one array: gradients, centre and loss, a little more than the
+   parameters of backbone and head. A process that dies ends all of them, as MPI does it; the file of the last
+   save is whole, and --load goes on with it. */
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200112L
+#endif
+#ifndef MMIX_LINKED
+#define MAMBA_MIX_IMPLEMENTATION
+#endif
+#define REPORT_PROGRAM "dino_mpi"
+#include "../mamba_mix.h"
+#include "pictures.h"
+#include "program.h"
+#include "evaluate.h"
+#include "learn.h"
+#include "report.h"
+#include "scenes.h"
+#include <limits.h>
+#include <mpi.h>
+
+#define fail report_refuse
+
+static const char help[] =
+    "dino_mpi - one DINO run on several processes\n\n"
+    "  --images DIR    as dino's                                      (drawn swarms)\n"
+    "  --mixer NAME    softmax, linear, ssd or registers              (softmax)\n"
+    "  --steps N       (200)\n"
+    "  --seed N        (1)\n"
+    "  --set NAME=X    a number of the recipe, as dino's\n"
+    "  --shards N      in one process: as many as another run had processes\n"
+    "  --out FILE      the run, saved now and then and at the end     (build/dino-mpi.safetensors)\n"
+    "  --every S       seconds from one save to the next              (120)\n"
+    "  --load FILE     go on with it\n"
+    "  --threads N     of each process                                (1)\n";
+
+/* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce may add in any.
+   Each rank gets its piece of all arrays, adds, and hands it round: 2 n numbers in and out, however many there
+   are. */
+typedef struct ring { int ranks; size_t piece; mmix_real *in, *out; } ring;
+static int ring_sum(void *user, mmix_real *x, size_t n)
+{
+    ring *r = (ring *)user;
+    const MPI_Datatype real = sizeof(mmix_real) == sizeof(float) ? MPI_FLOAT : MPI_DOUBLE;
+    size_t piece = (n + (size_t)r->ranks - 1) / (size_t)r->ranks, all = piece * (size_t)r->ranks;
+    if (piece > r->piece) {
+        free(r->in);
+        r->piece = piece;
+        r->in = (mmix_real *)malloc(2 * all * sizeof *x);
+        r->out = r->in ? r->in + all : NULL;
+    }
+    if (!r->in || piece > INT_MAX) return -1;
+    memcpy(r->out, x, n * sizeof *x);
+    memset(r->out + n, 0, (all - n) * sizeof *x);
+    if (MPI_Alltoall(r->out, (int)piece, real, r->in, (int)piece, real, MPI_COMM_WORLD)) return -1;
+    for (size_t k = 1; k < (size_t)r->ranks; k++)
+        for (size_t i = 0; i < piece; i++) r->in[i] += r->in[k * piece + i];
+    if (MPI_Allgather(r->in, (int)piece, real, r->out, (int)piece, real, MPI_COMM_WORLD)) return -1;
+    memcpy(x, r->out, n * sizeof *x);
+    return 0;
+}
+
+static int draw(pictures *p, uint64_t seed)              /* 500 swarms. 0, or -1 */
+{
+    if (picture_set_make(&p->train, 500, 96, 0)) return -1;
+    for (size_t i = 0; i < p->train.count; i++) {
+        scene s = scene_swarm(seed, i);
+        scene_paint(&s, 96, p->train.rgb + i * 96 * 96 * 3, NULL);
+    }
+    return 0;
+}
+
+/* Steps to the end. 0, or an exit status. */
+static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, double every, int rank)
+{
+    const mmix_picture *from = p->train.whole ? p->train.whole : p->train.picture;
+    double start = now(), said = start, saved = start;
+    size_t first = 0, done = 0;
+    mmix_dino_stats s;
+    int more;
+    while ((more = mmix_dino_step(d, from, p->train.count, &s)) > 0) {
+        double t = now();
+        if (!done++) first = s.step;
+        if (rank) continue;
+        if (t - saved > every && !mmix_dino_save(d, out, NULL)) saved = now();
+        if (t - said < 5 && s.step + 1 < s.steps) continue;
+        said = t;
+        double rate = (double)(s.step + 1 - first) / (t - start);
+        size_t left = (size_t)((double)(s.steps - s.step - 1) / rate);
+        fprintf(stderr, "step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f\n", s.step + 1,
+                s.steps, rate, left / 60, left % 60, s.loss, s.teacher_entropy);
+    }
+    char why[500] = "";
+    if (more < 0) snprintf(why, sizeof why, "%s", mmix_error(m));    /* the run is as after its last step */
+    mmix_error_clear(m);
+    if (!rank && mmix_dino_save(d, out, NULL)) return fail("%s", mmix_error(m));
+    return more < 0 ? fail("%s", why) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *images = NULL, *mixer = "softmax", *out = "build/dino-mpi.safetensors", *load = NULL, *why = NULL;
+    const char *set[32];
+    size_t steps = 200, shards = 0, sets = 0;
+    uint64_t seed = 1;
+    double every = 120;
+    int rank = 0, ranks = 1, status = 0;
+    recipe r = recipe_standard(MMIX_SOFTMAX);
+    ring all = {1, 0, NULL, NULL};
+    mmix_options o;
+    pictures p;
+    memset(&o, 0, sizeof o);
+    memset(&p, 0, sizeof p);
+    o.threads = 1;
+    MPI_Init(&argc, &argv);
+    (void)interrupt;                                     /* Ctrl-C is mpirun's */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 1; i < argc && !status; i += 2) {
+        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(name, "--help")) { if (!rank) fputs(help, stdout); status = -1; }
+        else if (!*value) status = fail("%s wants a value after it", name);
+        else if (!strcmp(name, "--images")) images = value;
+        else if (!strcmp(name, "--mixer")) mixer = value;
+        else if (!strcmp(name, "--out")) out = value;
+        else if (!strcmp(name, "--load")) load = value;
+        else if (!strcmp(name, "--every")) every = strtod(value, NULL);
+        else if (!strcmp(name, "--steps")) steps = strtoul(value, NULL, 10);
+        else if (!strcmp(name, "--seed")) seed = strtoull(value, NULL, 10);
+        else if (!strcmp(name, "--shards")) shards = strtoul(value, NULL, 10);
+        else if (!strcmp(name, "--threads")) o.threads = atoi(value);
+        else if (!strcmp(name, "--set") && sets < 32) set[sets++] = value;
+        else status = fail("%s: no such option; --help lists them all", name);
+    }
+    int kind = 0;
+    while (kind < MIXERS && strcmp(mixer, mixer_name[kind])) kind++;
+    if (!status && kind == MIXERS) status = fail("--mixer %s: give softmax, linear, ssd or registers", mixer);
+    if (!status && !steps) status = fail("--steps: give a whole number above 0");
+    if (!status) r = recipe_standard(kind);
+    if (!images) recipe_swarms(&r);
+    for (size_t i = 0; i < sets && !why; i++) why = recipe_set(&r, set[i]);
+    if (!status && (why || (why = recipe_wrong(&r)) != NULL)) status = fail("--set %s", why);
+    mmix_ctx *m = status ? NULL : mmix_create(&o);
+    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : draw(&p, seed)))
+        status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
+    if (m && !status) {
+        mmix_dino_config c = recipe_config(&r, steps, seed);
+        all.ranks = ranks;
+        c.shards = ranks > 1 ? (size_t)ranks : shards;
+        mmix_dino *d = load ? mmix_dino_load(m, load) : mmix_dino_create(m, c);
+        if (d && ranks > 1 && mmix_dino_config_of(d)->shards != (size_t)ranks)
+            status = fail("%s: it has %zu shards, here are %d processes", load, mmix_dino_config_of(d)->shards, ranks);
+        else if (d && (ranks == 1 || !mmix_dino_share(d, (size_t)rank, ring_sum, &all)))
+            status = train(m, d, &p, out, every, rank);
+        if (!d) status = fail("%s", mmix_error(m));
+        mmix_dino_destroy(d);
+    }
+    free(all.in);
+    pictures_free(&p);
+    mmix_destroy(m);
+    if (status > 0 && ranks > 1) MPI_Abort(MPI_COMM_WORLD, status);
+    MPI_Finalize();
+    return status > 0 ? status : 0;
+}
