@@ -1536,7 +1536,7 @@ typedef struct mmix_dino_config {
     mmix_vision_config vision;
     size_t head_hidden, head_bottleneck, prototypes, head_layers;
     mmix_augment augment;                    /* crops; see >>api-images */
-    size_t batch, epochs;
+    size_t batch, epochs;                    /* a batch of any size goes through in slices of one memory */
     size_t iters;                            /* steps an epoch; 0: count / batch, at least 1 */
     double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
     size_t warmup_epochs;
@@ -9519,6 +9519,7 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
     c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8); c.vision.grid = 8; c.vision.drop_path = 0;
+    c.vision.deviation = 0.05; c.vision.sincos = 0.3;    /* 1/√(3 · 128) */
     c.head_hidden = 512; c.head_bottleneck = 128; c.prototypes = 1024;
     c.augment.global_size = 64; c.augment.local_size = 32; c.augment.local_count = 4;
     c.batch = 48; c.lr = 1e-3 * 256 / 48; c.momentum = 0.99;

@@ -55,7 +55,7 @@ static inline recipe recipe_standard(int mixer)
     recipe r = {0};
     r.mixer = mixer;
     r.place = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : MMIX_CLASS_MIDDLE;
-    r.dim = 128, r.depth = 4, r.heads = 4, r.state = 16, r.patch = 8;
+    r.dim = 128, r.depth = 4, r.heads = 4, r.state = 16, r.patch = 8, r.deviation = 0.05, r.sincos = 0.3;
     r.prototypes = 1024, r.hidden = 512, r.bottleneck = 128;
     r.size = 64, r.local = 32, r.locals = 4, r.scale = 0.4, r.least = 0.05;
     r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.grey = 0.2;
@@ -68,8 +68,7 @@ static inline recipe recipe_standard(int mixer)
 /* For swarms (scenes.h), whose classes differ in shape alone: smaller, and with crops that keep their colours. */
 static inline void recipe_swarms(recipe *r)
 {
-    r->dim = 64, r->depth = 3, r->heads = 2, r->state = 8;
-    r->deviation = 0.08, r->sincos = 0.3;
+    r->dim = 64, r->depth = 2, r->heads = 2, r->state = 8, r->deviation = 0.08;
     r->prototypes = 512, r->hidden = 256, r->bottleneck = 64;
     r->size = 48, r->local = 24, r->least = 0.15, r->batch = 32;
     r->jitter = r->grey = 0;

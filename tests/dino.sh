@@ -23,6 +23,14 @@ refused "unknown option" --frobnicate --out $t/o
 refused "option without a value" --steps
 refused "width that heads do not divide" --set dim=30 --set heads=4 --steps 20 --out $t/o
 refused "unknown mixer" --mixer rnn --out $t/o
+refused "a number that no recipe has" --set colour=1 --out $t/o
+refused "no number" --set batch=many --out $t/o
+refused "a number out of range" --set jitter=2 --out $t/o
+refused "crops of no whole number of patches" --set size=50 --out $t/o
+refused "the mixer as a number" --set mixer=ssd --out $t/o
+refused "one start for three" --start $t/run --out $t/o
+refused "a start that is not there" --start $t/nothing --mixer ssd --steps 20 $small --out $t/o
+"$dino" --set batch=7 --set list >$t/out 2>$t/err && grep -q '^batch *7 ' $t/out && ok || no "--set list"
 
 # a picture that is none; a mask of another size
 mkdir -p $t/p/train/a $t/p/train/b $t/p/test/a $t/p/test/b $t/m/train/a $t/m/test/a
@@ -51,6 +59,9 @@ else
     tail -c 20000 $t/whole-ssd.safetensors >$t/a; tail -c 20000 $t/part-ssd.safetensors >$t/b
     cmp -s $t/a $t/b && ok || no "a run that was stopped differs from one that was not"
 fi
+"$dino" --start $t/whole-ssd.safetensors --mixer ssd --steps 20 --json --out $t/s $small >$t/start.json 2>$t/err && ok || { no "--start"; tail -n 2 $t/err; }
+# it begins where the other ended: untrained here is trained there
+[ "$(sed -n 's/.*"after": {//p' $t/whole.json)" = "$(sed -n 's/.*"before": {//p' $t/start.json)" ] && ok || no "--start does not begin with the weights"
 head -c 5000 $t/part-ssd.safetensors >$t/cut-ssd.safetensors
 cp $t/cut-ssd.safetensors $t/before
 refused "truncated run file" --load $t/cut --out $t/c
