@@ -1574,12 +1574,13 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
    NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats);
-/* Training on several machines. A batch is cut into config.shards runs of pictures, and what they add up to
-   (gradients, the next centre, the loss) is ((x0 + x1) + x2) + … in the order of the shards. A process alone
-   goes through all of them; after this call it makes `shard` and leaves the rest to `sum`, which is to make
-   that sum of x (n) over all processes, the same in each, once a step: 0, or else the step fails. Both ways
-   give the same bits. All processes hold the same run and pictures. sum NULL: alone again. 0, or -1. */
+/* Makes of x (n), one shard's share, the sum over all shards, ((x0 + x1) + x2) + … in their order, the same
+   in each process. 0, or else the step fails. */
 typedef int mmix_sum_function(void *user, mmix_real *x, size_t n);
+/* Training on several machines. A batch is cut into config.shards runs of pictures, and what they bring
+   (gradients, the next centre, the loss) is added. A process alone goes through all of them; after this call
+   it makes `shard` and leaves the rest to `sum`, once a step. Both ways give the same bits. All processes
+   hold the same run and pictures. sum NULL: alone again. 0, or -1. */
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user);
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);

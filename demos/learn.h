@@ -72,8 +72,8 @@ static inline void recipe_swarms(recipe *r)
     r->prototypes = 512, r->hidden = 256, r->bottleneck = 64;
     r->size = 48, r->local = 24, r->least = 0.15, r->batch = 32;
     r->jitter = r->grey = 0;
-    r->memory = 0.98;
-    if (r->mixer >= MMIX_SSD) r->rate = 1e-3, r->read = MMIX_READ_BOTH;  /* the class token alone learns too slowly */
+    r->memory = 0.98, r->read = MMIX_READ_BOTH;          /* the class token alone learns late, and not each time */
+    if (r->mixer >= MMIX_SSD) r->rate = 1e-3;
 }
 
 /* What in a recipe does not go together, or NULL. */
