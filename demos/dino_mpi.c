@@ -42,12 +42,12 @@ static const char help[] =
     "  --threads N     of each process                                (1)\n";
 
 /* The sum over all processes in the order of their ranks, ((x0 + x1) + x2) + …: MPI_Allreduce may add in any.
-   Each rank gets its piece of all arrays, adds, and hands it round: 2 n numbers in and out, however many there
-   are. */
-typedef struct ring { int ranks; size_t piece; mmix_real *in, *out; } ring;
-static int ring_sum(void *user, mmix_real *x, size_t n)
+   Each rank gets its piece of all arrays, adds, and hands it round: less than 2 n numbers in and out, however
+   many ranks there are. */
+typedef struct pieces { int ranks; size_t piece; mmix_real *in, *out; } pieces;
+static int sum_pieces(void *user, mmix_real *x, size_t n)
 {
-    ring *r = (ring *)user;
+    pieces *r = (pieces *)user;
     const MPI_Datatype real = sizeof(mmix_real) == sizeof(float) ? MPI_FLOAT : MPI_DOUBLE;
     size_t piece = (n + (size_t)r->ranks - 1) / (size_t)r->ranks, all = piece * (size_t)r->ranks;
     if (piece > r->piece) {
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     double every = 120;
     int rank = 0, ranks = 1, status = 0;
     recipe r = recipe_standard(MMIX_SOFTMAX);
-    ring all = {1, 0, NULL, NULL};
+    pieces all = {1, 0, NULL, NULL};
     mmix_options o;
     pictures p;
     memset(&o, 0, sizeof o);
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
         mmix_dino *d = load ? mmix_dino_load(m, load) : mmix_dino_create(m, c);
         if (d && ranks > 1 && mmix_dino_config_of(d)->shards != (size_t)ranks)
             status = fail("%s: it has %zu shards, here are %d processes", load, mmix_dino_config_of(d)->shards, ranks);
-        else if (d && (ranks == 1 || !mmix_dino_share(d, (size_t)rank, ring_sum, &all)))
+        else if (d && (ranks == 1 || !mmix_dino_share(d, (size_t)rank, sum_pieces, &all)))
             status = train(m, d, &p, out, every, rank);
         if (!d) status = fail("%s", mmix_error(m));
         mmix_dino_destroy(d);

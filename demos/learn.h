@@ -70,10 +70,10 @@ static inline void recipe_swarms(recipe *r)
 {
     r->dim = 64, r->depth = 2, r->heads = 2, r->state = 8, r->deviation = 0.08;
     r->prototypes = 512, r->hidden = 256, r->bottleneck = 64;
-    r->size = 48, r->local = 24, r->least = 0.15, r->batch = 32;
+    r->size = 48, r->local = 24, r->least = 0.15, r->batch = 16;
     r->jitter = r->grey = 0;
     r->memory = 0.98, r->read = MMIX_READ_BOTH;          /* the class token alone learns late, and not each time */
-    if (r->mixer >= MMIX_SSD) r->rate = 1e-3;
+    r->rate = r->mixer == MMIX_LINEAR ? 5e-4 : 1e-3;     /* linear attention is upset by more */
 }
 
 /* What in a recipe does not go together, or NULL. */
