@@ -41,6 +41,7 @@
 #endif
 
 enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
+enum { TILE = 104, GAP = 4, SHEET_ROWS = 5 };
 enum { SHOWN = 8, MAP_SIDE = 224, SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
 enum { SETS = 40 };
@@ -67,12 +68,13 @@ static const char help[] =
     "  --threads N     (all cores)\n"
     "  --simd NAME     auto, none, avx2, avx512, neon                 (auto)\n"
     "  --json          results as JSON on stdout\n"
+    "  --figures DIR   the pictures and maps of the report as DIR/first-light.png\n"
     "  --help\n\n"
     "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *images, *masks, *out, *save, *load, *start, *set[SETS];
+    const char *images, *masks, *out, *save, *load, *start, *figures, *set[SETS];
     int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_SOFTMAX, … */
     uint64_t seed;
     double minutes;
@@ -107,6 +109,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--save", &o->save, NULL, 0, 0, 0},
         {"--load", &o->load, NULL, 0, 0, 0},
         {"--simd", &simd, NULL, 0, 0, 0},
+        {"--figures", &o->figures, NULL, 0, 0, 0},
         {"--start", &o->start, NULL, 0, 0, 1},
         {"--set", &set, NULL, 0, 0, 1},
         {"--mixer", &mixer, NULL, 0, 0, 1},
@@ -799,6 +802,48 @@ static void report_maps(report *h, const run *r, const pictures *p)
     free(rgb);
 }
 
+/* A picture (side, side, 3) as a tile of a sheet `width` tiles wide. */
+static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, const uint8_t *rgb, size_t side)
+{
+    uint8_t tile[TILE * TILE * 3];
+    mmix_picture in = {rgb, side, side};
+    mmix_resizing r = mmix_resizing_box(picture_square(side, side), TILE, TILE);
+    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
+    size_t stride = width * (TILE + GAP) - GAP;
+    if (scratch && !mmix_picture_resize(tile, in, r, scratch))
+        for (size_t y = 0; y < TILE; y++)
+            memcpy(sheet + 3 * ((row * (TILE + GAP) + y) * stride + column * (TILE + GAP)), tile + y * TILE * 3, TILE * 3);
+    free(scratch);
+}
+
+/* Rows of picture, mask, and each network's map before and after. */
+static void draw_sheet(const settings *o, const run *r, const pictures *p)
+{
+    size_t pixels = p->size * p->size, width = 1 + (p->test.mask != NULL), rows = SHEET_ROWS;
+    for (int k = 0; k < MIXERS; k++) width += 2 * (size_t)(r[k].chosen != 0);
+    if (rows > p->test.count) rows = p->test.count;
+    size_t w = width * (TILE + GAP) - GAP, h = rows * (TILE + GAP) - GAP;
+    uint8_t *sheet = (uint8_t *)malloc(w * h * 3), *mask = (uint8_t *)malloc(pixels * 3);
+    if (sheet) memset(sheet, 255, w * h * 3);
+    for (size_t i = 0; sheet && mask && i < rows; i++) {
+        size_t column = 0;
+        sheet_tile(sheet, width, i, column++, p->test.rgb + shown(p, i) * pixels * 3, p->size);
+        for (size_t j = 0; p->test.mask && j < 3 * pixels; j++) {
+            uint8_t v = p->test.mask[shown(p, i) * pixels + j / 3];
+            mask[j] = v == 255 ? 128 : v ? 255 : 0;
+        }
+        if (p->test.mask) sheet_tile(sheet, width, i, column++, mask, p->size);
+        for (int k = 0; k < 2 * MIXERS; k++) {
+            if (!r[k / 2].chosen) continue;
+            const uint8_t *map = k % 2 ? r[k / 2].after.map : r[k / 2].before.map;
+            sheet_tile(sheet, width, i, column++, map + i * MAP_SIDE * MAP_SIDE * 3, MAP_SIDE);
+        }
+    }
+    if (sheet && mask) figure_png(o->figures, "first-light.png", sheet, w, h);
+    free(sheet);
+    free(mask);
+}
+
 /* Everything, into OUT/report.html. 0, or an exit status. */
 static int write_report(mmix_ctx *m, const settings *o, const run *r, const pictures *p, const baselines *b)
 {
@@ -849,6 +894,7 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     }
     report_html(&h, "%s</p>\n", o->load ? " those of the run files." : "");
     if (report_close(&h)) return fail("%s", h.error);
+    if (o->figures) draw_sheet(o, r, p);
     fprintf(stderr, "report: %s\n", path);
     return 0;
 }
