@@ -6,9 +6,10 @@
        if (recipe_set(&r, "batch=64")) …                        // no such name, or no such number
        mmix_dino *d = mmix_dino_create(m, recipe_config(&r, steps, seed));
 
-   and what a network has learned is measured one way, worth_of below.
+   What a network has learned is measured one way, too: features of all pictures and Binary-AUC of their maps by
+   look, the number of directions that class tokens fill by effective_rank.
 
-   Sections: recipes · features · worth. Include mamba_mix.h, pictures.h, program.h and evaluate.h before. */
+   Sections: recipes · features. Include mamba_mix.h, pictures.h, program.h and evaluate.h before. */
 #ifndef LEARN_H
 #define LEARN_H
 
@@ -32,19 +33,21 @@ typedef struct recipe {
     double memory, temp, temp_warm, warm, center;        /* the teacher's momentum, 0: a quarter of the run */
 } recipe;
 
-static const struct { const char *name; size_t at; double low, high; } recipe_number[] = {
-#define RECIPE(name, low, high) {#name, offsetof(recipe, name), low, high}
-    RECIPE(mixer, 0, MIXERS - 1), RECIPE(place, MMIX_CLASS_MIDDLE, MMIX_CLASS_REGISTERS),
-    RECIPE(dim, 1, 8192), RECIPE(depth, 1, 500), RECIPE(heads, 1, 1024), RECIPE(state, 1, 1024),
-    RECIPE(patch, 1, 64), RECIPE(deviation, 0, 10), RECIPE(sincos, 0, 10), RECIPE(drop, 0, 0.99),
-    RECIPE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), RECIPE(prototypes, 16, 65536), RECIPE(hidden, 1, 65536),
-    RECIPE(bottleneck, 1, 65536), RECIPE(size, 8, 1024), RECIPE(local, 8, 1024), RECIPE(locals, 0, 64),
-    RECIPE(scale, 0.001, 1), RECIPE(least, 0.001, 1), RECIPE(jitter, 0, 1), RECIPE(strength, 0, 1), RECIPE(hue, 0, 0.5),
-    RECIPE(grey, 0, 1), RECIPE(blur, 0, 1), RECIPE(solarise, 0, 1), RECIPE(batch, 1, 65536),
-    RECIPE(rate, 0, 1), RECIPE(warmup, 0, EPOCHS), RECIPE(decay, 0, 10), RECIPE(decay_end, 0, 10),
-    RECIPE(clip, 0, 1e9), RECIPE(freeze, 0, EPOCHS), RECIPE(memory, 0, 1), RECIPE(temp, 1e-3, 1),
-    RECIPE(temp_warm, 1e-3, 1), RECIPE(warm, 0, EPOCHS), RECIPE(center, 0, 1),
-#undef RECIPE
+static const struct { const char *name; size_t at; int whole; double low, high; } recipe_number[] = {
+#define WHOLE(name, low, high) {#name, offsetof(recipe, name), 1, low, high}
+#define REAL(name, low, high) {#name, offsetof(recipe, name), 0, low, high}
+    WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_MIDDLE, MMIX_CLASS_REGISTERS),
+    WHOLE(dim, 1, 8192), WHOLE(depth, 1, 500), WHOLE(heads, 1, 1024), WHOLE(state, 1, 1024),
+    WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10), REAL(drop, 0, 0.99),
+    WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536), WHOLE(hidden, 1, 65536),
+    WHOLE(bottleneck, 1, 65536), WHOLE(size, 8, 1024), WHOLE(local, 8, 1024), WHOLE(locals, 0, 64),
+    REAL(scale, 0.001, 1), REAL(least, 0.001, 1), REAL(jitter, 0, 1), REAL(strength, 0, 1), REAL(hue, 0, 0.5),
+    REAL(grey, 0, 1), REAL(blur, 0, 1), REAL(solarise, 0, 1), WHOLE(batch, 1, 65536), REAL(rate, 0, 1),
+    WHOLE(warmup, 0, EPOCHS), REAL(decay, 0, 10), REAL(decay_end, 0, 10), REAL(clip, 0, 1e9),
+    WHOLE(freeze, 0, EPOCHS), REAL(memory, 0, 1), REAL(temp, 1e-3, 1), REAL(temp_warm, 1e-3, 1),
+    WHOLE(warm, 0, EPOCHS), REAL(center, 0, 1),
+#undef WHOLE
+#undef REAL
 };
 enum { RECIPE_NUMBERS = sizeof recipe_number / sizeof *recipe_number };
 
@@ -98,24 +101,22 @@ static inline void recipe_list(recipe *r)                /* all numbers, on stdo
                recipe_number[i].high);
 }
 
-/* "name=number", or "mixer=ssd". 0, or what is wrong. */
+/* "name=number". NULL, or what is wrong. */
 static inline const char *recipe_set(recipe *r, const char *text)
 {
     static char why[200];
-    size_t n = strcspn(text, "=");
+    size_t n = strcspn(text, "="), i = 0;
     char *end;
-    for (size_t i = 0; text[n] && i < RECIPE_NUMBERS; i++) {
-        if (strlen(recipe_number[i].name) != n || strncmp(recipe_number[i].name, text, n)) continue;
-        double x = strtod(text + n + 1, &end), low = recipe_number[i].low, high = recipe_number[i].high;
-        if (*recipe_at(r, i) == x && end > text + n + 1 && !*end) return NULL;
-        for (int k = 0; i == 0 && k < MIXERS; k++)
-            if (!strcmp(text + n + 1, mixer_name[k])) return r->mixer = k, NULL;
-        if (end > text + n + 1 && !*end && x >= low && x <= high) return *recipe_at(r, i) = x, NULL;
-        snprintf(why, sizeof why, "%s: give a number from %g to %g", text, low, high);
-        return why;
-    }
+    while (i < RECIPE_NUMBERS && (strlen(recipe_number[i].name) != n || strncmp(recipe_number[i].name, text, n))) i++;
     snprintf(why, sizeof why, "%s: a recipe has no such number", text);
-    return why;
+    if (i == RECIPE_NUMBERS || !text[n]) return why;
+    double x = strtod(text + n + 1, &end), low = recipe_number[i].low, high = recipe_number[i].high;
+    snprintf(why, sizeof why, "%s: give a %s from %g to %g", text, recipe_number[i].whole ? "whole number" : "number",
+             low, high);
+    if (end == text + n + 1 || *end || !(x >= low && x <= high)) return why;
+    if (recipe_number[i].whole && x != floor(x)) return why;
+    *recipe_at(r, i) = x;
+    return NULL;
 }
 
 static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint64_t seed)
@@ -153,80 +154,6 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     c.center_momentum = r->center, c.teacher_temp = r->temp, c.teacher_temp_warm = r->temp_warm;
     c.teacher_temp_epochs = (size_t)r->warm;
     return c;
-}
-
-/* ---- a supervised trainer ---------------------------------------------------------------------------- */
-
-/* The same backbone, crops, rates and decay, but the class is told: cross-entropy of a linear layer on the class
-   token of each global crop. There is no teacher; what is learned is what the student holds. */
-typedef struct supervised {
-    mmix_dino_config config;
-    mmix_vision *vision;
-    mmix_params *head;                                   /* weight (classes, D), bias (classes) */
-    mmix_tensor *weight, *bias;
-    mmix_adamw_state adamw[2];
-    size_t step, classes;
-} supervised;
-
-static inline void supervised_free(supervised *s)
-{
-    for (int i = 0; i < 2; i++) mmix_adamw_free(&s->adamw[i]);
-    mmix_vision_destroy(s->vision);
-    mmix_params_destroy(s->head);
-    memset(s, 0, sizeof *s);
-}
-
-static inline int supervised_make(mmix_ctx *m, supervised *s, mmix_dino_config c, size_t classes)  /* 0, or -1 */
-{
-    const size_t shape[2] = {classes, c.vision.dim};
-    memset(s, 0, sizeof *s);
-    s->config = c, s->classes = classes;
-    mmix_seed_set(m, c.seed);
-    s->vision = mmix_vision_create(m, c.vision);
-    s->head = mmix_params_create(m);
-    s->weight = mmix_params_add(s->head, "", "weight", 2, shape, MMIX_START_NORMAL, 0.02, 0);
-    s->bias = mmix_params_add(s->head, "", "bias", 1, shape, MMIX_START_CONSTANT, 0, 0);
-    return mmix_params_allocate(s->head) || mmix_adamw_init(&s->adamw[0], mmix_vision_params(s->vision)) ||
-           mmix_adamw_init(&s->adamw[1], s->head) ? -1 : 0;
-}
-
-/* A step on a batch drawn with replacement; the loss. NAN: mmix_error. */
-static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_picture *picture, const int32_t *label,
-                                     size_t count)
-{
-    const mmix_dino_config *c = &s->config;
-    size_t B = c->batch, side = c->augment.global_size, *order, *made = NULL;
-    mmix_vision_options o;
-    mmix_adamw adamw = mmix_adamw_default();
-    double loss = NAN;
-    mmix_reset(m);
-    made = order = (size_t *)malloc(B * sizeof *order);
-    size_t n = 2 * B;
-    mmix_tensor *wanted = mmix_new(m, MMIX_DTYPE_I32, 1, &n), *crops = mmix_new4(m, n, 3, side, side);
-    mmix_augment a = c->augment;
-    a.local_count = 0;
-    for (size_t b = 0; order && wanted && b < B; b++) {
-        order[b] = (size_t)(mmix_random_uniform(m, 901, s->step, b) * (double)count);
-        mmix_data_i32(wanted)[b] = mmix_data_i32(wanted)[B + b] = label[order[b]];
-    }
-    memset(&o, 0, sizeof o);
-    o.train = 1, o.step = s->step;
-    if (order && !mmix_augment_batch(m, &a, picture, order, 0, B, s->step, crops, NULL)) {
-        mmix_record(m, 1);
-        mmix_tensor *x = mmix_vision_forward(m, s->vision, crops, &o).token;
-        x = mmix_cross_entropy(m, mmix_linear(m, x, s->weight, s->bias), wanted, -1);
-        mmix_record(m, 0);
-        adamw.lr = mmix_schedule_cosine(c->lr * (double)B / 256, c->min_lr, c->epochs, c->iters, c->warmup_epochs, 0,
-                                        s->step);
-        adamw.weight_decay = c->weight_decay;
-        if (x && !mmix_backward(m, x)) {
-            loss = mmix_item(x);
-            for (int i = 0; i < 2; i++) mmix_adamw_step(&s->adamw[i], &adamw, c->clip, NULL);
-        }
-        s->step++;
-    }
-    free(made);
-    return mmix_error(m) ? NAN : loss;
 }
 
 /* ---- features --------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ refused "width that heads do not divide" --set dim=30 --set heads=4 --steps 20 -
 refused "unknown mixer" --mixer rnn --out $t/o
 refused "a number that no recipe has" --set colour=1 --out $t/o
 refused "no number" --set batch=many --out $t/o
+refused "half a picture" --set batch=2.5 --out $t/o
 refused "a number out of range" --set jitter=2 --out $t/o
 refused "crops of no whole number of patches" --set size=50 --out $t/o
 refused "the mixer as a number" --set mixer=ssd --out $t/o
