@@ -475,9 +475,9 @@ static void settings(void)
     static mmix_dino_config c;
     static mmix_distill_config l;
     const struct { const char *text; const void *from, *last, *end; const char *name; } all[] = {
-        { mmixi_vision_settings, &v, &v.mamba.out_scale, &v + 1, "mamba.out_scale" },
+        { mmixi_vision_settings, &v, &v.sincos, &v + 1, "sincos" },
         { mmixi_decoder_settings, &d, &d.mmate.text_window, &d + 1, "mmate.text_window" },
-        { mmixi_dino_settings, &c.head_hidden, &c.seed, &c + 1, "seed" },
+        { mmixi_dino_settings, &c.head_hidden, &c.shards, &c + 1, "shards" },
         { mmixi_stage_settings, &l.stage[3], &l.stage[3].clip, &l.stage[4], "clip" },
         { mmixi_distill_settings, &l.stages, &l.teacher_inputs, &l + 1, "teacher_inputs" },
         { mmixi_hf_settings, &d.vocabulary, &d.rope.theta, &d.rope.dim, "rope_theta" }
@@ -499,6 +499,8 @@ static void settings(void)
         { mmixi_dino_settings, &c.head_hidden, &c.augment.deviation, "augment.deviation", 3, -HUGE_VAL, HUGE_VAL },
         { mmixi_dino_settings, &c.head_hidden, &c.batch, "batch", 1, 1, INT32_MAX },
         { mmixi_dino_settings, &c.head_hidden, &c.seed, "seed", 2, 0, UINT32_MAX },
+        { mmixi_dino_settings, &c.head_hidden, &c.read, "read", 1, 0, MMIX_READ_BOTH },
+        { mmixi_vision_settings, &v, &v.deviation, "deviation", 1, 0, 10 },
         { mmixi_stage_settings, &l.stage[3], &l.stage[3].steps, "steps", 1, 0, HUGE_VAL },
         { mmixi_distill_settings, &l.stages, &l.stages, "stages", 1, 1, MMIX_MAX_STAGES }
     };
