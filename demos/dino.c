@@ -221,18 +221,15 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
 {
     size_t count = p->train.count + p->test.count, *at = (size_t *)malloc(count * sizeof *at);
     int32_t *label = (int32_t *)malloc(count * sizeof *label);
-    mmix_real *row = (mmix_real *)malloc(count * D * sizeof *row);
     voters v = {0, NULL, count, at};
-    if (!at || !label || !row) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
+    if (!at || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
     for (size_t i = 0; i < count && !mmix_error(m); i++) {
         at[i] = i;
         label[i] = i < p->train.count ? p->train.label[i] : p->test.label[i - p->train.count];
-        memcpy(row + i * D, x + i * stride, D * sizeof *x);
     }
-    int bad = mmix_error(m) || evaluate_knn(m, row, D, &v, label, p->classes, 20, s);
+    int bad = mmix_error(m) || evaluate_knn(m, x, stride, D, &v, label, p->classes, 20, s);
     free(at);
     free(label);
-    free(row);
     return bad ? -1 : 0;
 }
 

@@ -4,7 +4,7 @@
 
        score s;
        voters v = {trains, train, tests, test};                 // numbers of the pictures on either side
-       if (evaluate_knn(m, x, D, &v, label, classes, &s)) …     // the 20 nearest vote; mmix_error(m) says why
+       if (evaluate_knn(m, x, D, D, &v, label, classes, &s)) …     // the 20 nearest vote; mmix_error(m) says why
        if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …               // a linear head by SGD
        printf("%.3f +- %.3f\n", s.value, s.error);
 
@@ -219,11 +219,12 @@ typedef struct voters {                                  /* numbers of pictures;
     size_t trains, *train, tests, *test;
 } voters;
 
-/* Rows at[0 … n-1] of x (…, D) and their labels as tensors. */
-static inline mmix_tensor *rows_of(mmix_ctx *m, const mmix_real *x, size_t D, const size_t *at, size_t n)
+/* Rows at[0 … n-1] of D of x, `stride` apart, and their labels as tensors. */
+static inline mmix_tensor *rows_of(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const size_t *at,
+                                   size_t n)
 {
     mmix_tensor *t = mmix_new2(m, n, D);
-    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + at[i] * D, D * sizeof *x);
+    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + at[i] * stride, D * sizeof *x);
     return t;
 }
 static inline mmix_tensor *labels_of(mmix_ctx *m, const int32_t *label, const size_t *at, size_t n)
@@ -253,16 +254,16 @@ static inline score score_of(const mmix_miou_count *count, size_t classes)
     return s;
 }
 
-/* The vote of the k (0: 20) nearest. 0, or -1. */
-static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t D, const voters *v, const int32_t *label,
-                               size_t classes, size_t k, score *s)
+/* The vote of the k (0: 20) nearest, of vectors x (…, D), `stride` apart. 0, or -1. */
+static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
+                               const int32_t *label, size_t classes, size_t k, score *s)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *test = rows_of(m, x, D, v->test, v->tests), *is = labels_of(m, label, v->test, v->tests);
+    mmix_tensor *test = rows_of(m, x, stride, D, v->test, v->tests), *is = labels_of(m, label, v->test, v->tests);
     mmix_knn_result r;
     int bad = v->trains
-        ? mmix_knn(m, rows_of(m, x, D, v->train, v->trains), labels_of(m, label, v->train, v->trains), test, is,
-                   classes, k, 0, &r)
+        ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains), labels_of(m, label, v->train, v->trains), test,
+                   is, classes, k, 0, &r)
         : mmix_knn(m, test, is, NULL, NULL, classes, k, 0, &r);
     mmix_miou_count *count = (mmix_miou_count *)calloc(classes, sizeof *count);
     for (size_t i = 0; !bad && count && i < v->tests; i++) {

@@ -980,7 +980,7 @@ static int weigh(mmix_ctx *m, const settings *o, album *a, model *x)
     prediction look = {o, a, x};
     score s;
     if (o->ask & ASK_KNN) {
-        if (evaluate_knn(m, x->token, D, &a->vote, a->label, a->classes, 0, &s)) return -1;
+        if (evaluate_knn(m, x->token, D, D, &a->vote, a->label, a->classes, 0, &s)) return -1;
         put(x, KNN, &s);
     }
     for (int mean = 0; mean < 2 && o->ask & ASK_PROBE; mean++) {
@@ -1023,7 +1023,8 @@ static int weigh_baselines(mmix_ctx *m, settings *o, album *a)
     score s;
     for (int kind = 0; kind < PLAINS; kind++) {
         if (o->ask & ASK_KNN) {
-            if (evaluate_knn(m, a->plain[kind], plain[kind].dim, &a->vote, a->label, a->classes, 0, &s)) return -1;
+            if (evaluate_knn(m, a->plain[kind], plain[kind].dim, plain[kind].dim, &a->vote, a->label, a->classes, 0,
+                             &s)) return -1;
             put(base + PLAIN + kind, KNN, &s);
         }
         if (!(o->ask & ASK_PROBE)) continue;

@@ -5,8 +5,8 @@
        DIR/CLASS/NAME.jpg           every fifth of a class is for testing
        DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be classified
    Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm, .ppm): 0 is
-   background, 255 is void, all else is object. Each test picture has one; a train picture may lack it (all
-   void). Names are sorted, so that every machine sees the same order.
+   background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
+   that every machine sees the same order.
 
    JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
    libstb-dev), PPM and PGM through ppm.h. Pictures are cut to the square in their middle and brought to
@@ -294,7 +294,6 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
     free(scratch);
     picture_pixels_free(set->name[i], rgb);
-    if (!bad && !mask_path && set->mask) memset(set->mask + i * size * size, 255, size * size);
     if (bad || !mask_path) return bad ? -1 : 0;
 
     mask = picture_pixels(m, mask_path, &mw, &mh, why, room);
@@ -464,8 +463,8 @@ static inline int picture_strays(const char *folder, const picture_names *classe
     return bad;
 }
 
-/* Reads a folder, and masks if `masks` is given; whole 0: uncut pictures are not kept. 0, or -1: p->error,
-   nothing to free. */
+/* Reads a folder, and the test pictures' masks if `masks` is given; whole 0: uncut pictures are not kept. 0, or
+   -1: p->error, nothing to free. */
 static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size,
                                 size_t whole)
 {
@@ -495,16 +494,16 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     for (int k = 0; k < 2 && !*p->error; k++) {
         picture_set *set = k ? &p->test : &p->train;
         size_t n = part[k].names.count;
-        char **mask = masks ? (char **)calloc(n + 1, sizeof *mask) : NULL;
+        char **mask = k && masks ? (char **)calloc(n + 1, sizeof *mask) : NULL;
         if (!k && whole) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);
-        if (picture_set_make(set, n, size, mask != NULL) < 0 || (masks && !mask) || (!k && whole && !set->whole))
+        if (picture_set_make(set, n, size, mask != NULL) < 0 || (k && masks && !mask) || (!k && whole && !set->whole))
             snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size", n);
         for (size_t i = 0; i < n && !*p->error; i++) {
             set->name[i] = picture_join(folder, "/", part[k].names.at[i]);
             set->label[i] = part[k].label[i];
             if (mask) mask[i] = picture_mask_path(masks, part[k].names.at[i]);
             const char *name = part[k].names.at[i];
-            if (k && mask && !mask[i])
+            if (mask && !mask[i])
                 snprintf(p->error, sizeof p->error, "%s: no mask for it; expected %s/%.*s.png", set->name[i],
                          masks, (int)(picture_ending(name) - name), name);
         }
