@@ -1350,10 +1350,11 @@ typedef struct mmix_source {
     void *user;
 } mmix_source;
 
+#define MMIX_MAX_RATES 16
 typedef struct mmix_probe_config {
     size_t classes, batch, epochs;           /* pictures read at a time; 0 epochs: `start` is judged */
     size_t rates;                            /* heads that learn side by side */
-    double rate[16];                         /* of a batch of 256, scales with it; cosine to 0 by epochs */
+    double rate[MMIX_MAX_RATES];             /* of a batch of 256, scales with it; cosine to 0 by epochs */
     double momentum, weight_decay;           /* decay of weights and biases */
     double held;                             /* share of the train pictures that only choose among rates; 0:
                                                 the first is taken */
@@ -9622,18 +9623,19 @@ static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_
 {
     const mmix_augment *a = &d->config.augment;
     mmix_ctx *m = d->m;
-    for (int i = 0; i < 2; i++) {
-        const size_t *p = b->crops[i] ? b->crops[i]->shape : NULL;
-        size_t count = i ? a->local_count : 2, side = i ? a->local_size : a->global_size;
-        if (b->pictures) crops[i] = count ? mmix_new4(m, count * n, 3, side, side) : NULL;
-        else if (p) {
-            crops[i] = mmixi_as(m, b->crops[i], 4, p[0] / b->B, 3 * b->B, p[2], p[3]);
-            crops[i] = mmixi_as(m, mmix_slice(m, crops[i], 1, 3 * at, 3 * n), 4, p[0] / b->B * n, 3, p[2],
-                                p[3]);
-        } else crops[i] = NULL;
+    crops[0] = crops[1] = NULL;
+    if (b->pictures) {
+        size_t g = a->global_size, l = a->local_size;
+        crops[0] = mmix_new4(m, 2 * n, 3, g, g);
+        if (a->local_count) crops[1] = mmix_new4(m, a->local_count * n, 3, l, l);
+        return mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1]);
     }
-    return b->pictures ? mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1])
-        : m->error_kind ? -1 : 0;
+    for (int i = 0; i < 2 && b->crops[i]; i++) {
+        const size_t *p = b->crops[i]->shape;
+        mmix_tensor *x = mmixi_as(m, b->crops[i], 4, p[0] / b->B, 3 * b->B, p[2], p[3]);
+        crops[i] = mmixi_as(m, mmix_slice(m, x, 1, 3 * at, 3 * n), 4, p[0] / b->B * n, 3, p[2], p[3]);
+    }
+    return m->error_kind ? -1 : 0;
 }
 /* What the teacher (1) or the student (0) says of its views; stream: of drop path. */
 static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops,
@@ -9716,18 +9718,18 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batc
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     size_t K = c->prototypes, all = K + 3, n = 0, shards = mmixi_max(1, c->shards),
-        end = d->sum ? d->shard + 1 : shards;
+        begin = d->sum ? d->shard : 0, end = d->sum ? begin + 1 : shards;
     double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
                                                  c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
     for (int i = 0; i < 2; i++) all += d->adamw[i].params->elements;
     mmix_real *share = mmixi_reals(m, K + 3, 1), *x = NULL, *sum = NULL;
     if (shards > 1 || d->sum) x = mmixi_reals(m, all, 1), sum = mmixi_reals(m, all, 1);
-    for (size_t shard = d->sum ? d->shard : 0; shard < end && !m->error_kind; shard++) {
+    for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         mmixi_dino_shard(d, b, shard, temp, share);
         if (!x || m->error_kind) break;
         n = mmixi_dino_pack(d, share, x, 0);
-        for (size_t i = 0; i < n; i++) sum[i] = shard && !d->sum ? sum[i] + x[i] : x[i];
+        for (size_t i = 0; i < n; i++) sum[i] = shard > begin ? sum[i] + x[i] : x[i];
     }
     if (d->sum && n && d->sum(d->sum_user, sum, n))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run "
@@ -12709,8 +12711,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
         else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
         else
-            return mmixi_refuse(&in, e->name, "what has room in the F64, F32, BF16, I64 or I32 asked for, "
-                                "found %.0f", d);
+            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", dtype == MMIX_FILE_I32
+                                ? "32-bit integers" : "F64, F32, BF16, I64 or I32", d);
     }
     return 0;
 }
@@ -13314,7 +13316,7 @@ MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtyp
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(
-        m, config, -(dtype == MMIX_DTYPE_BF16)) : NULL;
+        m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0) : NULL;
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
     if (a && !m->error_kind) return v;
