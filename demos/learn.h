@@ -7,9 +7,10 @@
        mmix_dino *d = mmix_dino_create(m, recipe_config(&r, steps, seed));
 
    What a network has learned is measured one way, too: features of all pictures and Binary-AUC of their maps by
-   look, the number of directions that class tokens fill by effective_rank.
+   look, the number of directions that class tokens fill by effective_rank. `supervised` trains the same networks
+   by their pictures' classes, to compare.
 
-   Sections: recipes · features. Include mamba_mix.h, pictures.h, program.h and evaluate.h before. */
+   Sections: recipes · features · with labels. Include mamba_mix.h, pictures.h, program.h and evaluate.h before. */
 #ifndef LEARN_H
 #define LEARN_H
 
@@ -279,6 +280,158 @@ static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t n, s
     }
     mmix_rewind(m, mark);
     return exp(entropy);
+}
+
+/* ---- with labels ------------------------------------------------------------------------------------ */
+
+/* A backbone of the same recipe, told the classes: cross-entropy of a linear layer on what DINO's head would read
+   (config.read) of the two global crops. No teacher, no local crops; all else as DINO has it. A run that is saved
+   and read goes on to the same bits. */
+typedef struct supervised {
+    mmix_dino_config config;
+    mmix_vision *vision;
+    mmix_params *head;
+    mmix_tensor *weight, *bias;                          /* (classes, D or 2 D), (classes) */
+    mmix_adamw_state adamw[2];                           /* of vision, of head */
+    size_t step, classes;
+} supervised;
+
+static inline void supervised_free(supervised *s)
+{
+    for (int i = 0; i < 2; i++) mmix_adamw_free(&s->adamw[i]);
+    mmix_vision_destroy(s->vision);
+    mmix_params_destroy(s->head);
+    memset(s, 0, sizeof *s);
+}
+
+/* At step 0. 0, or -1; s is to be freed in any case. */
+static inline int supervised_make(mmix_ctx *m, supervised *s, mmix_dino_config c, size_t classes)
+{
+    const size_t shape[2] = {classes, c.vision.dim * (c.read == MMIX_READ_BOTH ? 2 : 1)};
+    memset(s, 0, sizeof *s);
+    s->config = c, s->classes = classes;
+    mmix_seed_set(m, c.seed);
+    s->vision = mmix_vision_create(m, c.vision);
+    s->head = mmix_params_create(m);
+    if (!s->vision || !s->head) return -1;
+    s->weight = mmix_params_add(s->head, "head.", "weight", 2, shape, MMIX_START_NORMAL, 0.02, 0);
+    s->bias = mmix_params_add(s->head, "head.", "bias", 1, shape, MMIX_START_CONSTANT, 0, 0);
+    return mmix_params_allocate(s->head) || mmix_adamw_init(&s->adamw[0], mmix_vision_params(s->vision)) ||
+           mmix_adamw_init(&s->adamw[1], s->head) ? -1 : 0;
+}
+
+/* Global crops (2 B, 3, s, s) of B pictures drawn one by one, and their classes (2 B). 0, or -1. */
+static inline int supervised_draw(mmix_ctx *m, const supervised *s, const mmix_picture *picture, const int32_t *label,
+                                  size_t count, mmix_tensor **crops, mmix_tensor **classes)
+{
+    enum { DRAW = 901 };                                 /* a purpose of its own for mmix_random_uniform */
+    mmix_augment a = s->config.augment;
+    size_t B = s->config.batch, n = 2 * B, *index = (size_t *)malloc(B * sizeof *index);
+    a.local_count = 0;
+    *classes = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    *crops = mmix_new4(m, n, 3, a.global_size, a.global_size);
+    if (!index) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a batch of %zu", B);
+    for (size_t b = 0; b < B && !mmix_error(m); b++) {
+        index[b] = (size_t)(mmix_random_uniform(m, DRAW, s->step, b) * (double)count);
+        mmix_data_i32(*classes)[b] = mmix_data_i32(*classes)[B + b] = label[index[b]];
+    }
+    int bad = mmix_error(m) || mmix_augment_batch(m, &a, picture, index, 0, B, s->step, *crops, NULL);
+    free(index);
+    return bad ? -1 : 0;
+}
+
+/* A step on `batch` of the pictures. Its loss; NAN: mmix_error says why. */
+static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_picture *picture, const int32_t *label,
+                                     size_t count)
+{
+    const mmix_dino_config *c = &s->config;
+    mmix_tensor *crops, *classes, *x[2];
+    mmix_vision_options o;
+    mmix_adamw rate = mmix_adamw_default();
+    memset(&o, 0, sizeof o);
+    o.train = 1, o.step = s->step;
+    rate.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, c->iters, c->warmup_epochs, 0,
+                                   s->step);
+    rate.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, c->iters, 0, 0, s->step);
+    mmix_reset(m);
+    if (supervised_draw(m, s, picture, label, count, &crops, &classes)) return NAN;
+    mmix_record(m, 1);
+    mmix_features f = mmix_vision_forward(m, s->vision, crops, &o);
+    x[0] = f.token;
+    if (c->read != MMIX_READ_TOKEN) x[1] = mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0);
+    if (c->read == MMIX_READ_MEAN) x[0] = x[1];
+    if (c->read == MMIX_READ_BOTH) x[0] = mmix_concat(m, 1, x, 2);
+    mmix_tensor *loss = mmix_cross_entropy(m, mmix_linear(m, x[0], s->weight, s->bias), classes, -1);
+    mmix_record(m, 0);
+    double value = loss ? mmix_item(loss) : NAN;
+    if (!loss || mmix_backward(m, loss)) return NAN;
+    for (int i = 0; i < 2; i++) mmix_adamw_step(&s->adamw[i], &rate, c->clip, NULL);
+    s->step++;
+    return mmix_error(m) ? NAN : value;
+}
+
+/* Entries of all that a run knows: parameters and moments of both lists, in *n of them, to be freed; NULL. `steps`
+   (count) are AdamW's as they lie in a file. */
+static inline mmix_entry *supervised_entries(const supervised *s, size_t *n)
+{
+    static const char *const slab_name[2][3] = {{"vision.m", "vision.v", "vision.steps"},
+                                                {"head.m", "head.v", "head.steps"}};
+    mmix_params *list[2] = {mmix_vision_params(s->vision), s->head};
+    mmix_entry *e = (mmix_entry *)calloc(list[0]->count + list[1]->count + 6, sizeof *e), *at = e;
+    for (int k = 0; e && k < 2; k++) {
+        const mmix_adamw_state *w = &s->adamw[k];
+        for (size_t i = 0; i < list[k]->count; i++, at++) {
+            const mmix_tensor *t = list[k]->at[i].tensor;
+            at->name = list[k]->at[i].name;
+            at->dtype = MMIX_FILE_REAL, at->ndim = mmix_ndim(t), at->data = mmix_data(t);
+            for (int a = 0; a < at->ndim; a++) at->shape[a] = mmix_shape(t, a);
+        }
+        const void *data[3] = {w->m, w->v, w->steps};
+        for (int i = 0; i < 3; i++, at++) {
+            at->name = slab_name[k][i];
+            at->dtype = i < 2 ? MMIX_FILE_REAL : MMIX_FILE_I64, at->ndim = 1, at->data = data[i];
+            at->shape[0] = i < 2 ? list[k]->slab : list[k]->count;
+        }
+    }
+    *n = (size_t)(at - e);
+    return e;
+}
+/* To a .safetensors, with a note of the caller's. 0, or -1. */
+static inline int supervised_save(mmix_ctx *m, const supervised *s, const char *path, const char *note)
+{
+    size_t n;
+    char step[32];
+    mmix_entry *e = supervised_entries(s, &n);
+    const char *const metadata[] = {"step", step, "note", note, NULL};
+    snprintf(step, sizeof step, "%zu", s->step);
+    int bad = e ? mmix_archive_save(m, path, e, n, metadata) : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save a run");
+    free(e);
+    return bad;
+}
+/* What was saved, into a run made by the same recipe; the note, to be freed, if the caller wants it. 0, or -1. */
+static inline int supervised_read(mmix_ctx *m, supervised *s, const char *path, char **note)
+{
+    size_t n;
+    mmix_entry *e = supervised_entries(s, &n);
+    mmix_archive *a = mmix_archive_open(m, path);
+    const char *step = mmix_archive_metadata(a, "step"), *said = mmix_archive_metadata(a, "note");
+    if (!e) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to read a run");
+    else if (a && (!step || mmix_archive_count(a) != n)) mmix_fail(m, MMIX_ERROR_FILE, "%s: no run of this recipe", path);
+    for (size_t i = 0; i < n && !mmix_error(m); i++) {
+        const mmix_entry *found = mmix_archive_find(a, e[i].name);
+        size_t count = mmix_entry_count(&e[i]);
+        if (!found || mmix_entry_count(found) != count)
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: %s is missing, or of another size", path, e[i].name);
+        else mmix_archive_read(m, a, found, e[i].dtype, (void *)(uintptr_t)e[i].data, count);
+    }
+    if (!mmix_error(m)) s->step = (size_t)strtoull(step, NULL, 10);
+    if (!mmix_error(m) && note && said) {
+        *note = (char *)malloc(strlen(said) + 1);
+        if (*note) memcpy(*note, said, strlen(said) + 1);
+    }
+    mmix_archive_close(a);
+    free(e);
+    return mmix_error(m) ? -1 : 0;
 }
 
 #endif
