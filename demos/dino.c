@@ -23,21 +23,17 @@
 #define REPORT_PROGRAM "dino"
 #include "../mamba_mix.h"
 #include "pictures.h"
+#include "scenes.h"
 #include "program.h"
 #include "evaluate.h"
 #include "learn.h"
 #include "report.h"
-#include "scenes.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <time.h>
-#ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#else
+#ifndef _WIN32
 #include <sys/resource.h>
-#include <unistd.h>
 #endif
 
 enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
@@ -120,6 +116,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--size", NULL, &o->size, 32, 1024, 1},
     };
     char *end;
+    unsigned long long n;
     recipe r = recipe_standard(MMIX_SSD);
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
@@ -138,18 +135,15 @@ static int read_options(settings *o, int argc, char **argv)
             o->set[o->sets++] = set;
         }
         if (known[k].text) continue;
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
     o->threads = (int)threads;
     o->minutes = strtod(minutes, &end);
     if (*end || !(o->minutes > 0 && o->minutes < 1e5))
         return fail("--minutes %s: give a number above 0", minutes);
-    o->seed = strtoull(seed, &end, 10);
-    if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
+    if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
+    o->seed = n;
     for (int k = 0; k < MIXERS; k++)
         o->mixers |= (!strcmp(mixer, mixer_name[k]) || (k < REGISTERS && !strcmp(mixer, "all"))) << k;
     if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd, all or registers", mixer);
@@ -172,33 +166,17 @@ static int read_options(settings *o, int argc, char **argv)
 
 /* ---- data ---------------------------------------------------------------------------------------------- */
 
-typedef struct drawing { picture_set *set; size_t size, first; uint64_t seed; } drawing;
-
-static void draw_task(void *arg, size_t i)
-{
-    const drawing *d = (const drawing *)arg;
-    scene s = scene_swarm(d->seed, d->first + i);
-    scene_paint(&s, (int)d->size, d->set->rgb + i * d->size * d->size * 3, d->set->mask + i * d->size * d->size);
-    d->set->label[i] = s.at[0].kind;
-}
-
 /* Swarms in place of a folder. 0, or -1. */
 static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
 {
-    drawing train = {&p->train, size, 0, seed}, test = {&p->test, size, SWARMS_TRAIN, seed};
     p->size = size;
     p->class_name = (char **)calloc(SCENE_CLASSES, sizeof *p->class_name);
     if (!p->class_name) return -1;
     for (p->classes = 0; p->classes < SCENE_CLASSES; p->classes++)
         p->class_name[p->classes] = picture_join(scene_class[p->classes], "", "");
-    if (picture_set_make(&p->train, SWARMS_TRAIN, size, 1)) return -1;
-    if (picture_set_make(&p->test, SWARMS_TEST, size, 1)) return -1;
-    mmix_parallel_for(m, SWARMS_TRAIN, draw_task, &train);
-    mmix_parallel_for(m, SWARMS_TEST, draw_task, &test);
-    return 0;
+    return swarms_draw(m, &p->train, seed, size, 0, SWARMS_TRAIN) ||
+           swarms_draw(m, &p->test, seed, size, SWARMS_TRAIN, SWARMS_TEST);
 }
-/* What crops are cut from. */
-static const mmix_picture *crop_from(const pictures *p) { return p->train.whole ? p->train.whole : p->train.picture; }
 
 /* ---- worth --------------------------------------------------------------------------------------------- */
 
@@ -293,8 +271,12 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)         
         if (n > most) most = n;
     }
     b->commonest = p->classes ? (double)most / (double)count : NAN;
-    for (size_t i = 0; p->test.mask && i < p->test.count; i += every)
-        maps_middle(m, &b->middle, p->test.mask + i * p->size * p->size, p->size);
+    mmix_tensor *map = maps_middle(m, p->size, p->size);
+    for (size_t i = 0; map && p->test.mask && i < p->test.count; i += every) {
+        mmix_mark mark = mmix_mark_here(m);
+        maps_judge(m, &b->middle, mmix_data(map), p->test.mask + i * p->size * p->size, p->size, p->size, NULL);
+        mmix_rewind(m, mark);
+    }
     return mmix_error(m) ? -1 : 0;
 }
 
@@ -440,7 +422,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         double took[PLAN_STEPS] = {0};
         for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {
             double start = now();
-            mmix_dino_step(d, crop_from(p), p->train.count, NULL);
+            mmix_dino_step(d, crop_from(&p->train), p->train.count, NULL);
             if (i >= 0) took[i] = now() - start;         /* the first two also take their memory */
         }
         qsort(took, PLAN_STEPS, sizeof *took, by_size);
@@ -462,7 +444,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
 static void show_progress(const run *r, int mixer, const mmix_dino_stats *s, double rate)
 {
     size_t left = (size_t)((double)(r->steps - r->done) / rate);
-    int stay = isatty(2) && r->done < r->steps;          /* on a screen the line is written over */
+    int stay = on_screen() && r->done < r->steps;
     fprintf(stderr, "%-8s step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f  %s",
             mixer_name[mixer], r->done, r->steps, rate, left / 60, left % 60, s->loss, s->teacher_entropy,
             stay ? "\r" : "\n");
@@ -528,7 +510,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
             if (plot(m, mmix_dino_backbone(d, 1), r, p)) break;
             idle += now() - t;
         }
-        if (mmix_dino_step(d, crop_from(p), p->train.count, &s) <= 0) break;
+        if (mmix_dino_step(d, crop_from(&p->train), p->train.count, &s) <= 0) break;
         double t = now();
         r->loss[r->done] = s.loss;
         r->entropy[r->done] = s.teacher_entropy;
@@ -538,7 +520,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
             fprintf(stderr, "%s, step %zu: %s\n", mixer_name[mixer], r->done, s.collapse);
         snprintf(r->collapse, sizeof r->collapse, "%s", s.collapse ? s.collapse : "");
         if (t - saved > SAVE_SECONDS && !save_run(m, d, r, o, print, mixer)) saved = now();
-        if (t - said < (isatty(2) ? 0.5 : 20) && r->done < r->steps) continue;
+        if (t - said < (on_screen() ? 0.5 : 20) && r->done < r->steps) continue;
         said = t;
         show_progress(r, mixer, &s, (double)(r->done - first) / (t - start));
     }
@@ -805,12 +787,10 @@ static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, 
     uint8_t tile[TILE * TILE * 3];
     mmix_picture in = {rgb, side, side};
     mmix_resizing r = mmix_resizing_box(picture_square(side, side), TILE, TILE);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     size_t stride = width * (TILE + GAP) - GAP;
-    if (scratch && !mmix_picture_resize(tile, in, r, scratch))
+    if (!picture_resize(tile, in, r))
         for (size_t y = 0; y < TILE; y++)
             memcpy(sheet + 3 * ((row * (TILE + GAP) + y) * stride + column * (TILE + GAP)), tile + y * TILE * 3, TILE * 3);
-    free(scratch);
 }
 
 /* Rows of picture, mask, and each network's map before and after. */

@@ -32,12 +32,6 @@
 #include "heads.h"
 #include <ctype.h>
 #include <inttypes.h>
-#ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#else
-#include <unistd.h>
-#endif
 
 #define fail report_refuse
 
@@ -158,7 +152,7 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         int part = 0;
-        char *end;
+        unsigned long long n;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
         while (part < PARTS && strcmp(argv[i], part_name[part])) part++;
@@ -169,10 +163,7 @@ static int read_options(settings *o, int argc, char **argv)
         if (k == count) return fail("%s: no such part or option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) { *known[k].text = argv[i]; continue; }
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
     for (int b = 0; b < 2; b++)
@@ -445,13 +436,13 @@ static meter meter_start(size_t first)
 static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps, double loss)
 {
     double t = now(), rate_now = (double)(step - p->first) / (t - p->start);
-    if (t - p->said < (isatty(2) ? 0.5 : 20) && step < steps) return;
+    if (t - p->said < (on_screen() ? 0.5 : 20) && step < steps) return;
     size_t left = (size_t)((double)(steps - step) / rate_now);
     p->said = t;
     fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left", part_name[j->part],
             j->seed, what, step, steps, rate_now, left / 60, left % 60);
     if (isfinite(loss)) fprintf(stderr, "  loss %.3f", loss);
-    fputs(isatty(2) && step < steps ? "   \r" : "   \n", stderr);           /* on a screen the line is written over */
+    fputs(on_screen() && step < steps ? "   \r" : "   \n", stderr);
 }
 
 /* ---- teachers ------------------------------------------------------------------------------------------ */

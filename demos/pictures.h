@@ -257,6 +257,15 @@ static inline void picture_mask_labels(uint8_t *rgb, size_t n)
                      ? 7 : picture_mask_label(rgb + 3 * i);
 }
 
+/* mmix_picture_resize with scratch memory of its own; may run in a task. Whether there is none, or no such size. */
+static inline int picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r)
+{
+    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
+    int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
+    free(scratch);
+    return bad;
+}
+
 /* A copy whose shorter side is at most `side`. Whether there is no memory for it. */
 static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
 {
@@ -267,13 +276,9 @@ static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
         out->width = (in.width * side + least / 2) / least;
         out->height = (in.height * side + least / 2) / least;
     }
-    mmix_resizing r = mmix_resizing_box(all, out->width, out->height);
     uint8_t *rgb = (uint8_t *)malloc(out->width * out->height * 3);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     out->rgb = rgb;
-    int bad = !rgb || !scratch || mmix_picture_resize(rgb, in, r, scratch);
-    free(scratch);
-    return bad;
+    return !rgb || picture_resize(rgb, in, mmix_resizing_box(all, out->width, out->height));
 }
 
 /* Reads one file of a set, and its mask. */
@@ -284,15 +289,10 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room), *mask;
     if (!rgb) return -1;
     mmix_box box = picture_square(w, h);
-    size_t bytes = mmix_picture_resize_scratch(mmix_resizing_box(box, size, size));
-    void *scratch = malloc(bytes ? bytes : 1);
-    mmix_picture in;
-    in.rgb = rgb, in.width = w, in.height = h;
-    int bad = !bytes || !scratch;
-    if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size), scratch);
+    mmix_picture in = {rgb, w, h};
+    int bad = picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size));
     if (!bad && set->whole) bad = picture_keep(&set->whole[i], in, whole);
     if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
-    free(scratch);
     picture_pixels_free(set->name[i], rgb);
     if (bad || !mask_path) return bad ? -1 : 0;
 
