@@ -49,6 +49,7 @@ enum { SETS = 40 };
 static const char help[] =
     "dino - three token mixers learn from pictures without labels\n\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn swarms)\n"
+    "                  or a file that --pack wrote\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where report.html goes                         (build/dino-out)\n"
     "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens that are read\n"
@@ -58,6 +59,7 @@ static const char help[] =
     "  --seed N        of swarms, weights, crops                      (1)\n"
     "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones  (96)\n"
     "  --set NAME=X    a number of the recipe, such as batch=64, again and again; --set list: all of them\n"
+    "  --pack FILE     write the pictures and masks into one .safetensors, to be read in place of DIR; train nothing\n"
     "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the recipe's\n"
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
     "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped\n"
@@ -70,7 +72,7 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *images, *masks, *out, *save, *load, *start, *figures, *set[SETS];
+    const char *images, *masks, *out, *save, *load, *start, *pack, *figures, *set[SETS];
     int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_SOFTMAX, … */
     uint64_t seed;
     double minutes;
@@ -106,6 +108,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--load", &o->load, NULL, 0, 0, 0},
         {"--simd", &simd, NULL, 0, 0, 0},
         {"--figures", &o->figures, NULL, 0, 0, 0},
+        {"--pack", &o->pack, NULL, 0, 0, 0},
         {"--start", &o->start, NULL, 0, 0, 1},
         {"--set", &set, NULL, 0, 0, 1},
         {"--mixer", &mixer, NULL, 0, 0, 1},
@@ -153,6 +156,7 @@ static int read_options(settings *o, int argc, char **argv)
         return fail("%s: a loaded run keeps its own settings; leave this out, or --load", fixed);
     if (o->masks && !o->images)
         return fail("--masks %s: give --images as well; drawn swarms have their own masks", o->masks);
+    if (o->pack && !o->images) return fail("--pack %s: give --images, what to pack", o->pack);
     if (o->start && o->mixers & (o->mixers - 1)) return fail("--start %s: give --mixer, one of them", o->start);
     for (int k = 0; k < MIXERS; k++) {
         r = recipe_of(o, k);
@@ -889,6 +893,11 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
     else bad = draw_swarms(p, m, o->seed, o->size);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
+    if (o->pack) {
+        if (report_folders(o->pack)) return fail("cannot write %s: %s", o->pack, strerror(errno));
+        if (pictures_pack(p, m, o->images, o->pack)) return fail("%s", p->error);
+        return fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count, p->test.count, o->pack), 0;
+    }
     print = pictures_fingerprint(p);
     if (o->load && print != old_print)
         return fail("--load %s: that run began with other pictures; give --images and --masks as it had",
