@@ -193,6 +193,11 @@ typedef struct worth {
     uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
 } worth;
 
+/* Maps are judged of every so many test pictures, at so many pixels: photographs at 224; the things of swarms would be
+   larger there than any that a crop has shown. */
+static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED; }
+static size_t map_side(const pictures *p) { return p->train.whole ? MAP_SIDE : SWARM_SIDE; }
+
 static size_t shown(const pictures *p, size_t k)         /* the k-th test picture of the report */
 {
     return k * p->test.count / SHOWN;
@@ -229,16 +234,14 @@ static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size
     }
 }
 
-/* What features of pictures at `side` pixels are worth, and maps of larger ones: photographs at 224; the things
-   of swarms would be larger there than any a crop has shown. 0, or -1; w->map is to be freed in any case. */
+/* What features of pictures at `side` pixels are worth, and maps. 0, or -1; w->map is to be freed in any case. */
 static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictures *p, worth *w)
 {
-    size_t large = p->train.whole ? MAP_SIDE : SWARM_SIDE;
-    size_t D = mmix_vision_config_of(v)->dim, count = p->train.count + p->test.count;
+    size_t D = mmix_vision_config_of(v)->dim, large = map_side(p), count = p->train.count + p->test.count;
     mmix_real *x = (mmix_real *)malloc(count * READS * D * sizeof *x);
     memset(w, 0, sizeof *w);
     for (int k = 0; k < READS; k++) w->knn[k].value = w->knn[k].balanced = w->knn[k].balanced_error = NAN;
-    w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    w->auc.every = judged_every(p);
     w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
     if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     else if (!look(m, v, &p->train, p->size, side, x, 0, NULL) &&
@@ -256,7 +259,7 @@ typedef struct baselines { score plain[PLAINS]; double commonest; maps middle; }
 
 static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)                  /* 0, or -1 */
 {
-    size_t count = p->train.count + p->test.count, most = 0, every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    size_t count = p->train.count + p->test.count, most = 0;
     memset(b, 0, sizeof *b);
     for (int k = 0; k < PLAINS && p->classes > 1 && !mmix_error(m); k++) {
         size_t D = plain[k].dim;
@@ -276,7 +279,7 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)         
     }
     b->commonest = p->classes ? (double)most / (double)count : NAN;
     mmix_tensor *map = maps_middle(m, p->size, p->size);
-    for (size_t i = 0; map && p->test.mask && i < p->test.count; i += every) {
+    for (size_t i = 0; map && p->test.mask && i < p->test.count; i += judged_every(p)) {
         mmix_mark mark = mmix_mark_here(m);
         maps_judge(m, &b->middle, mmix_data(map), p->test.mask + i * p->size * p->size, p->size, p->size, NULL);
         mmix_rewind(m, mark);
@@ -622,6 +625,10 @@ static void print_table(const run *r, const pictures *p, const baselines *b)
     }
 }
 
+static void print_worths(const double value[WORTH], const char *end)
+{
+    for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : end);
+}
 static void print_json(const run *r, const pictures *p, const baselines *b)
 {
     double value[COST + WORTH];
@@ -630,7 +637,7 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
            p->classes);
     for (int k = plain_first(p); k < plain_end(b); k++, comma = ",") {
         printf("%s\n  \"%s\": {", comma, plain_worths(b, k, p->classes, value));
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
+        print_worths(value, "}");
     }
     printf("},\n \"mixers\": [");
     comma = "";
@@ -641,9 +648,9 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
         for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], ", ");
         report_json("final_loss", r[k].done ? r[k].loss[r[k].done - 1] : NAN, ",\n   \"before\": {");
         worths(&r[k].before, value);
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "},\n   \"after\": {");
+        print_worths(value, "},\n   \"after\": {");
         worths(&r[k].after, value);
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "},\n   ");
+        print_worths(value, "},\n   ");
         printf("\"collapsed\": %s}", *r[k].collapse ? "true" : "false");
         comma = ",";
     }
@@ -750,6 +757,12 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     report_html(h, "</div>\n");
 }
 
+/* A mask as a picture: white is object, grey is void. */
+static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
+{
+    for (size_t i = 0; i < 3 * pixels; i++) rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
+}
+
 static void report_maps(report *h, const run *r, const pictures *p)
 {
     size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
@@ -763,10 +776,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
         report_html(h, "</tr>\n<tr><td>");
         report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
-        for (size_t j = 0; p->test.mask && j < pixels; j++) {
-            uint8_t v = p->test.mask[at * pixels + j];
-            rgb[3 * j] = rgb[3 * j + 1] = rgb[3 * j + 2] = v == 255 ? 128 : v ? 255 : 0;
-        }
+        if (p->test.mask) paint_mask(rgb, p->test.mask + at * pixels, pixels);
         if (p->test.mask) report_html(h, "</td><td>");
         if (p->test.mask) report_picture(h, rgb, p->size, p->size, 112, "mask");
         for (int k = 0; k < 2 * MIXERS; k++) {
@@ -780,8 +790,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown to the networks at %d x "
                    "%d pixels. %sMaps: cosine of class token and patch tokens after the final norm, each from its "
-                   "least (violet) to its greatest (yellow), bilinear.</p>\n", p->train.whole ? MAP_SIDE : SWARM_SIDE,
-                p->train.whole ? MAP_SIDE : SWARM_SIDE, p->test.mask ? "Mask: white is object, grey is void. " : "");
+                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p), (int)map_side(p), p->test.mask ? "Mask: white is object, grey is void. " : "");
     free(rgb);
 }
 
@@ -809,10 +818,7 @@ static void draw_sheet(const settings *o, const run *r, const pictures *p)
     for (size_t i = 0; sheet && mask && i < rows; i++) {
         size_t column = 0;
         sheet_tile(sheet, width, i, column++, p->test.rgb + shown(p, i) * pixels * 3, p->size);
-        for (size_t j = 0; p->test.mask && j < 3 * pixels; j++) {
-            uint8_t v = p->test.mask[shown(p, i) * pixels + j / 3];
-            mask[j] = v == 255 ? 128 : v ? 255 : 0;
-        }
+        if (p->test.mask) paint_mask(mask, p->test.mask + shown(p, i) * pixels, pixels);
         if (p->test.mask) sheet_tile(sheet, width, i, column++, mask, p->size);
         for (int k = 0; k < 2 * MIXERS; k++) {
             if (!r[k / 2].chosen) continue;
