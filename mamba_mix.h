@@ -975,10 +975,10 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token stands: FIRST with attention, and only there; the others with Mamba. RELEASED is what
-   DinoVim's code does: once in front, with position, and a second time, without, in the middle, where the
-   output is read. REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1)
-   at index S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. */
+/* Where the class token stands: FIRST with attention, any of these with Mamba. RELEASED is what DinoVim's code
+   does: once in front, with position, and a second time, without, in the middle, where the output is read.
+   REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1) at index
+   S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
 /* Positions of patches, for grids other than the stored one: stored ones resized by scale factors
@@ -8290,9 +8290,9 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
     if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    if (vim == (c.class_token == MMIX_CLASS_FIRST))
+    if (!vim && c.class_token != MMIX_CLASS_FIRST)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
-                  "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
+                  "MMIX_CLASS_FIRST with attention", c.class_token, c.mixer);
     c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);

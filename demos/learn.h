@@ -38,7 +38,7 @@ typedef struct recipe {
 static const struct { const char *name; size_t at; int whole; double low, high; } recipe_number[] = {
 #define WHOLE(name, low, high) {#name, offsetof(recipe, name), 1, low, high}
 #define REAL(name, low, high) {#name, offsetof(recipe, name), 0, low, high}
-    WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_MIDDLE, MMIX_CLASS_REGISTERS),
+    WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_FIRST, MMIX_CLASS_REGISTERS),
     WHOLE(dim, 1, 8192), WHOLE(depth, 1, 500), WHOLE(heads, 1, 1024), WHOLE(state, 1, 1024),
     WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10), REAL(drop, 0, 0.99),
     WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536), WHOLE(hidden, 1, 65536),

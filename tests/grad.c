@@ -1184,22 +1184,24 @@ static mmix_vision_config tiny(int mixer)
 }
 static void models(void)
 {
-    static const char *const names[5] = { "ViT", "LinearViT", "DinoVim released", "DinoVim middle", "LinearViT normalised" };
-    for (int k = 0; k < 10; k++) {               /* without and with: other size, intermediate features, drop path */
+    static const char *const names[6] = { "ViT", "LinearViT", "DinoVim released", "DinoVim middle", "LinearViT normalised",
+                                          "DinoVim in front" };
+    for (int k = 0; k < 12; k++) {               /* without and with: other size, intermediate features, drop path */
         model x;
-        mmix_vision_config c = tiny(k % 5 == 0 ? MMIX_SOFTMAX : k % 5 == 1 || k % 5 == 4 ? MMIX_LINEAR : MMIX_SSD);
+        mmix_vision_config c = tiny(k % 6 == 0 ? MMIX_SOFTMAX : k % 6 == 1 || k % 6 == 4 ? MMIX_LINEAR : MMIX_SSD);
         memset(&x, 0, sizeof x);
-        if (k % 5 == 3) c.class_token = MMIX_CLASS_MIDDLE;
-        if (k % 5 == 4) c.normalise = 1;
+        if (k % 6 == 3) c.class_token = MMIX_CLASS_MIDDLE;
+        if (k % 6 == 4) c.normalise = 1;
+        if (k % 6 == 5) c.class_token = MMIX_CLASS_FIRST;
         x.vision = mmix_vision_create(m, c);
-        if (erred(names[k % 5])) continue;
+        if (erred(names[k % 6])) continue;
         x.kind = VISION;
         x.lists = 1;
         x.list[0] = mmix_vision_params(x.vision);
-        x.options.n_last = k < 5 ? 0 : 2;
-        x.options.train = k >= 5;
+        x.options.n_last = k < 6 ? 0 : 2;
+        x.options.train = k >= 6;
         x.options.step = 3;
-        check_model(names[k % 5], &x, k >= 5, 3);
+        check_model(names[k % 6], &x, k >= 6, 3);
         mmix_vision_destroy(x.vision);
     }
     for (int k = 0; k < 3; k++) {

@@ -6,20 +6,20 @@
 
 static void backbones(void)
 {
-    static const char *const names[4] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token" };
+    static const char *const names[5] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token", "DinoVim, token in front" };
     size_t sides[8][2] = { { 16, 16 }, { 16, 24 }, { 12, 8 }, { 4, 4 }, { 33, 19 }, { 28, 28 }, { 4, 40 }, { 23, 7 } };
     mmix_ctx *m = context(2, 4);
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         mmix_vision_config c = small_vision(k < 2 ? k : MMIX_SSD);
         mmix_vision *v;
         doing(names[k]);
         c.depth = 3;
         c.drop_path = 0.5;
-        if (k == 3) c.class_token = MMIX_CLASS_MIDDLE;
+        if (k > 2) c.class_token = k == 3 ? MMIX_CLASS_MIDDLE : MMIX_CLASS_FIRST;
         v = mmix_vision_create(m, c);
         CHECK(mmix_vision_config_of(v)->depth == 3);
         for (int i = 0; i < 8; i++) {
-            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1, at = k < 2 ? 0 : k == 2 ? (n + 1) / 2 : n / 2;
+            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1, at = k == 2 ? (n + 1) / 2 : k == 3 ? n / 2 : 0;
             mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]), 1, 5);
             mmix_vision_options o;
             mmix_features f, g;
