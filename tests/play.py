@@ -115,7 +115,7 @@ OVER = """[...document.querySelectorAll('body *')].filter(e => { const b = e.get
   return b.width && s.visibility === 'visible' && s.opacity > 0 && (b.right > innerWidth + 0.5 || b.left < -0.5) })
   .map(e => e.tagName + '#' + e.id + '.' + (e.className.baseVal ?? e.className))"""
 SMALL = """[...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())
-  && !['SCRIPT', 'SUP', 'SUB'].includes(e.tagName) && e.getClientRects().length && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.tagName + ' ' + e.textContent.slice(0, 20))"""
+  && !['SCRIPT'].includes(e.tagName) && e.getClientRects().length && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.tagName + ' ' + e.textContent.slice(0, 20))"""
 SET = """(() => { const e = document.querySelector(`input[name=%s]%s`); if (e.type === 'range') e.value = %s; else e.checked = e.type === 'radio' || !e.checked;
   e.dispatchEvent(new Event('input', {bubbles: true})) })()"""
 
@@ -169,13 +169,14 @@ def page(b, path, folder):
     b.ask("document.querySelector('#draw').click()")
     x, y, w, h = b.ask(BOX % "#x canvas")
     b.mouse(*[(x + w * (0.2 + 0.1 * n), y + h * 0.3) for n in range(6)])
-    check("drawing changes M", b.ask(M) != before)
+    check("drawing changes M", b.wait(M + " !== %d" % before, 5))
     before = b.ask(M)
     b.ask("""(async () => { const c = new OffscreenCanvas(300, 200), g = c.getContext('2d'); g.fillStyle = '#2060a0'; g.fillRect(0, 0, 300, 200);
       g.fillStyle = '#f0c040'; g.fillRect(100, 50, 80, 80); const t = new DataTransfer();
       t.items.add(new File([await c.convertToBlob()], 'dropped.png', {type: 'image/png'}));
       document.dispatchEvent(new DragEvent('drop', {dataTransfer: t, bubbles: true, cancelable: true})) })()""")
     check("a dropped picture is taken", b.wait(M + " !== %d" % before, 5))
+    time.sleep(0.5)
     address = b.ask("location.hash")
     check("the address keeps the settings", "kind=2" in address and b.open(path, address) and b.ask("play.set.kind") == 2, address)
     times = b.ask("(() => { const t = []; for (let n = 0; n < 15; n++) { const s = performance.now(); play.wasm.play_mix(); t.push(performance.now() - s) } return t.sort((a, b) => a - b)[7] })()")
