@@ -6,7 +6,7 @@ The numbers of the WebAssembly are those of the same C file compiled natively, t
 
     python3 tests/play.py CHROMIUM PAGE.html [FOLDER NATIVE]        with a page alone: only that it loads
 """
-import array, base64, json, os, pathlib, shutil, subprocess, sys, tempfile, time
+import array, base64, json, os, pathlib, shutil, signal, subprocess, sys, tempfile, time
 
 passed = failed = 0
 
@@ -88,6 +88,12 @@ class Browser:
         for n, (x, y) in enumerate(points):
             self.call("Input.dispatchMouseEvent", type="mouseMoved" if n else "mousePressed", x=x, y=y, button="left", buttons=1, clickCount=1)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", x=points[-1][0], y=points[-1][1], button="left", clickCount=1)
+
+    def tap(self, x, y):
+        self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
     def key(self, key):
         for kind in ("keyDown", "keyUp"):
@@ -225,6 +231,14 @@ def numbers(b, native):
     check("M is made within 5 ms", max(t[1] for t in times) <= 5, times)
 
 
+def touch(b, path):
+    b.screen(390, 844)
+    b.open(path)
+    x, y, w, h = b.ask(BOX % "#x canvas")
+    b.tap(x + w * 4.5 / 14, y + h * 1.5 / 14)
+    check("a tap chooses a patch", b.wait("play.now.i === 18", 3), b.ask("play.now.i"))
+
+
 def shots(b, path, folder):
     for name, address in (("softmax", ""), ("linear", "#kind=1"), ("ssd", "#kind=2&direction=0&i=134"), ("both", "#kind=2&direction=2&scene=12"), ("windows", "#mask=3&window=5&scene=2")):
         for width, height in ((1280, 900), (390, 844)):
@@ -249,11 +263,13 @@ def shots(b, path, folder):
 
 def main():
     folder = sys.argv[3] if len(sys.argv) > 4 else None
+    signal.alarm(400)                                           # a browser that says nothing more is a failure, not a wait
     b = Browser(sys.argv[1])
     try:
         page(b, sys.argv[2], folder)
         if folder:
             numbers(b, sys.argv[4])
+            touch(b, sys.argv[2])
             shots(b, sys.argv[2], folder)
         bad = b.errors()
         check("no error in the console", not bad, bad[:3])
