@@ -86,7 +86,8 @@ class Browser:
 
     def mouse(self, *points):
         for n, (x, y) in enumerate(points):
-            self.call("Input.dispatchMouseEvent", type="mouseMoved" if n else "mousePressed", x=x, y=y, button="left", buttons=1, clickCount=1)
+            self.call("Input.dispatchMouseEvent", type="mouseMoved" if n else "mousePressed", x=x, y=y, button="left", buttons=1,
+                      clickCount=1)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", x=points[-1][0], y=points[-1][1], button="left", clickCount=1)
 
     def tap(self, x, y):
@@ -96,8 +97,9 @@ class Browser:
         self.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
     def key(self, key):
+        number = {"ArrowDown": 40, "ArrowRight": 39}[key]
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"ArrowDown": 40, "ArrowRight": 39}.get(key, 0))
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number)
 
     def errors(self):
         self.ask("1")
@@ -117,24 +119,30 @@ class Browser:
 
 
 # M as a hash of its bytes; where an element lies; what is too wide for the window, and what text is small
-M = "(() => { const b = new Int32Array(play.wasm.memory.buffer, play.wasm.play_matrix(), 196 * 196); let h = 0; for (const v of b) h = h * 31 + v | 0; return h })()"
+M = """(() => { const b = new Int32Array(play.wasm.memory.buffer, play.wasm.play_matrix(), 196 * 196);
+  let h = 0; for (const v of b) h = h * 31 + v | 0; return h })()"""
 BOX = "(() => { const b = document.querySelector('%s').getBoundingClientRect(); return [b.left, b.top, b.width, b.height] })()"
 OVER = """[...document.querySelectorAll('body *')].filter(e => { const b = e.getBoundingClientRect(), s = getComputedStyle(e);
   return b.width && s.visibility === 'visible' && s.opacity > 0 && (b.right > innerWidth + 0.5 || b.left < -0.5) })
   .map(e => e.tagName + '#' + e.id + '.' + (e.className.baseVal ?? e.className))"""
 SMALL = """[...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())
-  && !['SCRIPT'].includes(e.tagName) && e.getClientRects().length && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.tagName + ' ' + e.textContent.slice(0, 20))"""
-SET = """(() => { const e = document.querySelector(`input[name=%s]%s`); if (e.type === 'range') e.value = %s; else e.checked = e.type === 'radio' || !e.checked;
+  && e.tagName !== 'SCRIPT' && e.getClientRects().length && parseFloat(getComputedStyle(e).fontSize) < 12)
+  .map(e => e.tagName + ' ' + e.textContent.slice(0, 20))"""
+SET = """(() => { const e = document.querySelector(`input[name=%s]%s`);
+  if (e.type === 'range') e.value = %s; else e.checked = e.type === 'radio' || !e.checked;
   e.dispatchEvent(new Event('input', {bubbles: true})) })()"""
+
+
+FRESH = "!document.querySelector('#singular').classList.contains('stale')"
 
 
 def controls(b):
     """Each control, where it is shown, changes M."""
     steps = [("width", "", 3), ("sharpness", "", 2), ("mask", "[value='1']", 0), ("mask", "[value='2']", 0), ("window", "", 2),
              ("mask", "[value='3']", 0), ("window", "", 5), ("shifted", "", 0), ("kind", "[value='1']", 0),
-             ("feature", "[value='2']", 0), ("feature", "[value='3']", 0), ("feature", "[value='4']", 0), ("normalise", "", 0), ("feature", "[value='0']", 0),
-             ("mask", "[value='0']", 0), ("feature", "[value='1']", 0), ("sharpness", "", 0), ("kind", "[value='2']", 0), ("direction", "[value='1']", 0),
-             ("direction", "[value='2']", 0), ("step", "", 0), ("spread", "", 0), ("decay", "", 0.2), ("width", "", 6)]
+             ("feature", "[value='2']", 0), ("feature", "[value='3']", 0), ("feature", "[value='4']", 0), ("normalise", "", 0),
+             ("feature", "[value='0']", 0), ("mask", "[value='0']", 0), ("feature", "[value='1']", 0), ("sharpness", "", 0),
+             ("kind", "[value='2']", 0), ("direction", "[value='1']", 0), ("direction", "[value='2']", 0), ("step", "", 0), ("spread", "", 0), ("decay", "", 0.2), ("width", "", 6)]
     before = b.ask(M)
     for name, which, value in steps:
         shown = b.ask("document.querySelector(`input[name=%s]%s`).getClientRects().length > 0" % (name, which))
@@ -154,11 +162,12 @@ def page(b, path, folder):
     check("it says what is seen", "Softmax attention" in said, said)
     x, y, w, h = b.ask(BOX % "#x canvas")
     row = "document.querySelector('#x-caption').textContent"
-    before = b.ask("play.now.i"), b.ask("document.querySelector('#x canvas').toDataURL()")
+    look = "document.querySelector('#x canvas').toDataURL()"
+    before = b.ask("play.now.i"), b.ask(look)
     b.mouse((x + w * 3.5 / 14, y + h * 2.5 / 14))
     check("a click chooses a patch", b.ask("play.now.i") == 31 != before[0], b.ask("play.now.i"))
     b.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
-    check("and shows its row", b.ask(row).startswith("Row 31 of M") and b.ask("document.querySelector('#x canvas').toDataURL()") != before[1], b.ask(row))
+    check("and shows its row", b.ask(row).startswith("Row 31 of M") and b.ask(look) != before[1], b.ask(row))
     b.ask("document.querySelector('#x canvas').focus()")
     b.key("ArrowDown"), b.key("ArrowRight")
     check("arrow keys move it", b.ask("play.now.i") == 46, b.ask("play.now.i"))
@@ -166,7 +175,7 @@ def page(b, path, folder):
     b.mouse((mx + mw / 2, my + mh * 100.5 / 196))
     check("a click on M chooses a row", b.ask("play.now.i") == 100, b.ask("play.now.i"))
     controls(b)
-    check("rank within its bound", b.wait("!document.querySelector('#singular').classList.contains('stale')") and b.ask("play.now.rank <= play.now.bound"))
+    check("rank within its bound", b.wait(FRESH) and b.ask("play.now.rank <= play.now.bound"))
     b.ask(SET % ("direction", "[value='0']", 0))
     check("steps and matrix agree", b.ask("play.now.ways") == 1 and 0 <= b.ask("play.now.differ") < 1e-4, b.ask("play.now.differ"))
     b.ask("document.querySelector('#run').click()")
@@ -190,21 +199,26 @@ def page(b, path, folder):
 
 
 # scene; kind, N, mask, window, shifted, feature, normalise, sharpness, step, spread, A, direction
-CASES = [(30, 0, 16, 0, 4, 0, 0, 1, 1.4, 0.1, 1, -0.3, 0), (12, 0, 64, 1, 4, 0, 0, 1, 8, 0.1, 1, -0.3, 0), (2, 0, 8, 2, 3, 0, 0, 1, 1, 0.1, 1, -0.3, 0),
-         (33, 0, 32, 3, 5, 1, 0, 1, 2, 0.1, 1, -0.3, 0), (30, 1, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (12, 1, 32, 0, 4, 0, 1, 0, 2, 0.1, 1, -0.3, 0),
-         (2, 1, 4, 1, 4, 0, 2, 1, 1, 0.1, 1, -0.3, 0), (33, 1, 16, 1, 4, 0, 3, 0, 1, 0.1, 1, -0.3, 0), (30, 2, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0),
-         (12, 2, 64, 0, 4, 0, 0, 1, 1, 1, 2, -10, 1), (2, 2, 1, 0, 4, 0, 0, 1, 1, 0.01, 0, -0.01, 2)]
+CASES = [(30, 0, 16, 0, 4, 0, 0, 1, 1.4, 0.1, 1, -0.3, 0), (12, 0, 64, 1, 4, 0, 0, 1, 8, 0.1, 1, -0.3, 0),
+         (2, 0, 8, 2, 3, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (33, 0, 32, 3, 5, 1, 0, 1, 2, 0.1, 1, -0.3, 0),
+         (30, 1, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (12, 1, 32, 0, 4, 0, 1, 0, 2, 0.1, 1, -0.3, 0),
+         (2, 1, 4, 1, 4, 0, 2, 1, 1, 0.1, 1, -0.3, 0), (33, 1, 16, 1, 4, 0, 3, 0, 1, 0.1, 1, -0.3, 0),
+         (30, 2, 16, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, 0), (12, 2, 64, 0, 4, 0, 0, 1, 1, 1, 2, -10, 1),
+         (2, 2, 1, 0, 4, 0, 0, 1, 1, 0.01, 0, -0.01, 2)]
 RUN = """(() => { const e = play.wasm, [scene, ...set] = %s; e.play_scene(scene); e.play_picture();
   new Float64Array(e.memory.buffer, e.play_settings(), 12).set(set);
   const bad = e.play_mix(), mean = e.play_mean(), ways = e.play_steps(), rank = e.play_rank(1);
   const part = (p, n) => { let s = ''; for (const v of new Uint8Array(e.memory.buffer, p, n)) s += String.fromCharCode(v); return btoa(s) };
-  return [bad, mean, ways, rank, e.play_bound(), part(e.play_matrix(), 4 * 196 * 196), part(e.play_y(), 4 * 588), part(e.play_stepped(), 4 * 588),
-    part(e.play_singular(), 8 * 98)] })()"""
-IMPORTS = """(async () => { const packed = Uint8Array.from(atob(document.querySelector('#wasm').textContent.trim()), c => c.charCodeAt(0));
-  const bytes = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer(), m = new WebAssembly.Module(bytes);
-  return [WebAssembly.Module.imports(m).length, WebAssembly.Module.exports(m).map(e => e.name).filter(n => !/^(memory|_initialize|play_.*)$/.test(n))] })()"""
-TIMES = """(() => { const e = play.wasm, said = []; for (const [name, set] of [['softmax', [0, 0]], ['linear', [1, 0]], ['SSD', [2, 0]], ['SSD both', [2, 2]]])
-  for (const N of [16, 64]) { new Float64Array(e.memory.buffer, e.play_settings(), 12).set([set[0], N, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, set[1]]);
+  return [bad, mean, ways, rank, e.play_bound(), part(e.play_matrix(), 4 * 196 * 196), part(e.play_y(), 4 * 588),
+    part(e.play_stepped(), 4 * 588), part(e.play_singular(), 8 * 98)] })()"""
+IMPORTS = """(async () => {
+  const packed = Uint8Array.from(atob(document.querySelector('#wasm').textContent.trim()), c => c.charCodeAt(0));
+  const bytes = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+  const m = new WebAssembly.Module(bytes), names = WebAssembly.Module.exports(m).map(e => e.name);
+  return [WebAssembly.Module.imports(m).length, names.filter(n => !/^(memory|_initialize|play_.*)$/.test(n))] })()"""
+TIMES = """(() => { const e = play.wasm, said = [];
+  for (const [name, kind, way] of [['softmax', 0, 0], ['linear', 1, 0], ['SSD', 2, 0], ['SSD both', 2, 2]]) for (const N of [16, 64]) {
+    new Float64Array(e.memory.buffer, e.play_settings(), 12).set([kind, N, 0, 4, 0, 0, 1, 1, 0.1, 1, -0.3, way]);
     const t = []; for (let n = 0; n < 25; n++) { const s = performance.now(); e.play_mix(); t.push(performance.now() - s) }
     t.sort((a, b) => a - b); said.push([name + ', N = ' + N, t[0], t[12]]) } return said })()"""
 
@@ -222,7 +236,8 @@ def numbers(b, native):
         for name, a, text in zip(("M", "y", "y by steps", "singular values"), want, found):
             c = array.array(a.typecode, base64.b64decode(text))
             most, differ = max(map(abs, a)), max(abs(u - v) for u, v in zip(a, c))
-            check("%s: %s as compiled natively" % (case, name), differ <= 1e-5 * most or (name == "y by steps" and not ways), "%g of %g" % (differ, most))
+            check("%s: %s as compiled natively" % (case, name), differ <= 1e-5 * most or (name == "y by steps" and not ways),
+                  "%g of %g" % (differ, most))
         check("%s: rank" % (case,), rank <= bound == want[4][1] and abs(rank - want[4][0]) <= 1, (rank, bound, list(want[4])))
     imports, others = b.ask(IMPORTS)
     check("the module imports nothing, and what it exports begins with play_", imports == 0 and not others, (imports, others))
@@ -240,7 +255,8 @@ def touch(b, path):
 
 
 def shots(b, path, folder):
-    for name, address in (("softmax", ""), ("linear", "#kind=1"), ("ssd", "#kind=2&direction=0&i=134"), ("both", "#kind=2&direction=2&scene=12"), ("windows", "#mask=3&window=5&scene=2")):
+    for name, address in (("softmax", ""), ("linear", "#kind=1"), ("ssd", "#kind=2&direction=0&i=134"),
+                          ("both", "#kind=2&direction=2&scene=12"), ("windows", "#mask=3&window=5&scene=2")):
         for width, height in ((1280, 900), (390, 844)):
             for dark in (False, True):
                 if name not in ("softmax", "ssd") and dark:
@@ -249,9 +265,10 @@ def shots(b, path, folder):
                 if not b.open(path, address):
                     check("%s at %d opens" % (name, width), False)
                     continue
-                b.wait("!document.querySelector('#singular').classList.contains('stale')")
+                b.wait(FRESH)
                 over, small = b.ask(OVER), b.ask(SMALL)
-                check("%s at %d: nothing is wider than the window" % (name, width), not over and b.ask("document.documentElement.scrollWidth <= innerWidth"), over[:5])
+                wide = b.ask("document.documentElement.scrollWidth > innerWidth")
+                check("%s at %d: nothing is wider than the window" % (name, width), not over and not wide, over[:5])
                 check("%s at %d: no text below 12 pixels" % (name, width), not small, small[:5])
                 size = b.call("Page.getLayoutMetrics")["cssContentSize"]
                 png = b.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
