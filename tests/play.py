@@ -123,7 +123,7 @@ M = """(() => { const b = new Int32Array(play.wasm.memory.buffer, play.wasm.play
   let h = 0; for (const v of b) h = h * 31 + v | 0; return h })()"""
 BOX = "(() => { const b = document.querySelector('%s').getBoundingClientRect(); return [b.left, b.top, b.width, b.height] })()"
 OVER = """[...document.querySelectorAll('body *')].filter(e => { const b = e.getBoundingClientRect(), s = getComputedStyle(e);
-  return b.width && s.visibility === 'visible' && s.opacity > 0 && (b.right > innerWidth + 0.5 || b.left < -0.5) })
+  return b.width && s.visibility === 'visible' && s.opacity > 0 && (b.right > %d + 0.5 || b.left < -0.5) })
   .map(e => e.tagName + '#' + e.id + '.' + (e.className.baseVal ?? e.className))"""
 SMALL = """[...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())
   && e.tagName !== 'SCRIPT' && e.getClientRects().length && parseFloat(getComputedStyle(e).fontSize) < 12)
@@ -266,8 +266,8 @@ def shots(b, path, folder):
                     check("%s at %d opens" % (name, width), False)
                     continue
                 b.wait(FRESH)
-                over, small = b.ask(OVER), b.ask(SMALL)
-                wide = b.ask("document.documentElement.scrollWidth > innerWidth")
+                over, small = b.ask(OVER % width), b.ask(SMALL)
+                wide = b.ask("document.documentElement.scrollWidth > %d" % width)      # innerWidth grows with what is too wide
                 check("%s at %d: nothing is wider than the window" % (name, width), not over and not wide, over[:5])
                 check("%s at %d: no text below 12 pixels" % (name, width), not small, small[:5])
                 size = b.call("Page.getLayoutMetrics")["cssContentSize"]
