@@ -71,7 +71,7 @@ else
     programs="properties mixing heads files distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/play_native
         build/cuda build/golden_cuda build/size"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -141,6 +141,8 @@ else
     run "report of the features" sh tests/features.sh build/features build/dino
     if command -v mpirun >/dev/null; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
     else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
+    chain page
+    run "the page that plays" sh tests/play.sh
     chain pytorch
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
