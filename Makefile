@@ -17,7 +17,7 @@ MINGW  ?= x86_64-w64-mingw32-gcc
 I686   ?= i686-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-DEMOS = dino mixers features linmu bench
+DEMOS = dino mixers features linmu tables bench
 
 # nvcc from the PATH, CUDA_HOME, or where the toolkit is usually installed
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc) $(wildcard /usr/local/cuda/bin/nvcc) nvcc)

@@ -330,32 +330,59 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
     return interrupted;
 }
 
-/* A linear head on vectors x (…, D), `stride` apart, by SGD, its rate chosen on a tenth of the train pictures.
-   0, or -1. */
+/* A linear head that was learned, and what brings rows to the scale it knows. Its tensors are step memory. */
+typedef struct probe { standard scale; mmix_probe_config config; mmix_probe_result learned; } probe;
+
+static const double probe_rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
+enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
+
+/* On vectors x (…, D), `stride` apart, by SGD with weight decay; of several rates one is chosen on a tenth of the
+   train pictures. 0, or -1; p->scale.mean is to be freed in any case. */
+static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D, const voters *v,
+                              const int32_t *label, size_t classes, const double *rate, size_t rates, double decay)
+{
+    p->config = mmix_probe_default();
+    if (standard_begin(m, &p->scale, D)) return -1;
+    for (size_t i = 0; i < v->trains; i++) standard_add(&p->scale, x + v->train[i] * stride);
+    standard_end(&p->scale);
+    vector_source rows = {x, stride, v->train, label, &p->scale};
+    mmix_source from = {v->trains, D, 1, 1, 1, 1, vector_read, &rows};
+    p->config.classes = classes;
+    p->config.batch = 64;
+    p->config.epochs = v->trains < 1000 ? 100 : 40;
+    p->config.weight_decay = decay;
+    p->config.rates = rates;
+    memcpy(p->config.rate, rate, rates * sizeof *rate);
+    return mmix_linear_probe(m, &p->config, &from, NULL, &p->learned);
+}
+/* What it says of the test pictures' rows, of these or of others. 0, or -1. */
+static inline int probe_judge(mmix_ctx *m, const probe *p, const mmix_real *x, size_t stride, const voters *v,
+                              const int32_t *label, score *s)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_probe_config o = p->config;
+    mmix_probe_result r;
+    vector_source rows = {x, stride, v->test, label, &p->scale};
+    mmix_source judged = {v->tests, p->scale.D, 1, 1, 1, 1, vector_read, &rows};
+    o.epochs = 0, o.rates = 1;                           /* nothing more is learned */
+    o.start = p->learned.head;
+    int bad = mmix_linear_probe(m, &o, &judged, &judged, &r);
+    if (!bad) *s = score_of(r.count, o.classes);
+    mmix_rewind(m, mark);
+    return bad;
+}
+
+/* Both. 0, or -1. */
 static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
                                  const int32_t *label, size_t classes, score *s)
 {
-    static const double rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
     mmix_mark mark = mmix_mark_here(m);
-    mmix_probe_config o = mmix_probe_default();
-    mmix_probe_result r;
-    standard scale;
-    if (standard_begin(m, &scale, D)) return -1;
-    for (size_t i = 0; i < v->trains; i++) standard_add(&scale, x + v->train[i] * stride);
-    standard_end(&scale);
-    vector_source train = {x, stride, v->train, label, &scale}, test = {x, stride, v->test, label, &scale};
-    mmix_source from = {v->trains, D, 1, 1, 1, 1, vector_read, &train};
-    mmix_source judged = {v->tests, D, 1, 1, 1, 1, vector_read, &test};
-    o.classes = classes;
-    o.batch = 64;
-    o.epochs = v->trains < 1000 ? 100 : 40;
-    o.rates = sizeof rate / sizeof *rate;
-    memcpy(o.rate, rate, sizeof rate);
-    int bad = mmix_linear_probe(m, &o, &from, &judged, &r);
-    if (!bad) *s = score_of(r.count, classes);
-    free(scale.mean);
+    probe p;
+    int bad = probe_learn(m, &p, x, stride, D, v, label, classes, probe_rate, PROBE_RATES, 0) ||
+              probe_judge(m, &p, x, stride, v, label, s);
+    free(p.scale.mean);
     mmix_rewind(m, mark);
-    return bad;
+    return bad ? -1 : 0;
 }
 
 /* ---- segmentation ----------------------------------------------------------------------------------- */
