@@ -1077,6 +1077,9 @@ static int make_baselines(exam *e)
         for (size_t i = 0; i < e->p.test.count; i++) n += (size_t)e->p.test.label[i] == c;
         most = fmax(most, n / (double)e->p.test.count);
     }
+    put(m, &l, (double)e->p.train.count, 0, "pictures/train");
+    put(m, &l, (double)e->p.test.count, 0, "pictures/test");
+    put(m, &l, (double)e->p.classes, 0, "pictures/classes");
     put(m, &l, most, sqrt(most * (1 - most) / (double)e->p.test.count), "commonest");
     put(m, &l, 1 / (double)e->p.classes, 0, "commonest/balanced");
     maps middle;
