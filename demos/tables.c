@@ -1041,6 +1041,25 @@ static int make_network(exam *e, size_t k, size_t seed, size_t left)
 
 /* ---- once ---------------------------------------------------------------------------------------------- */
 
+/* How many pictures there are; and the share of the commonest class among the test pictures, which heads are judged
+   on, and among all, which vote. */
+static void put_commonest(exam *e, lines *l)
+{
+    put(e->m, l, (double)e->p.train.count, 0, "pictures/train");
+    put(e->m, l, (double)e->p.test.count, 0, "pictures/test");
+    put(e->m, l, (double)e->p.classes, 0, "pictures/classes");
+    for (int all = 0; all < 2; all++) {
+        size_t first = all ? 0 : e->p.train.count, n = e->count - first, most = 0;
+        for (size_t c = 0, same = 0; c < e->p.classes; c++, same = 0) {
+            for (size_t i = first; i < e->count; i++) same += (size_t)e->label[i] == c;
+            if (same > most) most = same;
+        }
+        double share = (double)most / (double)n;
+        score s = {share, sqrt(share * (1 - share) / (double)n), 1 / (double)e->p.classes, 0, n};
+        put_score(e->m, l, &s, all ? "commonest/knn" : "commonest/probe");
+    }
+}
+
 /* What anyone has for nothing: descriptors that nobody has trained, the commonest class, background everywhere,
    nearness to the middle. 0; 1: stopped; -1. */
 static int make_baselines(exam *e)
@@ -1048,7 +1067,7 @@ static int make_baselines(exam *e)
     mmix_ctx *m = e->m;
     char path[1100], prefix[32];
     lines l = {NULL, 0, 0};
-    double most = 0, every = ceil((double)e->p.test.count / MAPS_JUDGED);
+    double every = ceil((double)e->p.test.count / MAPS_JUDGED);
     int bad = 0;
     mmix_reset(m);
     mmix_seed_set(m, 1);
@@ -1072,16 +1091,7 @@ static int make_baselines(exam *e)
         mmix_rewind(m, mark);
         if (!bad) took(e, plain[k].name);
     }
-    for (size_t c = 0; c < e->p.classes; c++) {
-        double n = 0;
-        for (size_t i = 0; i < e->p.test.count; i++) n += (size_t)e->p.test.label[i] == c;
-        most = fmax(most, n / (double)e->p.test.count);
-    }
-    put(m, &l, (double)e->p.train.count, 0, "pictures/train");
-    put(m, &l, (double)e->p.test.count, 0, "pictures/test");
-    put(m, &l, (double)e->p.classes, 0, "pictures/classes");
-    put(m, &l, most, sqrt(most * (1 - most) / (double)e->p.test.count), "commonest");
-    put(m, &l, 1 / (double)e->p.classes, 0, "commonest/balanced");
+    put_commonest(e, &l);
     maps middle;
     memset(&middle, 0, sizeof middle);
     for (size_t i = 0; e->p.test.mask && i < e->p.test.count; i += (size_t)every)
