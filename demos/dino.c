@@ -23,21 +23,17 @@
 #define REPORT_PROGRAM "dino"
 #include "../mamba_mix.h"
 #include "pictures.h"
+#include "scenes.h"
 #include "program.h"
 #include "evaluate.h"
 #include "learn.h"
 #include "report.h"
-#include "scenes.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <time.h>
-#ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#else
+#ifndef _WIN32
 #include <sys/resource.h>
-#include <unistd.h>
 #endif
 
 enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
@@ -53,6 +49,7 @@ enum { SETS = 40 };
 static const char help[] =
     "dino - three token mixers learn from pictures without labels\n\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*   (drawn swarms)\n"
+    "                  or a file that --pack wrote\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where report.html goes                         (build/dino-out)\n"
     "  --mixer NAME    softmax, linear, ssd; all: these three; registers: ssd, with 12 tokens that are read\n"
@@ -62,6 +59,7 @@ static const char help[] =
     "  --seed N        of swarms, weights, crops                      (1)\n"
     "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones  (96)\n"
     "  --set NAME=X    a number of the recipe, such as batch=64, again and again; --set list: all of them\n"
+    "  --pack FILE     write the pictures and masks into one .safetensors, to be read in place of DIR; train nothing\n"
     "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the recipe's\n"
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
     "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped\n"
@@ -74,7 +72,7 @@ static const char help[] =
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
-    const char *images, *masks, *out, *save, *load, *start, *figures, *set[SETS];
+    const char *images, *masks, *out, *save, *load, *start, *pack, *figures, *set[SETS];
     int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_SOFTMAX, … */
     uint64_t seed;
     double minutes;
@@ -110,6 +108,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--load", &o->load, NULL, 0, 0, 0},
         {"--simd", &simd, NULL, 0, 0, 0},
         {"--figures", &o->figures, NULL, 0, 0, 0},
+        {"--pack", &o->pack, NULL, 0, 0, 0},
         {"--start", &o->start, NULL, 0, 0, 1},
         {"--set", &set, NULL, 0, 0, 1},
         {"--mixer", &mixer, NULL, 0, 0, 1},
@@ -120,6 +119,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--size", NULL, &o->size, 32, 1024, 1},
     };
     char *end;
+    unsigned long long n;
     recipe r = recipe_standard(MMIX_SSD);
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
@@ -138,18 +138,15 @@ static int read_options(settings *o, int argc, char **argv)
             o->set[o->sets++] = set;
         }
         if (known[k].text) continue;
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
     o->threads = (int)threads;
     o->minutes = strtod(minutes, &end);
     if (*end || !(o->minutes > 0 && o->minutes < 1e5))
         return fail("--minutes %s: give a number above 0", minutes);
-    o->seed = strtoull(seed, &end, 10);
-    if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
+    if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
+    o->seed = n;
     for (int k = 0; k < MIXERS; k++)
         o->mixers |= (!strcmp(mixer, mixer_name[k]) || (k < REGISTERS && !strcmp(mixer, "all"))) << k;
     if (!o->mixers) return fail("--mixer %s: give softmax, linear, ssd, all or registers", mixer);
@@ -159,6 +156,7 @@ static int read_options(settings *o, int argc, char **argv)
         return fail("%s: a loaded run keeps its own settings; leave this out, or --load", fixed);
     if (o->masks && !o->images)
         return fail("--masks %s: give --images as well; drawn swarms have their own masks", o->masks);
+    if (o->pack && !o->images) return fail("--pack %s: give --images, what to pack", o->pack);
     if (o->start && o->mixers & (o->mixers - 1)) return fail("--start %s: give --mixer, one of them", o->start);
     for (int k = 0; k < MIXERS; k++) {
         r = recipe_of(o, k);
@@ -172,33 +170,17 @@ static int read_options(settings *o, int argc, char **argv)
 
 /* ---- data ---------------------------------------------------------------------------------------------- */
 
-typedef struct drawing { picture_set *set; size_t size, first; uint64_t seed; } drawing;
-
-static void draw_task(void *arg, size_t i)
-{
-    const drawing *d = (const drawing *)arg;
-    scene s = scene_swarm(d->seed, d->first + i);
-    scene_paint(&s, (int)d->size, d->set->rgb + i * d->size * d->size * 3, d->set->mask + i * d->size * d->size);
-    d->set->label[i] = s.at[0].kind;
-}
-
 /* Swarms in place of a folder. 0, or -1. */
 static int draw_swarms(pictures *p, mmix_ctx *m, uint64_t seed, size_t size)
 {
-    drawing train = {&p->train, size, 0, seed}, test = {&p->test, size, SWARMS_TRAIN, seed};
     p->size = size;
     p->class_name = (char **)calloc(SCENE_CLASSES, sizeof *p->class_name);
     if (!p->class_name) return -1;
     for (p->classes = 0; p->classes < SCENE_CLASSES; p->classes++)
         p->class_name[p->classes] = picture_join(scene_class[p->classes], "", "");
-    if (picture_set_make(&p->train, SWARMS_TRAIN, size, 1)) return -1;
-    if (picture_set_make(&p->test, SWARMS_TEST, size, 1)) return -1;
-    mmix_parallel_for(m, SWARMS_TRAIN, draw_task, &train);
-    mmix_parallel_for(m, SWARMS_TEST, draw_task, &test);
-    return 0;
+    return swarms_draw(m, &p->train, seed, size, 0, SWARMS_TRAIN) ||
+           swarms_draw(m, &p->test, seed, size, SWARMS_TRAIN, SWARMS_TEST);
 }
-/* What crops are cut from. */
-static const mmix_picture *crop_from(const pictures *p) { return p->train.whole ? p->train.whole : p->train.picture; }
 
 /* ---- worth --------------------------------------------------------------------------------------------- */
 
@@ -210,6 +192,11 @@ typedef struct worth {
     maps auc;
     uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
 } worth;
+
+/* Maps are judged of every so many test pictures, at so many pixels: photographs at 224; the things of swarms would be
+   larger there than any that a crop has shown. */
+static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED; }
+static size_t map_side(const pictures *p) { return p->train.whole ? MAP_SIDE : SWARM_SIDE; }
 
 static size_t shown(const pictures *p, size_t k)         /* the k-th test picture of the report */
 {
@@ -247,16 +234,14 @@ static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size
     }
 }
 
-/* What features of pictures at `side` pixels are worth, and maps of larger ones: photographs at 224; the things
-   of swarms would be larger there than any a crop has shown. 0, or -1; w->map is to be freed in any case. */
+/* What features of pictures at `side` pixels are worth, and maps. 0, or -1; w->map is to be freed in any case. */
 static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictures *p, worth *w)
 {
-    size_t large = p->train.whole ? MAP_SIDE : SWARM_SIDE;
-    size_t D = mmix_vision_config_of(v)->dim, count = p->train.count + p->test.count;
+    size_t D = mmix_vision_config_of(v)->dim, large = map_side(p), count = p->train.count + p->test.count;
     mmix_real *x = (mmix_real *)malloc(count * READS * D * sizeof *x);
     memset(w, 0, sizeof *w);
     for (int k = 0; k < READS; k++) w->knn[k].value = w->knn[k].balanced = w->knn[k].balanced_error = NAN;
-    w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    w->auc.every = judged_every(p);
     w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
     if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     else if (!look(m, v, &p->train, p->size, side, x, 0, NULL) &&
@@ -274,7 +259,7 @@ typedef struct baselines { score plain[PLAINS]; double commonest; maps middle; }
 
 static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)                  /* 0, or -1 */
 {
-    size_t count = p->train.count + p->test.count, most = 0, every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    size_t count = p->train.count + p->test.count, most = 0;
     memset(b, 0, sizeof *b);
     for (int k = 0; k < PLAINS && p->classes > 1 && !mmix_error(m); k++) {
         size_t D = plain[k].dim;
@@ -293,8 +278,12 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)         
         if (n > most) most = n;
     }
     b->commonest = p->classes ? (double)most / (double)count : NAN;
-    for (size_t i = 0; p->test.mask && i < p->test.count; i += every)
-        maps_middle(m, &b->middle, p->test.mask + i * p->size * p->size, p->size);
+    mmix_tensor *map = maps_middle(m, p->size, p->size);
+    for (size_t i = 0; map && p->test.mask && i < p->test.count; i += judged_every(p)) {
+        mmix_mark mark = mmix_mark_here(m);
+        maps_judge(m, &b->middle, mmix_data(map), p->test.mask + i * p->size * p->size, p->size, p->size, NULL);
+        mmix_rewind(m, mark);
+    }
     return mmix_error(m) ? -1 : 0;
 }
 
@@ -440,7 +429,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         double took[PLAN_STEPS] = {0};
         for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {
             double start = now();
-            mmix_dino_step(d, crop_from(p), p->train.count, NULL);
+            mmix_dino_step(d, crop_from(&p->train), p->train.count, NULL);
             if (i >= 0) took[i] = now() - start;         /* the first two also take their memory */
         }
         qsort(took, PLAN_STEPS, sizeof *took, by_size);
@@ -462,7 +451,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
 static void show_progress(const run *r, int mixer, const mmix_dino_stats *s, double rate)
 {
     size_t left = (size_t)((double)(r->steps - r->done) / rate);
-    int stay = isatty(2) && r->done < r->steps;          /* on a screen the line is written over */
+    int stay = on_screen() && r->done < r->steps;
     fprintf(stderr, "%-8s step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f  %s",
             mixer_name[mixer], r->done, r->steps, rate, left / 60, left % 60, s->loss, s->teacher_entropy,
             stay ? "\r" : "\n");
@@ -528,7 +517,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
             if (plot(m, mmix_dino_backbone(d, 1), r, p)) break;
             idle += now() - t;
         }
-        if (mmix_dino_step(d, crop_from(p), p->train.count, &s) <= 0) break;
+        if (mmix_dino_step(d, crop_from(&p->train), p->train.count, &s) <= 0) break;
         double t = now();
         r->loss[r->done] = s.loss;
         r->entropy[r->done] = s.teacher_entropy;
@@ -538,7 +527,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
             fprintf(stderr, "%s, step %zu: %s\n", mixer_name[mixer], r->done, s.collapse);
         snprintf(r->collapse, sizeof r->collapse, "%s", s.collapse ? s.collapse : "");
         if (t - saved > SAVE_SECONDS && !save_run(m, d, r, o, print, mixer)) saved = now();
-        if (t - said < (isatty(2) ? 0.5 : 20) && r->done < r->steps) continue;
+        if (t - said < (on_screen() ? 0.5 : 20) && r->done < r->steps) continue;
         said = t;
         show_progress(r, mixer, &s, (double)(r->done - first) / (t - start));
     }
@@ -636,6 +625,10 @@ static void print_table(const run *r, const pictures *p, const baselines *b)
     }
 }
 
+static void print_worths(const double value[WORTH], const char *end)
+{
+    for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : end);
+}
 static void print_json(const run *r, const pictures *p, const baselines *b)
 {
     double value[COST + WORTH];
@@ -644,7 +637,7 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
            p->classes);
     for (int k = plain_first(p); k < plain_end(b); k++, comma = ",") {
         printf("%s\n  \"%s\": {", comma, plain_worths(b, k, p->classes, value));
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
+        print_worths(value, "}");
     }
     printf("},\n \"mixers\": [");
     comma = "";
@@ -655,9 +648,9 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
         for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], ", ");
         report_json("final_loss", r[k].done ? r[k].loss[r[k].done - 1] : NAN, ",\n   \"before\": {");
         worths(&r[k].before, value);
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "},\n   \"after\": {");
+        print_worths(value, "},\n   \"after\": {");
         worths(&r[k].after, value);
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "},\n   ");
+        print_worths(value, "},\n   ");
         printf("\"collapsed\": %s}", *r[k].collapse ? "true" : "false");
         comma = ",";
     }
@@ -764,6 +757,12 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     report_html(h, "</div>\n");
 }
 
+/* A mask as a picture: white is object, grey is void. */
+static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
+{
+    for (size_t i = 0; i < 3 * pixels; i++) rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
+}
+
 static void report_maps(report *h, const run *r, const pictures *p)
 {
     size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
@@ -777,10 +776,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
         report_html(h, "</tr>\n<tr><td>");
         report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
-        for (size_t j = 0; p->test.mask && j < pixels; j++) {
-            uint8_t v = p->test.mask[at * pixels + j];
-            rgb[3 * j] = rgb[3 * j + 1] = rgb[3 * j + 2] = v == 255 ? 128 : v ? 255 : 0;
-        }
+        if (p->test.mask) paint_mask(rgb, p->test.mask + at * pixels, pixels);
         if (p->test.mask) report_html(h, "</td><td>");
         if (p->test.mask) report_picture(h, rgb, p->size, p->size, 112, "mask");
         for (int k = 0; k < 2 * MIXERS; k++) {
@@ -794,8 +790,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown to the networks at %d x "
                    "%d pixels. %sMaps: cosine of class token and patch tokens after the final norm, each from its "
-                   "least (violet) to its greatest (yellow), bilinear.</p>\n", p->train.whole ? MAP_SIDE : SWARM_SIDE,
-                p->train.whole ? MAP_SIDE : SWARM_SIDE, p->test.mask ? "Mask: white is object, grey is void. " : "");
+                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p), (int)map_side(p), p->test.mask ? "Mask: white is object, grey is void. " : "");
     free(rgb);
 }
 
@@ -805,12 +800,10 @@ static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, 
     uint8_t tile[TILE * TILE * 3];
     mmix_picture in = {rgb, side, side};
     mmix_resizing r = mmix_resizing_box(picture_square(side, side), TILE, TILE);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     size_t stride = width * (TILE + GAP) - GAP;
-    if (scratch && !mmix_picture_resize(tile, in, r, scratch))
+    if (!picture_resize(tile, in, r))
         for (size_t y = 0; y < TILE; y++)
             memcpy(sheet + 3 * ((row * (TILE + GAP) + y) * stride + column * (TILE + GAP)), tile + y * TILE * 3, TILE * 3);
-    free(scratch);
 }
 
 /* Rows of picture, mask, and each network's map before and after. */
@@ -825,10 +818,7 @@ static void draw_sheet(const settings *o, const run *r, const pictures *p)
     for (size_t i = 0; sheet && mask && i < rows; i++) {
         size_t column = 0;
         sheet_tile(sheet, width, i, column++, p->test.rgb + shown(p, i) * pixels * 3, p->size);
-        for (size_t j = 0; p->test.mask && j < 3 * pixels; j++) {
-            uint8_t v = p->test.mask[shown(p, i) * pixels + j / 3];
-            mask[j] = v == 255 ? 128 : v ? 255 : 0;
-        }
+        if (p->test.mask) paint_mask(mask, p->test.mask + shown(p, i) * pixels, pixels);
         if (p->test.mask) sheet_tile(sheet, width, i, column++, mask, p->size);
         for (int k = 0; k < 2 * MIXERS; k++) {
             if (!r[k / 2].chosen) continue;
@@ -909,6 +899,11 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
     else bad = draw_swarms(p, m, o->seed, o->size);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
+    if (o->pack) {
+        if (report_folders(o->pack)) return fail("cannot write %s: %s", o->pack, strerror(errno));
+        if (pictures_pack(p, m, o->images, o->pack)) return fail("%s", p->error);
+        return fprintf(stderr, "packed: %zu and %zu pictures in %s\n", p->train.count, p->test.count, o->pack), 0;
+    }
     print = pictures_fingerprint(p);
     if (o->load && print != old_print)
         return fail("--load %s: that run began with other pictures; give --images and --masks as it had",

@@ -18,15 +18,17 @@
 #define REPORT_PROGRAM "dino_mpi"
 #include "../mamba_mix.h"
 #include "pictures.h"
+#include "scenes.h"
 #include "program.h"
 #include "evaluate.h"
 #include "learn.h"
 #include "report.h"
-#include "scenes.h"
 #include <limits.h>
 #include <mpi.h>
 
 #define fail report_refuse
+
+enum { SWARMS = 500 };
 
 static const char help[] =
     "dino_mpi - one DINO run on several processes\n\n"
@@ -67,20 +69,10 @@ static int sum_pieces(void *user, mmix_real *x, size_t n)
     return 0;
 }
 
-static int draw(pictures *p, uint64_t seed)              /* 500 swarms. 0, or -1 */
-{
-    if (picture_set_make(&p->train, 500, 96, 0)) return -1;
-    for (size_t i = 0; i < p->train.count; i++) {
-        scene s = scene_swarm(seed, i);
-        scene_paint(&s, 96, p->train.rgb + i * 96 * 96 * 3, NULL);
-    }
-    return 0;
-}
-
 /* Steps to the end. 0, or an exit status. */
 static int train(mmix_ctx *m, mmix_dino *d, const pictures *p, const char *out, double every, int rank)
 {
-    const mmix_picture *from = p->train.whole ? p->train.whole : p->train.picture;
+    const mmix_picture *from = crop_from(&p->train);
     double start = now(), said = start, saved = start;
     size_t first = 0, done = 0;
     mmix_dino_stats s;
@@ -108,8 +100,9 @@ int main(int argc, char **argv)
 {
     const char *images = NULL, *mixer = "softmax", *out = "build/dino-mpi.safetensors", *load = NULL, *why = NULL;
     const char *set[32];
-    size_t steps = 200, shards = 0, sets = 0;
-    uint64_t seed = 1;
+    char *end;
+    size_t sets = 0;
+    unsigned long long steps = 200, shards = 0, seed = 1, threads = 1;
     double every = 120;
     int rank = 0, ranks = 1, status = 0;
     recipe r = recipe_standard(MMIX_SOFTMAX);
@@ -118,7 +111,6 @@ int main(int argc, char **argv)
     pictures p;
     memset(&o, 0, sizeof o);
     memset(&p, 0, sizeof p);
-    o.threads = 1;
     MPI_Init(&argc, &argv);
     (void)interrupt;                                     /* Ctrl-C is mpirun's */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -132,29 +124,31 @@ int main(int argc, char **argv)
         else if (!strcmp(name, "--mixer")) mixer = value;
         else if (!strcmp(name, "--out")) out = value;
         else if (!strcmp(name, "--load")) load = value;
-        else if (!strcmp(name, "--every")) every = strtod(value, NULL);
-        else if (!strcmp(name, "--steps")) steps = strtoul(value, NULL, 10);
-        else if (!strcmp(name, "--seed")) seed = strtoull(value, NULL, 10);
-        else if (!strcmp(name, "--shards")) shards = strtoul(value, NULL, 10);
-        else if (!strcmp(name, "--threads")) o.threads = atoi(value);
+        else if (!strcmp(name, "--every") && !((every = strtod(value, &end)) >= 0 && !*end))
+            status = fail("--every %s: give seconds", value);
+        else if (!strcmp(name, "--every")) continue;
+        else if (!strcmp(name, "--steps")) status = report_whole(name, value, 1, 100000000, &steps);
+        else if (!strcmp(name, "--seed")) status = report_whole(name, value, 0, ULLONG_MAX, &seed);
+        else if (!strcmp(name, "--shards")) status = report_whole(name, value, 1, 65536, &shards);
+        else if (!strcmp(name, "--threads")) status = report_whole(name, value, 1, 64, &threads);
         else if (!strcmp(name, "--set") && sets < 32) set[sets++] = value;
         else status = fail("%s: no such option; --help lists them all", name);
     }
     int kind = 0;
     while (kind < MIXERS && strcmp(mixer, mixer_name[kind])) kind++;
     if (!status && kind == MIXERS) status = fail("--mixer %s: give softmax, linear, ssd or registers", mixer);
-    if (!status && !steps) status = fail("--steps: give a whole number above 0");
     if (!status) r = recipe_standard(kind);
     if (!images) recipe_swarms(&r);
     for (size_t i = 0; i < sets && !why; i++) why = recipe_set(&r, set[i]);
     if (!status && (why || (why = recipe_wrong(&r)) != NULL)) status = fail("--set %s", why);
+    o.threads = (int)threads;
     mmix_ctx *m = status ? NULL : mmix_create(&o);
-    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : draw(&p, seed)))
+    if (m && (images ? pictures_load(&p, m, images, NULL, 96, 96) : swarms_draw(m, &p.train, seed, 96, 0, SWARMS)))
         status = fail("%s", *p.error ? p.error : "out of memory for the pictures");
     if (m && !status) {
-        mmix_dino_config c = recipe_config(&r, steps, seed);
+        mmix_dino_config c = recipe_config(&r, (size_t)steps, seed);
         all.ranks = ranks;
-        c.shards = ranks > 1 ? (size_t)ranks : shards;
+        c.shards = ranks > 1 ? (size_t)ranks : (size_t)shards;
         mmix_dino *d = load ? mmix_dino_load(m, load) : mmix_dino_create(m, c);
         if (d && ranks > 1 && mmix_dino_config_of(d)->shards != (size_t)ranks)
             status = fail("%s: it has %zu shards, here are %d processes", load, mmix_dino_config_of(d)->shards, ranks);

@@ -12,8 +12,9 @@
    a histogram of colours, histograms of edges. They go the same way as features do. Dense features lie in a
    file (`store`) from which heads stream them, so that memory does not grow with the number of pictures.
 
-   Sections: progress · plain descriptors · rows in a file · classes · segmentation.
-   Include mamba_mix.h and program.h before this. */
+   Sections: progress · plain descriptors · rows in a file · classes · maps ·
+   segmentation.
+   Include mamba_mix.h, pictures.h and program.h before this. */
 #ifndef EVALUATE_H
 #define EVALUATE_H
 
@@ -24,13 +25,9 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef _WIN32
-#include <io.h>
-#define evaluate_isatty _isatty
 #define evaluate_seek(f, at) _fseeki64(f, (long long)(at), SEEK_SET)
 #else
 #include <sys/types.h>
-#include <unistd.h>
-#define evaluate_isatty isatty
 #define evaluate_seek(f, at) fseeko(f, (off_t)(at), SEEK_SET)
 #endif
 
@@ -53,7 +50,7 @@ static inline progress progress_of(const char *name, const char *what, size_t al
 static inline void progress_add(progress *p, size_t n)
 {
     double t = now();
-    int screen = evaluate_isatty(2);
+    int screen = on_screen();
     p->done += n;
     if (t - p->said < (screen ? 0.5 : 20) && p->done < p->all) return;
     p->said = t;
@@ -126,10 +123,7 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     if (kind == PLAIN_COLOURS) return plain_colours(p, out), 0;
     if (kind == PLAIN_EDGES) return plain_edges(p, out), 0;
     mmix_resizing r = mmix_resizing_box(all, PLAIN_SIDE, PLAIN_SIDE);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
-    int bad = !scratch || mmix_picture_resize(rgb, p, r, scratch);
-    free(scratch);
-    return bad ? -1 : mmix_picture_normalise(out, tiny, NULL, NULL);
+    return picture_resize(rgb, p, r) ? -1 : mmix_picture_normalise(out, tiny, NULL, NULL);
 }
 
 /* ---- rows in a file --------------------------------------------------------------------------------- */
@@ -383,6 +377,55 @@ static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride,
     free(p.scale.mean);
     mmix_rewind(m, mark);
     return bad ? -1 : 0;
+}
+
+/* ---- maps ------------------------------------------------------------------------------------------- */
+
+/* What maps of pictures say about their masks. */
+enum { ROC_POINTS = 101 };
+typedef struct maps {
+    double sum, square, roc[ROC_POINTS];                 /* of Binary-AUC; curves, over `judged` pictures */
+    size_t judged, every;                                /* every so many pictures are, 0: none (learn.h) */
+} maps;
+static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged : NAN; }
+static inline double maps_error(const maps *s)
+{
+    double n = (double)s->judged, mean = s->sum / n;
+    return s->judged > 1 ? sqrt(fmax(s->square / n - mean * mean, 0) / (n - 1)) : NAN;
+}
+
+/* Adds the Binary-AUC of a map (h, w) and a mask (h, w: 0 background, 255 void); it is in *auc, too, unless that
+   is NULL. The mask as a tensor (1, h, w); NULL if it is of one kind, which says nothing, or on error. */
+static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, const uint8_t *mask, size_t h,
+                                      size_t w, mmix_auc *auc)
+{
+    const size_t shape[3] = {1, h, w};
+    mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
+    mmix_auc_options options;
+    mmix_auc own;
+    size_t kinds[2] = {0, 0};
+    memset(&options, 0, sizeof options);
+    options.void_label = 255;
+    if (!auc) auc = &own;
+    for (size_t i = 0; label && i < h * w; i++) {
+        mmix_data_i32(label)[i] = mask[i];
+        if (mask[i] != 255) kinds[mask[i] != 0]++;
+    }
+    if (!kinds[0] || !kinds[1] || mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label, auc)) return NULL;
+    s->sum += auc->auc, s->square += auc->auc * auc->auc, s->judged++;
+    mmix_roc_add(s->roc, ROC_POINTS, auc);
+    return label;
+}
+
+/* How near each pixel (h, w) is to the middle: a map that has looked at no picture. NULL on error. */
+static inline mmix_tensor *maps_middle(mmix_ctx *m, size_t h, size_t w)
+{
+    mmix_tensor *map = mmix_new2(m, h, w);
+    for (size_t i = 0; map && i < h * w; i++) {
+        double x = (double)(2 * (i % w) + 1) / (double)w - 1, y = (double)(2 * (i / w) + 1) / (double)h - 1;
+        mmix_data(map)[i] = (mmix_real)(1 - sqrt((x * x + y * y) / 2));
+    }
+    return map;
 }
 
 /* ---- segmentation ----------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@
 
 enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + BLOCKS, HEADS = 16, ALIKE = 5 };
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
-enum { ROC_POINTS = 101, LEVELS = 20 };
+enum { LEVELS = 20 };
 enum { SIDE = 128, SMALL = 80 };                         /* pictures in the report, pixels wide */
 
 #define fail report_refuse
@@ -138,10 +138,11 @@ typedef struct model {
     char head[MAPS][32], how[MAPS][320], components[600];        /* how maps and colours were made */
     double front[2];                                     /* least and largest share of foreground patches */
     strip *shown;                                        /* (show) */
-    /* Maps against masks, sums over the pictures: AUC, its square, ROC curves, IoU of map and 1 - map at
-       thresholds 0, 0.05 … 0.95; pictures; those with the objects brighter; AUC of each class. */
-    double sum, square, roc[ROC_POINTS], iou[2][LEVELS];
-    size_t judged, brighter;
+    /* Maps against masks, sums over the pictures: AUC; IoU of map and 1 - map at thresholds 0, 0.05 … 0.95;
+       those with the objects brighter; AUC of each class. */
+    maps auc;
+    double iou[2][LEVELS];
+    size_t brighter;
     struct { double sum; size_t count; } *of_class;
     double value[COLUMNS];                               /* of the table; NAN: not measured */
 } model;
@@ -252,6 +253,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--whole", NULL, NULL, 0, 0, &o->whole},
     };
     char *end;
+    unsigned long long n;
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
@@ -263,14 +265,11 @@ static int read_options(settings *o, int argc, char **argv)
         if (known[k].text) *known[k].text = argv[i];
         if (known[k].text == &about && read_model(o, known[k].name, about)) return 2;
         if (known[k].text) continue;
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
-    o->seed = strtoull(seed, &end, 10);
-    if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
+    if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
+    o->seed = n;
     o->threshold = threshold ? strtod(threshold, &end) : -1;
     if (threshold && (*end || end == threshold || !(o->threshold >= 0 && o->threshold <= 1)))
         return fail("--threshold %s: give a number from 0 to 1", threshold);
@@ -455,11 +454,7 @@ static mmix_resizing resizing_of(const settings *o, size_t w, size_t h, const vi
 /* `in` brought to the view's size. Masks come this way, too, so that they lie where their pictures lie. */
 static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 {
-    mmix_resizing r = resizing_of(o, in.width, in.height, v);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
-    int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
-    free(scratch);
-    return bad;
+    return picture_resize(out, in, resizing_of(o, in.width, in.height, v));
 }
 
 /* Class numbers of the view's pixels, of the nearest ones of a mask (w x h, numbers in red). */
@@ -699,49 +694,24 @@ static int check_models(mmix_ctx *m, settings *o)
 
 /* ---- maps and AUC ----------------------------------------------------------------------------------- */
 
-/* Adds what a map (h, w) of one picture says about its mask, unless that is all object or all background. */
+/* Adds what a map (h, w) of one picture says about its mask. */
 static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, int32_t label)
 {
-    size_t pixels = v->w * v->h, objects = 0, ground = 0;
+    size_t pixels = v->w * v->h;
     const size_t shape[3] = {1, v->h, v->w};
-    mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
-    mmix_tensor *side[2] = {mmix_from(m, 3, shape, map), mmix_from(m, 3, shape, map)};           /* as it is, turned */
-    mmix_auc_options options;
     mmix_auc auc;
-    memset(&options, 0, sizeof options);
-    options.void_label = 255;
-    for (size_t i = 0; mask && side[0] && side[1] && i < pixels; i++) {
-        mmix_data_i32(mask)[i] = v->mask[i];
-        mmix_data(side[1])[i] = 1 - map[i];
-        objects += v->mask[i] == 1;
-        ground += v->mask[i] == 0;
-    }
-    if (!objects || !ground) return;
-    if (mmix_binary_auc(m, &options, side[0], mask, &auc)) return;
-    x->sum += auc.auc;
-    x->square += auc.auc * auc.auc;
-    x->judged++;
+    mmix_tensor *mask = maps_judge(m, &x->auc, map, v->mask, v->h, v->w, &auc);
+    mmix_tensor *side[2] = {mmix_from(m, 3, shape, map), mmix_from(m, 3, shape, map)};           /* as it is, turned */
+    for (size_t i = 0; side[1] && i < pixels; i++) mmix_data(side[1])[i] = 1 - map[i];
+    if (!mask || mmix_error(m)) return;
     x->brighter += auc.auc_raw[0] >= 0.5;
     x->of_class[label].sum += auc.auc;
     x->of_class[label].count++;
-    mmix_roc_add(x->roc, ROC_POINTS, &auc);
     for (int k = 0; k < 2 * LEVELS; k++) {
         double iou = 0, level = k % LEVELS / (double)LEVELS;
         mmix_binary_iou(m, side[k / LEVELS], mask, level, 255, &iou);
         x->iou[k / LEVELS][k % LEVELS] += iou;
     }
-}
-
-/* The same of how near each pixel is to the middle: what a map is worth that has looked at no picture. */
-static void judge_middle(mmix_ctx *m, model *x, const view *v, int32_t label)
-{
-    mmix_tensor *map = mmix_new2(m, v->h, v->w);
-    for (size_t i = 0; map && i < v->w * v->h; i++) {
-        double right = (double)(2 * (i % v->w) + 1) / (double)v->w - 1;
-        double down = (double)(2 * (i / v->w) + 1) / (double)v->h - 1;
-        mmix_data(map)[i] = (mmix_real)(1 - sqrt((right * right + down * down) / 2));
-    }
-    if (map) judge(m, x, mmix_data(map), v, label);
 }
 
 /* Map `at` of a shown picture: of a query (D) with patches (gh gw, D). 0, or -1. */
@@ -1152,7 +1122,8 @@ static int look_closer(mmix_ctx *m, const settings *o, album *a, const mmix_visi
         size_t i = first + b, k = shown_as(o, a, i);
         int judged = o->ask & ASK_AUC && views[b].mask;
         if (judged) judge(m, x, mmix_data(map.map) + b * h * w, &views[b], a->at[i].label);
-        if (judged && x == o->model) judge_middle(m, x + o->models + MIDDLE, &views[b], a->at[i].label);
+        mmix_tensor *middle = judged && x == o->model ? maps_middle(m, h, w) : NULL;
+        if (middle) judge(m, x + o->models + MIDDLE, mmix_data(middle), &views[b], a->at[i].label);
         if (k < o->show &&
             (keep(m, o, x, &x->shown[k], f, b, patches + b * cells * D, x->token + i * D, &views[b]) ||
              (!o->figures && keep_heads(m, v, x, &x->shown[k], image + b * 3 * h * w, h, w)))) return -1;
@@ -1307,13 +1278,13 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
 static void results(model *x)
 {
     double *value = x->value;
-    double n = (double)x->judged, best = -1;
+    double n = (double)x->auc.judged, best = -1;
     const double cost[COST] = {(double)x->parameters, x->flops / 1e9, x->seconds * 1000 / (double)x->timed,
                                (double)x->peak / 1048576, (double)x->tokens};
     for (int c = 0; c < COST; c++) value[c] = x->parameters ? cost[c] : NAN;
-    if (!x->judged) return;
-    value[AUC] = x->sum / n;
-    value[AUC + 1] = n > 1 ? sqrt(fmax(x->square / n - value[AUC] * value[AUC], 0) / (n - 1)) : NAN;
+    if (!x->auc.judged) return;
+    value[AUC] = maps_auc(&x->auc);
+    value[AUC + 1] = maps_error(&x->auc);
     value[AUC + 2] = n;
     value[AUC + 3] = (double)x->brighter / n;
     for (int k = 0; k < 2 * LEVELS; k++) {

@@ -155,7 +155,7 @@ static void report_auc(report *h, const settings *o, const album *a)
     for (const model *x = o->model; x <= end; x++) {
         size_t k = roc.curves++;
         report_curve c = {x->label, at, rate[k], ROC_POINTS, (int)k, k >= 6 || x == end};
-        for (int i = 0; i < ROC_POINTS; i++) rate[k][i] = x->roc[i] / (double)x->judged;
+        for (int i = 0; i < ROC_POINTS; i++) rate[k][i] = x->auc.roc[i] / (double)x->auc.judged;
         roc.curve[k] = c;
     }
     report_chart(h, &roc);
@@ -273,9 +273,7 @@ static uint8_t *thumbnail(const view *v, size_t *high)
     if (!*high) *high = 1;
     mmix_resizing r = mmix_resizing_box(all, SMALL, *high);
     uint8_t *out = (uint8_t *)malloc(SMALL * *high * 3);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
-    if (!out || !scratch || mmix_picture_resize(out, in, r, scratch)) { free(out); out = NULL; }
-    free(scratch);
+    if (!out || picture_resize(out, in, r)) { free(out); out = NULL; }
     return out;
 }
 
@@ -409,7 +407,7 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
     }
     for (const model *x = o->model; x < end && a->all > 1 && !bad; x++) bad = report_near(m, &h, o, a, x);
     report_measures(&h, o, a);
-    if (end[MIDDLE].judged) report_auc(&h, o, a);
+    if (end[MIDDLE].auc.judged) report_auc(&h, o, a);
     report_costs(&h, o);
     report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D), NAME-patches.npy %s and, of "
                 "registers, NAME-registers.npy (%zu, k, D), a row for each line of pictures.txt.</p>\n",

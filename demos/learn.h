@@ -10,7 +10,8 @@
    look, the number of directions that class tokens fill by effective_rank. `supervised` trains the same networks
    by their pictures' classes, to compare.
 
-   Sections: recipes · features · with labels. Include mamba_mix.h, pictures.h, program.h and evaluate.h before. */
+   Sections: recipes · pictures to learn from · features · with labels.
+   Include mamba_mix.h, pictures.h, scenes.h, program.h and evaluate.h before. */
 #ifndef LEARN_H
 #define LEARN_H
 
@@ -157,59 +158,31 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     return c;
 }
 
+/* ---- pictures to learn from -------------------------------------------------------------------------- */
+
+typedef struct swarms { picture_set *set; size_t size, first; uint64_t seed; } swarms;
+static inline void swarms_task(void *arg, size_t i)
+{
+    const swarms *d = (const swarms *)arg;
+    scene s = scene_swarm(d->seed, d->first + i);
+    scene_paint(&s, (int)d->size, d->set->rgb + i * d->size * d->size * 3, d->set->mask + i * d->size * d->size);
+    d->set->label[i] = s.at[0].kind;
+}
+/* Swarms first … first + count - 1 of a seed, with masks and classes. 0, or -1. */
+static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size_t size, size_t first, size_t count)
+{
+    swarms d = {set, size, first, seed};
+    if (picture_set_make(set, count, size, 1)) return -1;
+    mmix_parallel_for(m, count, swarms_task, &d);
+    return 0;
+}
+/* What crops are cut from. */
+static inline const mmix_picture *crop_from(const picture_set *set) { return set->whole ? set->whole : set->picture; }
+
 /* ---- features --------------------------------------------------------------------------------------- */
 
 enum { READ_TOKEN, READ_MEAN, READ_MAX, READS };         /* rows of a picture's features, D each */
 static const char *const read_name[READS] = {"class token", "mean of the patches", "maximum of the patches"};
-
-/* What maps of pictures say about their masks. */
-typedef struct maps {
-    double sum, square;                                  /* of the Binary-AUCs of `judged` pictures */
-    size_t judged, every;                                /* every so many pictures; 0: none */
-    double roc[101];
-} maps;
-
-/* Adds the Binary-AUC of a map and a mask (size, size), unless that is of one kind. */
-static inline void maps_judge(mmix_ctx *m, maps *s, const mmix_real *map, const uint8_t *mask, size_t size)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    const size_t shape[3] = {1, size, size};
-    mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
-    mmix_auc_options options;
-    mmix_auc auc;
-    size_t kinds[2] = {0, 0};
-    memset(&options, 0, sizeof options);
-    options.void_label = 255;
-    for (size_t i = 0; label && i < size * size; i++) {
-        mmix_data_i32(label)[i] = mask[i];
-        if (mask[i] != 255) kinds[mask[i] != 0]++;
-    }
-    if (kinds[0] && kinds[1] &&
-        !mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label, &auc)) {
-        s->sum += auc.auc, s->square += auc.auc * auc.auc, s->judged++;
-        mmix_roc_add(s->roc, 101, &auc);
-    }
-    mmix_rewind(m, mark);
-}
-static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged : NAN; }
-static inline double maps_error(const maps *s)
-{
-    double n = (double)s->judged, mean = s->sum / n;
-    return s->judged > 1 ? sqrt((s->square / n - mean * mean) / (n - 1)) : NAN;
-}
-
-/* What a network that has looked at nothing would say: how near a pixel is to the middle. */
-static inline void maps_middle(mmix_ctx *m, maps *s, const uint8_t *mask, size_t size)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *map = mmix_new2(m, size, size);
-    for (size_t i = 0; map && i < size * size; i++) {
-        double x = (double)(2 * (i % size) + 1) / (double)size - 1, y = (double)(2 * (i / size) + 1) / (double)size - 1;
-        mmix_data(map)[i] = (mmix_real)(1 - sqrt((x * x + y * y) / 2));
-    }
-    if (map) maps_judge(m, s, mmix_data(map), mask, size);
-    mmix_rewind(m, mark);
-}
 
 /* Tokens of n square pictures, `every` apart, at side x side pixels. */
 static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n,
@@ -258,7 +231,7 @@ static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set
         if (!look_maps(m, v, set->picture + at, n, s->every, shown, size, &map))
             for (size_t b = 0; b < n; b++)
                 maps_judge(m, s, mmix_data(map.map) + b * size * size,
-                           set->mask + (at + b * s->every) * size * size, size);
+                           set->mask + (at + b * s->every) * size * size, size, size, NULL);
         mmix_rewind(m, mark);
     }
     return mmix_error(m) || interrupted ? -1 : 0;

@@ -32,12 +32,6 @@
 #include "heads.h"
 #include <ctype.h>
 #include <inttypes.h>
-#ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#else
-#include <unistd.h>
-#endif
 
 #define fail report_refuse
 
@@ -158,7 +152,7 @@ static int read_options(settings *o, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         int part = 0;
-        char *end;
+        unsigned long long n;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
         while (part < PARTS && strcmp(argv[i], part_name[part])) part++;
@@ -169,10 +163,7 @@ static int read_options(settings *o, int argc, char **argv)
         if (k == count) return fail("%s: no such part or option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
         if (known[k].text) { *known[k].text = argv[i]; continue; }
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
     for (int b = 0; b < 2; b++)
@@ -445,13 +436,13 @@ static meter meter_start(size_t first)
 static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps, double loss)
 {
     double t = now(), rate_now = (double)(step - p->first) / (t - p->start);
-    if (t - p->said < (isatty(2) ? 0.5 : 20) && step < steps) return;
+    if (t - p->said < (on_screen() ? 0.5 : 20) && step < steps) return;
     size_t left = (size_t)((double)(steps - step) / rate_now);
     p->said = t;
     fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left", part_name[j->part],
             j->seed, what, step, steps, rate_now, left / 60, left % 60);
     if (isfinite(loss)) fprintf(stderr, "  loss %.3f", loss);
-    fputs(isatty(2) && step < steps ? "   \r" : "   \n", stderr);           /* on a screen the line is written over */
+    fputs(on_screen() && step < steps ? "   \r" : "   \n", stderr);
 }
 
 /* ---- teachers ------------------------------------------------------------------------------------------ */
@@ -609,12 +600,12 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
 
 /* ---- students ------------------------------------------------------------------------------------------ */
 
-enum { POINTS = 60 };                                    /* of a learning curve: means of so many stretches */
+enum { STRETCHES = 60 };                                 /* of a learning curve: means of so many stretches */
 typedef struct outcome {
     score score[1 + STAGES];                             /* at the start and after each stage */
     size_t stages, done;                                 /* finished; optimiser steps made */
-    double seconds, token[POINTS], hidden[POINTS];       /* sums of L_tok and L_hid … */
-    size_t in[POINTS];                                   /* … over so many steps */
+    double seconds, token[STRETCHES], hidden[STRETCHES];     /* sums of L_tok and L_hid … */
+    size_t in[STRETCHES];                               /* … over so many steps */
 } outcome;
 
 /* The stages of a variant, together as many steps as three of `steps`. */
@@ -681,7 +672,7 @@ static void write_note(const job *j, const variant *v, const outcome *out, char 
     for (int i = 0; i <= STAGES; i++)
         n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.17g %.17g %zu\n", out->score[i].loss, out->score[i].right,
                               out->score[i].asked);
-    for (int i = 0; i < POINTS; i++)
+    for (int i = 0; i < STRETCHES; i++)
         n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.9g %.9g %zu\n", out->token[i], out->hidden[i], out->in[i]);
 }
 
@@ -702,7 +693,7 @@ static int read_note(const job *j, const variant *v, const char *note, outcome *
         out->score[i].right = strtod(at, &at);
         out->score[i].asked = strtoul(at, &at, 10);
     }
-    for (int i = 0; i < POINTS; i++) {
+    for (int i = 0; i < STRETCHES; i++) {
         out->token[i] = strtod(at, &at);
         out->hidden[i] = strtod(at, &at);
         out->in[i] = strtoul(at, &at, 10);
@@ -791,8 +782,8 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
         mmix_distill_batch batch;
         mmix_distill_stats s;
         if (exercise(j, run->number, &batch) || mmix_distill_step(run, &batch, &s) <= 0) break;
-        size_t at = out->done * POINTS / total;
-        at = at < POINTS ? at : POINTS - 1;
+        size_t at = out->done * STRETCHES / total;
+        at = at < STRETCHES ? at : STRETCHES - 1;
         out->token[at] += s.token;
         out->hidden[at] += s.hidden;
         out->in[at]++;
@@ -830,7 +821,7 @@ static int task_template(task *t, mmix_ctx *m, uint64_t seed, uint64_t index)
 
 /* The teacher tells stories, at temperature 1, each in a stream of random numbers of its own: they take the place of
    j->t. 0, 1 after Ctrl-C, -1. */
-static int tell(job *j)
+static int tell_stories(job *j)
 {
     enum { AT_ONCE = 32 };
     mmix_ctx *m = j->m;
@@ -882,7 +873,7 @@ static int prepare_text(job *j)
     if (j->o->teacher) {
         j->teacher = mmix_decoder_open(m, j->o->teacher);
         if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
-        return mmix_error(m) ? -1 : tell(j);
+        return mmix_error(m) ? -1 : tell_stories(j);
     }
     fprintf(stderr, "text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
                     "templates, words as tokens\n");
@@ -891,7 +882,7 @@ static int prepare_text(job *j)
         if (task_template(&j->t, m, j->seed, i)) return -1;
     j->t.train = TEMPLATES;
     int end = learn(j, "teacher", &j->teacher, NULL);
-    return end ? end : tell(j);
+    return end ? end : tell_stories(j);
 }
 
 /* ---- pictures and films: drawn ones, or easy-VQA ------------------------------------------------------ */
@@ -1100,7 +1091,7 @@ static void report_stages(report *h, const settings *o, int part, const result *
 /* Learning curves of the first variants, means over the seeds: L_tok and L_hid. */
 static void report_learning(report *h, const settings *o, int part, const result *r)
 {
-    static double x[POINTS], y[2][CURVES][POINTS];
+    static double x[STRETCHES], y[2][CURVES][STRETCHES];
     report_plot plot[2];
     char caption[200];
     size_t total = STAGES * o->steps[part];
@@ -1111,13 +1102,13 @@ static void report_learning(report *h, const settings *o, int part, const result
     plot[0].caption = caption;
     plot[1].y_label = "L_hid";
     plot[1].caption = "Distance of the mixers' outputs, where it is a loss.";
-    for (int i = 0; i < POINTS; i++) x[i] = ((double)i + 0.5) * (double)total / POINTS;
+    for (int i = 0; i < STRETCHES; i++) x[i] = ((double)i + 0.5) * (double)total / STRETCHES;
     for (int k = 0; k < 2; k++) {
         plot[k].x_label = "step";
         plot[k].log_y = 1;
         for (int v = 0; v < CURVES; v++) {
             if (!(variants[v].parts >> part & 1) || (k && !variants[v].hidden)) continue;
-            for (int i = 0; i < POINTS; i++) {
+            for (int i = 0; i < STRETCHES; i++) {
                 double sum = 0, in = 0;
                 for (size_t s = 0; s < o->seeds; s++) {
                     sum += k ? r[s].run[v].hidden[i] : r[s].run[v].token[i];
@@ -1125,7 +1116,7 @@ static void report_learning(report *h, const settings *o, int part, const result
                 }
                 y[k][v][i] = in > 0 && sum > 0 ? sum / in : NAN;
             }
-            report_curve c = {variants[v].name, x, y[k][v], POINTS, v, 0};
+            report_curve c = {variants[v].name, x, y[k][v], STRETCHES, v, 0};
             plot[k].curve[plot[k].curves++] = c;
         }
     }
@@ -1159,9 +1150,9 @@ static void json_scores(const settings *o, int part, const result *r)
 
 /* ---- heads: whose matrices are how near to the teacher's ------------------------------------------------ */
 
-enum { HEAD_STORIES = 8, HEAD_TOKENS = 64, NEAR = 4 };
+enum { HEAD_STORIES = 8, HEAD_TOKENS = 64, NEAREST = 4 };
 typedef struct head {
-    double share, reach;                                 /* of the teacher's: within NEAR tokens; mean distance */
+    double share, reach;                                 /* of the teacher's: within NEAREST tokens; mean distance */
     double distance[2], sine[2];                         /* to the student's M, at the start and at the end */
 } head;
 
@@ -1186,7 +1177,7 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
     double distance[64], share[64];
     if (!value || !M) return;
     const mmix_real *a = mmix_data(M);
-    head_reach(a, H, 1, L, NEAR, share, distance);
+    head_reach(a, H, 1, L, NEAREST, share, distance);
     for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
     for (int s = 0; s < 2; s++) {
         mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
@@ -1291,7 +1282,7 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
                    "within %d tokens. Distance: &Vert;M<sub>teacher</sub> &minus; M<sub>student</sub>&Vert; / "
                    "&Vert;M<sub>teacher</sub>&Vert;; best scaled: the least over all multiples of "
                    "M<sub>student</sub>, the sine of the angle between the two; the start&rsquo;s calibration scales "
-                   "o_proj and leaves M as it is.</p>\n", length, NEAR);
+                   "o_proj and leaves M as it is.</p>\n", length, NEAREST);
     size_t story = 0;
     while (j->t.train + story < j->t.count && head_sequence(j, story, length, &s)) story++;
     report_html(h, "<table class=\"pictures\"><tr><th></th><th>teacher</th><th>student at the start</th>"

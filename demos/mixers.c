@@ -43,10 +43,8 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
         return fail("%s", why);
     }
     mmix_box box = picture_square(p.width, p.height);
-    void *scratch = malloc(mmix_picture_resize_scratch(mmix_resizing_box(box, side, side)) + 1);
     p.rgb = pixels;
-    int bad = !scratch || mmix_picture_resize(rgb, p, mmix_resizing_box(box, side, side), scratch);
-    free(scratch);
+    int bad = picture_resize(rgb, p, mmix_resizing_box(box, side, side));
     picture_pixels_free(file, pixels);
     return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;
 }
@@ -497,7 +495,7 @@ enum { DIM = 192, DEPTH = 4, HEADS = 3, SQUARE = 224 };  /* of networks with ran
    one direction those on the side that is not zero. Of several blocks, and of all heads, it is the largest of what
    is counted (no digits) and the mean of the rest. */
 enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE, SUM, JOINED,
-       SELF, NEAR, FAR, COLUMNS };
+       SELF, CLOSE_BY, FAR_OFF, COLUMNS };
 static const report_column column[COLUMNS] = {
     {"off_bound", "bound", "off: bound", 5, 0},
     {"off_rank", "rank", "rank", 4, 0},
@@ -567,7 +565,7 @@ static int is_class(const model *o, size_t at)
     return k < o->classes;
 }
 
-/* SELF, NEAR and FAR of a head: its matrix without rows and columns of class tokens. */
+/* SELF, CLOSE_BY and FAR_OFF of a head: its matrix without rows and columns of class tokens. */
 static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch, double *value)
 {
     const size_t side = o->patches;
@@ -576,7 +574,7 @@ static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch
         for (size_t j = 0; j < o->tokens; j++)
             if (!is_class(o, i) && !is_class(o, j)) scratch[to++] = M[i * o->tokens + j];
     head_reach(scratch, 1, side, side, 0, &value[SELF], NULL);
-    head_reach(scratch, 1, side, side, RADIUS, &value[NEAR], &value[FAR]);
+    head_reach(scratch, 1, side, side, RADIUS, &value[CLOSE_BY], &value[FAR_OFF]);
 }
 
 /* One head's blocks. Beside the diagonal lie all full blocks I ≠ J, of one direction those on its side. */
@@ -948,7 +946,7 @@ static int report_numbers(report *r, const model *o)
     for (size_t i = 0; i < n * n; i++) ones[i] = 1;
     for (int c = 0; c < COLUMNS; c++) even[c] = NAN;
     head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
-    head_reach(ones, 1, side, side, RADIUS, &even[NEAR], &even[FAR]);
+    head_reach(ones, 1, side, side, RADIUS, &even[CLOSE_BY], &even[FAR_OFF]);
     free(ones);
     report_columns_html(r, column, COLUMNS, "layer||head", NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
@@ -1117,6 +1115,7 @@ static int read_options(settings *s, int argc, char **argv)
         {"--threads", NULL, &s->threads, 1, 64, &only},
     };
     char *end;
+    unsigned long long n;
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
@@ -1136,21 +1135,18 @@ static int read_options(settings *s, int argc, char **argv)
             s->load[s->loads++] = load;
             continue;
         }
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
     if (figures && only) return fail("%s belongs to the figures, %s to the report: one of them", figures, only);
     s->report = only || (s->image && !figures);
-    s->seed = strtoull(seed, &end, 10);
-    if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
+    if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
+    s->seed = n;
     int known_model = !strcmp(s->model, "all");
     for (int k = 0; k < 3; k++) known_model |= !strcmp(s->model, about[k].name);
     if (!known_model) return fail("--model %s: give vit, linearvit, dinovim or all", s->model);
     for (const char *at = layers; at; at = *end ? end + 1 : NULL) {
-        unsigned long long n = strtoull(at, &end, 10);
+        n = strtoull(at, &end, 10);
         if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 || s->layers == MOST_LAYERS)
             return fail("--layers %s: give up to %d numbers with commas between them, as 0,3", layers, MOST_LAYERS);
         s->layer[s->layers++] = (size_t)n;

@@ -8,6 +8,9 @@
    background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
    that every machine sees the same order.
 
+   In place of a folder a packed file may stand, which pictures_pack has written: a .safetensors of 8-bit arrays that
+   is mapped, so that nothing is decoded, and uncut pictures take no memory of their own.
+
    JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
    libstb-dev), PPM and PGM through ppm.h. Pictures are cut to the square in their middle and brought to
    size x size: bicubic, masks by the nearest pixel. Train pictures are kept uncut, too, for random crops, if
@@ -73,7 +76,7 @@
 typedef struct picture_set {
     size_t count;
     mmix_picture *picture;                   /* (count), each size x size */
-    mmix_picture *whole;                     /* (count), uncut, each in memory of its own; or NULL */
+    mmix_picture *whole;                     /* (count), uncut, each in memory of its own or in the file; or NULL */
     int32_t *label;                          /* (count) */
     char **name;                             /* (count): paths, or NULL */
     uint8_t *rgb;                            /* (count, size, size, 3) */
@@ -84,6 +87,7 @@ typedef struct pictures {
     picture_set train, test;
     char **class_name;
     size_t classes, size, whole;             /* classes 0: the pictures have none; whole 0: none kept */
+    mmix_archive *packed;                    /* what pictures lie in, or NULL */
     char error[1024];
 } pictures;
 
@@ -257,6 +261,15 @@ static inline void picture_mask_labels(uint8_t *rgb, size_t n)
                      ? 7 : picture_mask_label(rgb + 3 * i);
 }
 
+/* mmix_picture_resize with scratch memory of its own; may run in a task. Whether there is none, or no such size. */
+static inline int picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r)
+{
+    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
+    int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
+    free(scratch);
+    return bad;
+}
+
 /* A copy whose shorter side is at most `side`. Whether there is no memory for it. */
 static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
 {
@@ -267,13 +280,9 @@ static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
         out->width = (in.width * side + least / 2) / least;
         out->height = (in.height * side + least / 2) / least;
     }
-    mmix_resizing r = mmix_resizing_box(all, out->width, out->height);
     uint8_t *rgb = (uint8_t *)malloc(out->width * out->height * 3);
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     out->rgb = rgb;
-    int bad = !rgb || !scratch || mmix_picture_resize(rgb, in, r, scratch);
-    free(scratch);
-    return bad;
+    return !rgb || picture_resize(rgb, in, mmix_resizing_box(all, out->width, out->height));
 }
 
 /* Reads one file of a set, and its mask. */
@@ -284,15 +293,10 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room), *mask;
     if (!rgb) return -1;
     mmix_box box = picture_square(w, h);
-    size_t bytes = mmix_picture_resize_scratch(mmix_resizing_box(box, size, size));
-    void *scratch = malloc(bytes ? bytes : 1);
-    mmix_picture in;
-    in.rgb = rgb, in.width = w, in.height = h;
-    int bad = !bytes || !scratch;
-    if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size), scratch);
+    mmix_picture in = {rgb, w, h};
+    int bad = picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size));
     if (!bad && set->whole) bad = picture_keep(&set->whole[i], in, whole);
     if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
-    free(scratch);
     picture_pixels_free(set->name[i], rgb);
     if (bad || !mask_path) return bad ? -1 : 0;
 
@@ -362,7 +366,7 @@ static inline void pictures_free(pictures *p)
     picture_set *both[2] = {&p->train, &p->test};
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; both[k]->name && i < both[k]->count; i++) free(both[k]->name[i]);
-        for (size_t i = 0; both[k]->whole && i < both[k]->count; i++) free((void *)both[k]->whole[i].rgb);
+        for (size_t i = 0; both[k]->whole && !p->packed && i < both[k]->count; i++) free((void *)both[k]->whole[i].rgb);
         free(both[k]->whole);
         free(both[k]->picture);
         free(both[k]->label);
@@ -372,6 +376,8 @@ static inline void pictures_free(pictures *p)
     }
     for (size_t c = 0; c < p->classes; c++) free(p->class_name[c]);
     free(p->class_name);
+    mmix_archive_close(p->packed);
+    p->packed = NULL;
     p->classes = 0;
     memset(&p->train, 0, sizeof p->train);
     memset(&p->test, 0, sizeof p->test);
@@ -463,7 +469,91 @@ static inline int picture_strays(const char *folder, const picture_names *classe
     return bad;
 }
 
-/* Reads a folder, and the test pictures' masks if `masks` is given; whole 0: uncut pictures are not kept. 0, or
+/* ---- one packed file ----------------------------------------------------------------------------------- */
+
+/* Entries: "train/CLASS/NAME" (h, w, 3), uncut; "test/CLASS/NAME" (size, size, 3), and of it "mask/CLASS/NAME" (size,
+   size). 0, or -1: p->error. */
+static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, const char *path)
+{
+    size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1), at = 0, pixels = p->size * p->size;
+    mmix_entry *e = (mmix_entry *)calloc(n + 1, sizeof *e);
+    for (int k = 0; e && k < (p->test.mask ? 3 : 2); k++) {
+        const picture_set *set = k ? &p->test : &p->train;
+        for (size_t i = 0; i < set->count; i++, at++) {
+            const char *name = set->name[i] + strlen(folder) + 1;
+            if (!strncmp(name, "train/", 6) || !strncmp(name, "test/", 5)) name = strchr(name, '/') + 1;
+            mmix_picture in = !k && set->whole ? set->whole[i] : set->picture[i];
+            e[at].name = picture_join(k == 2 ? "mask" : k ? "test" : "train", "/", name);
+            e[at].dtype = MMIX_FILE_U8, e[at].ndim = k == 2 ? 2 : 3;
+            e[at].shape[0] = in.height, e[at].shape[1] = in.width, e[at].shape[2] = 3;
+            e[at].data = k == 2 ? set->mask + i * pixels : in.rgb;
+            if (!e[at].name) at = n;
+        }
+    }
+    if (!e || at > n) snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
+    else if (mmix_archive_save(m, path, e, n, NULL)) snprintf(p->error, sizeof p->error, "%s", mmix_error(m));
+    for (size_t i = 0; e && i < n; i++) free((char *)(uintptr_t)e[i].name);
+    free(e);
+    return *p->error ? -1 : 0;
+}
+
+typedef struct picture_unpacking { pictures *p; picture_set *set; const mmix_entry **entry; int bad; } picture_unpacking;
+static inline void picture_unpack_task(void *arg, size_t i)
+{
+    picture_unpacking *job = (picture_unpacking *)arg;
+    size_t size = job->p->size;
+    const mmix_entry *e = job->entry[i];
+    mmix_picture in = {(const uint8_t *)e->data, e->shape[1], e->shape[0]};
+    mmix_resizing r = mmix_resizing_box(picture_square(in.width, in.height), size, size);
+    if (picture_resize(job->set->rgb + i * size * size * 3, in, r)) job->bad = 1;
+    if (job->set->whole) job->set->whole[i] = in;
+}
+
+/* One of the two parts of a packed file. 0, or -1: p->error. */
+static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, const char *path)
+{
+    const char *begin = part ? "test/" : "train/";
+    picture_set *set = part ? &p->test : &p->train;
+    size_t all = mmix_archive_count(p->packed), n = 0, skip = strlen(begin), pixels = p->size * p->size;
+    const mmix_entry **entry = (const mmix_entry **)calloc(all + 1, sizeof *entry);
+    picture_unpacking job = {p, set, entry, 0};
+    for (size_t i = 0; entry && i < all; i++) {
+        const mmix_entry *e = mmix_archive_entry(p->packed, i);
+        if (strncmp(e->name, begin, skip)) continue;
+        if (e->dtype != MMIX_FILE_U8 || e->ndim != 3 || e->shape[2] != 3 || !mmix_entry_count(e))
+            return free((void *)entry), snprintf(p->error, sizeof p->error, "%s: %s is no 8-bit picture (h, w, 3)", path,
+                                                 e->name), -1;
+        entry[n++] = e;
+    }
+    if (p->whole && !part) set->whole = (mmix_picture *)calloc(n + 1, sizeof *set->whole);
+    if (!entry || picture_set_make(set, n, p->size, masks && part) || (p->whole && !part && !set->whole))
+        snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size", n);
+    for (size_t i = 0; i < n && !*p->error; i++) {
+        const char *inside = entry[i]->name + skip, *slash = strrchr(inside, '/');
+        size_t length = slash ? (size_t)(slash - inside) : 0, c = 0;
+        set->name[i] = picture_join(path, "/", entry[i]->name);
+        while (c < p->classes && (strncmp(p->class_name[c], inside, length) || p->class_name[c][length])) c++;
+        set->label[i] = (int32_t)c;
+        if (c == p->classes && length) {
+            char **more = (char **)realloc(p->class_name, (c + 1) * sizeof *more);
+            if (more) p->class_name = more, more[c] = picture_join(inside, "", ""), p->classes += more[c] != NULL;
+            if (c < p->classes) more[c][length] = 0;
+        }
+        char *name = set->mask ? picture_join("mask", "/", inside) : NULL;
+        const mmix_entry *mask = name ? mmix_archive_find(p->packed, name) : NULL;
+        free(name);
+        if (set->mask && (!mask || mask->dtype != MMIX_FILE_U8 || mmix_entry_count(mask) != pixels))
+            snprintf(p->error, sizeof p->error, "%s: mask/%s is missing, or not (%zu, %zu); pack with the same --size",
+                     path, inside, p->size, p->size);
+        else if (set->mask) memcpy(set->mask + i * pixels, mask->data, pixels);
+    }
+    if (!*p->error) mmix_parallel_for(m, n, picture_unpack_task, &job);
+    if (job.bad) snprintf(p->error, sizeof p->error, "%s: its pictures cannot be brought to size", path);
+    free((void *)entry);
+    return *p->error ? -1 : 0;
+}
+
+/* Reads a folder or a packed file, and the test pictures' masks if `masks` is given; whole 0: uncut pictures are not kept. 0, or
    -1: p->error, nothing to free. */
 static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size,
                                 size_t whole)
@@ -471,6 +561,18 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     memset(p, 0, sizeof *p);
     p->size = size;
     p->whole = whole;
+    if (picture_ends(folder, ".safetensors") && !picture_is_folder(folder)) {
+        p->packed = mmix_archive_open(m, folder);
+        if (!p->packed) snprintf(p->error, sizeof p->error, "%s", mmix_error(m));
+        int any = masks != NULL;
+        for (size_t i = 0; i < mmix_archive_count(p->packed); i++)
+            any |= !strncmp(mmix_archive_entry(p->packed, i)->name, "mask/", 5);
+        for (int k = 0; k < 2 && !*p->error; k++) picture_unpack(p, m, k, any, folder);
+        if (!*p->error && (!p->train.count || !p->test.count))
+            snprintf(p->error, sizeof p->error, "%s: no train/… or no test/… in it; dino --pack writes such files", folder);
+        if (*p->error) pictures_free(p);
+        return *p->error ? -1 : 0;
+    }
     if (!picture_is_folder(folder))
         snprintf(p->error, sizeof p->error, "%s: no such folder; --images wants one", folder);
     else if (masks && !picture_is_folder(masks))

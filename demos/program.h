@@ -1,11 +1,14 @@
-/* program.h - what demos that work for long share: Ctrl-C and a clock. Needs POSIX 2001, or Windows. */
+/* program.h - what demos that work for long share: Ctrl-C, a clock, a screen. Needs POSIX 2001, or Windows. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
 #include <signal.h>
 #include <time.h>
 #ifdef _WIN32
+#include <io.h>
 #include <windows.h>
+#else
+#include <unistd.h>
 #endif
 
 static volatile sig_atomic_t interrupted;
@@ -13,6 +16,16 @@ static void interrupt(int number)
 {
     interrupted = 1;
     signal(number, SIG_DFL);                             /* a second Ctrl-C ends the program at once */
+}
+
+/* Whether stderr is a screen, where a line of progress is written over. */
+static inline int on_screen(void)
+{
+#ifdef _WIN32
+    return _isatty(2);
+#else
+    return isatty(2);
+#endif
 }
 
 static double now(void)                                  /* seconds */

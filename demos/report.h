@@ -24,6 +24,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ typedef struct report {
 #endif
 
 /* "REPORT_PROGRAM: what went wrong" and a line end, to stderr; returns 2, the exit status of bad input. */
-static int report_refuse(const char *format, ...)
+static inline int report_refuse(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -52,6 +53,16 @@ static int report_refuse(const char *format, ...)
     fputc('\n', stderr);
     va_end(list);
     return 2;
+}
+/* Reads an option's whole number from low to high. 0, or an exit status with the reason said. */
+static inline int report_whole(const char *option, const char *text, unsigned long long low, unsigned long long high,
+                               unsigned long long *n)
+{
+    char *end;
+    *n = strtoull(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && !*end && *n >= low && *n <= high) return 0;
+    return high == ULLONG_MAX ? report_refuse("%s %s: give a whole number", option, text)
+                              : report_refuse("%s %s: give a whole number from %llu to %llu", option, text, low, high);
 }
 
 /* ---- PNG (ISO 15948) in zlib (RFC 1950) in deflate (RFC 1951) ------------------------------------------ */

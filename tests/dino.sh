@@ -46,6 +46,15 @@ refused "a class without training pictures" --images $t/p --steps 20 $small --ou
 grep -q 'test/c' $t/err && ok || no "the message does not name the class"
 rmdir $t/p/test/c
 picture $t/m/train/a/1.ppm 20 'z'
+
+# pictures as they lie, and packed into a file: the same to the last bit
+"$dino" --images $t/p --pack $t/p.safetensors --size 40 2>$t/err && "$dino" --images $t/p.safetensors --pack $t/again.safetensors --size 40 2>$t/err &&
+    cmp -s $t/p.safetensors $t/again.safetensors && ok || { no "--pack"; tail -n 2 $t/err; }
+for images in $t/p $t/p.safetensors; do "$dino" --images $images --size 40 --steps 20 --mixer ssd --json --out $t/packed $small 2>$t/err; done >$t/both
+[ "$(grep -c before $t/both)" = 2 ] && [ "$(grep -E '"(before|after)": ' $t/both | sort -u | wc -l)" = 2 ] && ok || { no "packed pictures give other results"; tail -n 2 $t/err; }
+head -c 6000 $t/p.safetensors >$t/cut.safetensors
+refused "a packed file cut short" --images $t/cut.safetensors --size 40 --out $t/o
+refused "a file of something else" --images $t/empty.safetensors --size 40 --out $t/o
 if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
 
 # stop and go on: the same steps and results
