@@ -24,9 +24,9 @@
 #include "pictures.h"
 #include "program.h"
 #include "evaluate.h"
+#include "scenes.h"
 #include "learn.h"
 #include "report.h"
-#include <ctype.h>
 #include <inttypes.h>
 
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
@@ -108,10 +108,8 @@ static int read_options(settings *o, int argc, char **argv)
             if (bad) return bad;
         }
         if (known[k].text) continue;
-        unsigned long long n = strtoull(argv[i], &end, 10);
-        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
-                        known[k].high);
+        unsigned long long n;
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
         *known[k].number = (size_t)n;
     }
     o->minutes = minutes ? strtod(minutes, &end) : 0;
@@ -955,9 +953,9 @@ static double learner_step(exam *e, learner *n, size_t seed)
     const picture_set *set = &e->p.train;
     mmix_dino_stats s;
     n->done++;
-    if (!n->of->labels) return mmix_dino_step(n->dino, set->whole, set->count, &s) > 0 ? s.loss : NAN;
+    if (!n->of->labels) return mmix_dino_step(n->dino, crop_from(set), set->count, &s) > 0 ? s.loss : NAN;
     mmix_seed_set(e->m, seed);                           /* crops and drop path are drawn by the context's */
-    return supervised_step(e->m, &n->told, set->whole, set->label, set->count);
+    return supervised_step(e->m, &n->told, crop_from(set), set->label, set->count);
 }
 static void learner_end(learner *n)
 {
@@ -979,7 +977,7 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
 {
     double here = (double)(e->o->steps - n->done) / rate, all = here + (double)left * (double)e->o->steps / rate;
     size_t seconds = (size_t)here, minutes = (size_t)(all / 60);
-    int stay = evaluate_isatty(2) && n->done < e->o->steps;      /* on a screen the line is written over */
+    int stay = on_screen() && n->done < e->o->steps;      /* on a screen the line is written over */
     e->said = now();
     fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, of the plan about %zu h %02zu%s",
             n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60, minutes / 60, minutes % 60,
@@ -1007,7 +1005,7 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
         if (mmix_error(e->m)) break;
         busy += now() - t, made++;
         if (now() - saved > SAVE_SECONDS && !learner_save(e, n, path)) saved = now();
-        if (now() - e->said > (evaluate_isatty(2) ? 0.5 : 20))
+        if (now() - e->said > (on_screen() ? 0.5 : 20))
             show_progress(e, n, seed, loss, (double)made / busy, left);
     }
     stopped(e);
@@ -1094,8 +1092,12 @@ static int make_baselines(exam *e)
     put_commonest(e, &l);
     maps middle;
     memset(&middle, 0, sizeof middle);
-    for (size_t i = 0; e->p.test.mask && i < e->p.test.count; i += (size_t)every)
-        maps_middle(m, &middle, e->p.test.mask + i * e->p.size * e->p.size, e->p.size);
+    mmix_tensor *map = maps_middle(m, e->p.size, e->p.size);
+    for (size_t i = 0; map && e->p.test.mask && i < e->p.test.count; i += (size_t)every) {
+        mmix_mark mark = mmix_mark_here(m);
+        maps_judge(m, &middle, mmix_data(map), e->p.test.mask + i * e->p.size * e->p.size, e->p.size, e->p.size, NULL);
+        mmix_rewind(m, mark);
+    }
     if (middle.judged) put(m, &l, maps_auc(&middle), maps_error(&middle), "middle/auc");
     bad = bad || judge_background(e, &l) || write_whole(m, file_of(e->o, BASELINES, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
