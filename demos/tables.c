@@ -8,7 +8,7 @@
    DINO and with labels. Each is trained for the same number of steps on the same pictures and judged on the way
    and at the end; what is judged goes to OUT/NAME-SEED.txt, a line `name value error` each, the error one
    standard error over the pictures. A file that is there is never made again, and a run that was stopped goes on
-   to the same bits. The tables that tables_report.h makes of these files are the second half.
+   to the same bits. tables_report.h makes the tables of these files, whenever it is asked.
 
    Sections: options · plan · pictures · features · corruptions · ranks · judging · training · once · main */
 
@@ -301,6 +301,18 @@ static void put_score(mmix_ctx *m, lines *l, const score *s, const char *name)
     put(m, l, s->balanced, s->balanced_error, "%s/balanced", name);
 }
 
+/* The mean of n numbers and its standard error. */
+static void put_mean(mmix_ctx *m, lines *l, const double *x, size_t n, const char *name)
+{
+    double mean = 0, square = 0;
+    for (size_t i = 0; i < n; i++) {
+        double off = x[i] - mean;
+        mean += off / (double)(i + 1);
+        square += off * (x[i] - mean);
+    }
+    put(m, l, mean, n > 1 ? sqrt(square / (double)n / (double)(n - 1)) : NAN, "%s", name);
+}
+
 /* A file is written to a temporary name and renamed: whole or not at all. 0, or -1. */
 static int write_whole(mmix_ctx *m, const char *path, const char *text)
 {
@@ -352,6 +364,8 @@ static int write_plan(mmix_ctx *m, const settings *o, uint64_t print)        /* 
 
 /* ---- pictures ------------------------------------------------------------------------------------------ */
 
+enum { NOISE, BLUR, DARKNESS, CONTRAST, COARSE, CORRUPTIONS, STRENGTHS = 5 };
+
 /* What all networks are judged with. */
 typedef struct exam {
     mmix_ctx *m;
@@ -361,9 +375,11 @@ typedef struct exam {
     int32_t *label;                                      /* (count) */
     size_t count, *at;                                   /* 0 … count - 1 */
     voters one_out, split;                               /* k-NN among all; heads */
+    int32_t *said, *base;                                /* (tests) by heads; by the head that others are compared with */
+    double *pair;                                        /* (tests): differences */
     store labels;                                        /* masks of the pictures where heads learn masks */
     size_t *masked, seg_trains, seg_tests;               /* their numbers */
-    double said, start;                                  /* of progress; of this sitting */
+    double spoke, start;                                 /* of progress; of this sitting */
 } exam;
 
 /* What a train picture's mask says at p.size x p.size pixels, as pictures.h does it. 1: there is none; -1: error. */
@@ -425,7 +441,10 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
     e->square = (const mmix_picture **)calloc(n, sizeof *e->square);
     e->label = (int32_t *)calloc(n, sizeof *e->label);
     e->at = (size_t *)calloc(n, sizeof *e->at);
-    if (!e->square || !e->label || !e->at) return fail("out of memory for the pictures");
+    e->said = (int32_t *)calloc(2 * tests, sizeof *e->said);
+    e->pair = (double *)calloc((CORRUPTIONS + 1) * tests, sizeof *e->pair);
+    if (!e->square || !e->label || !e->at || !e->said || !e->pair) return fail("out of memory for the pictures");
+    e->base = e->said + tests;
     for (size_t i = 0; i < n; i++) {
         const picture_set *set = i < trains ? &p->train : &p->test;
         size_t k = i < trains ? i : i - trains;
@@ -442,6 +461,8 @@ static void close_exam(exam *e)
     free((void *)e->square);
     free(e->label);
     free(e->at);
+    free(e->said);
+    free(e->pair);
     pictures_free(&e->p);
 }
 
@@ -527,7 +548,6 @@ static double rank_error(exam *e, const mmix_real *x, size_t n, size_t stride, s
        coarse     the mean of a cell, a cells across and down
    They stand in for ImageNet-Sketch, A and R, which ask the same question (what is left when pictures are not like
    those a network has learned from) of other pictures; no more is claimed. */
-enum { NOISE, BLUR, DARKNESS, CONTRAST, COARSE, CORRUPTIONS, STRENGTHS = 5 };
 static const struct { const char *name; double amount[STRENGTHS]; } corruption[CORRUPTIONS] = {
     {"noise", {8, 16, 32, 48, 64}}, {"blur", {0.75, 1.5, 2.5, 4, 6}}, {"darkness", {0.7, 0.5, 0.35, 0.2, 0.1}},
     {"contrast", {0.7, 0.5, 0.3, 0.2, 0.1}}, {"coarse", {32, 24, 16, 12, 8}}};
@@ -593,16 +613,17 @@ static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n,
    tokens of v, or, v NULL, of plain descriptor `kind`. 0, or -1. */
 static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe *head, lines *l, const char *prefix)
 {
-    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size, side = side_of(e->o, 1);
-    size_t stride = v ? ROW * head->scale.D : head->scale.D, every = (e->p.test.count + CORRUPTED - 1) / CORRUPTED;
+    size_t few = MMIX_MAX_INPUTS, tests = 0, size = e->p.size, side = side_of(e->o, 1), tests_all = e->p.test.count;
+    size_t stride = v ? ROW * head->scale.D : head->scale.D, every = (tests_all + CORRUPTED - 1) / CORRUPTED;
     size_t at[CORRUPTED];
     int32_t label[CORRUPTED];
     mmix_picture picture[MMIX_MAX_INPUTS];
     uint8_t *rgb = (uint8_t *)malloc(few * size * size * 3);
     mmix_real *x = (mmix_real *)malloc((CORRUPTED + few) * stride * sizeof *x);
     char name[64];
-    score s;
-    for (size_t i = 0; i < e->p.test.count; i += every) label[tests] = e->p.test.label[i], at[tests++] = i;
+    score s = {0, 0, 0, 0, 0};
+    memset(e->pair, 0, (CORRUPTIONS + 1) * tests_all * sizeof *e->pair);
+    for (size_t i = 0; i < tests_all; i += every) label[tests] = e->p.test.label[i], at[tests++] = i;
     voters of = {0, NULL, tests, e->at};
     int bad = rgb && x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for corrupted pictures");
     for (int k = -1; k < CORRUPTIONS * STRENGTHS && !bad; k++) {
@@ -613,10 +634,20 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
             if (!bad && v) bad = see(e, v, picture, n, side, x + i * stride);
             for (size_t b = 0; b < n && !bad && !v; b++) bad = plain_describe(kind, picture[b], x + (i + b) * stride);
         }
-        bad = bad || interrupted || probe_judge(e->m, head, x, stride, &of, label, &s);
+        bad = bad || interrupted || probe_say(e->m, head, x, stride, &of, e->said) ||
+              score_said(e->m, &of, label, e->said, e->p.classes, &s);
+        for (size_t i = 0; i < tests && !bad; i++)       /* clean less corrupted, of each kind and of all */
+            for (int c = 0; c <= CORRUPTIONS; c++)
+                if (k < 0 || c == which || c == CORRUPTIONS)
+                    e->pair[(size_t)c * tests_all + i] += (k < 0 ? 1.0 : c < CORRUPTIONS ? -1.0 / STRENGTHS
+                        : -1.0 / (CORRUPTIONS * STRENGTHS)) * (e->said[i] == label[i]);
         if (k < 0) snprintf(name, sizeof name, "%sclean", prefix);
         else snprintf(name, sizeof name, "%s%s/%d", prefix, corruption[which].name, 1 + k % STRENGTHS);
         if (!bad) put_score(e->m, l, &s, name);
+    }
+    for (int c = 0; c <= CORRUPTIONS && !bad; c++) {
+        snprintf(name, sizeof name, "%slost/%s", prefix, c < CORRUPTIONS ? corruption[c].name : "all");
+        put_mean(e->m, l, e->pair + (size_t)c * tests_all, tests, name);
     }
     free(rgb);
     free(x);
@@ -647,7 +678,9 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     mmix_mixer_rank k;
     char name[64];
     snprintf(name, sizeof name, ssd ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight", (int)block);
-    if (mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k)) return;
+    mmix_mixer mixes = *x;
+    mixes.D = NULL;                                      /* D x passes by: M would have full rank by that alone */
+    if (mmix_mix_rank(m, &mixes, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k)) return;
     size_t H = k.M.matrices / r->n, cells = k.M.rows * k.M.cols;
     double share = 0.5;                                  /* of two blocks, or two directions */
     for (size_t i = 0; i < 4; i++) {                     /* an odd last token makes blocks of its own: left out */
@@ -666,36 +699,32 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     }
 }
 
-/* Of n test pictures at `side` pixels, in block after block; `of` NULL: their mean over blocks alone, of all of M.
-   0, or -1. */
+/* Of n test pictures at `side` pixels: block after block, lines `of/SIDE/BLOCK/…`, and their mean; `of` NULL: the
+   mean alone, `matrix/…`. 0, or -1. */
 static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lines *l, const char *of)
 {
     size_t depth = blocks_of(v), tests = e->p.test.count;
     mmix_picture some[RANK_PICTURES];
     ranker r = {v, 0, n < tests ? n : tests, depth, NULL};
     mmix_real *x = (mmix_real *)malloc(r.n * ROW * mmix_vision_config_of(v)->dim * sizeof *x);
-    double mean = 0, square = 0;
-    r.value = (double *)calloc(depth * RANKS * r.n, sizeof *r.value);
+    char name[64];
+    r.value = (double *)calloc((depth * RANKS + RANKS) * r.n, sizeof *r.value);
     int bad = x && r.value ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for ranks");
     for (size_t i = 0; i < r.n; i++) some[i] = e->p.test.picture[i * tests / r.n];
     mmix_mix_watch(e->m, rank_look, &r);
     bad = bad || see(e, v, some, r.n, side, x);
     mmix_mix_watch(e->m, NULL, NULL);
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
-        mean = square = 0;
-        for (size_t b = 0; b < r.n; b++) mean += r.value[k * r.n + b] / (double)r.n;
-        for (size_t b = 0; b < r.n; b++) square += pow(r.value[k * r.n + b] - mean, 2);
-        double error = r.n > 1 ? sqrt(square / (double)(r.n * (r.n - 1))) : NAN;
-        if (of) put(e->m, l, mean, error, "rank/%zu/%zu/%s", side, 1 + k / RANKS, rank_name[k % RANKS]);
+        double *mean = r.value + (depth * RANKS + k % RANKS) * r.n;
+        for (size_t b = 0; b < r.n; b++) mean[b] += r.value[k * r.n + b] / (double)depth;
+        if (of) snprintf(name, sizeof name, "%s/%zu/%zu/%s", of, side, 1 + k / RANKS, rank_name[k % RANKS]);
+        if (of) put_mean(e->m, l, r.value + k * r.n, r.n, name);
     }
-    for (size_t b = 0; b < r.n && !bad && !of; b++) {
-        double one = 0;
-        for (size_t k = 0; k < depth; k++) one += r.value[(k * RANKS + EFFECTIVE) * r.n + b] / (double)depth;
-        double off = one - (b ? mean : 0);
-        mean = (b ? mean : 0) + off / (double)(b + 1);
-        square = (b ? square : 0) + off * (one - mean);
+    for (size_t k = 0; k < RANKS && !bad; k++) {
+        if (of) snprintf(name, sizeof name, "%s/%zu/mean/%s", of, side, rank_name[k]);
+        else snprintf(name, sizeof name, "matrix/%s", rank_name[k]);
+        put_mean(e->m, l, r.value + (depth * RANKS + k) * r.n, r.n, name);
     }
-    if (!bad && !of) put(e->m, l, mean, sqrt(square / (double)(r.n * (r.n > 1 ? r.n - 1 : 1))), "matrix");
     free(r.value);
     free(x);
     return bad ? -1 : 0;
@@ -707,8 +736,8 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
 static void took(exam *e, const char *what)
 {
     double t = now();
-    fprintf(stderr, "  %-28s %5.1f s\n", what, t - e->said);
-    e->said = t;
+    fprintf(stderr, "  %-28s %5.1f s\n", what, t - e->spoke);
+    e->spoke = t;
 }
 
 /* Binary-AUC of at most n maps at 3.5 times the crops' size (224 pixels). 0, or -1. */
@@ -727,7 +756,7 @@ static int judge_maps(exam *e, const mmix_vision *v, size_t n, lines *l)
 static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, lines *l, const char *prefix)
 {
     char name[64];
-    score s;
+    score s = {0, 0, 0, 0, 0};
     if (evaluate_knn(e->m, x, stride, D, &e->one_out, e->label, e->p.classes, 20, &s)) return -1;
     snprintf(name, sizeof name, "%sknn", prefix);
     put_score(e->m, l, &s, name);
@@ -763,21 +792,30 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
     return bad || mmix_error(e->m) ? -1 : 0;
 }
 
-/* What heads make of vectors of D numbers that lie `stride` apart: a line. 0, or -1. */
+/* What heads make of vectors of D numbers that lie `stride` apart; and NAME/gain, how much more of the pictures are
+   right than with the first head, that on the class token, in e->base. 0, or -1. */
 static int judge_probe(exam *e, const mmix_real *x, size_t stride, size_t D, const double *rate, size_t rates, double decay,
                        lines *l, const char *format, ...)
 {
     mmix_mark mark = mmix_mark_here(e->m);
     char name[64];
     probe p;
-    score s;
+    score s = {0, 0, 0, 0, 0};
     va_list list;
     va_start(list, format);
     vsnprintf(name, sizeof name, format, list);
     va_end(list);
     int bad = probe_learn(e->m, &p, x, stride, D, &e->split, e->label, e->p.classes, rate, rates, decay) ||
-              probe_judge(e->m, &p, x, stride, &e->split, e->label, &s);
+              probe_say(e->m, &p, x, stride, &e->split, e->said) ||
+              score_said(e->m, &e->split, e->label, e->said, e->p.classes, &s);
     if (!bad) put_score(e->m, l, &s, name);
+    if (!strcmp(name, "read/token")) memcpy(e->base, e->said, e->split.tests * sizeof *e->base);
+    for (size_t i = 0; i < e->split.tests; i++) {
+        int32_t is = e->label[e->split.test[i]];
+        e->pair[i] = (e->said[i] == is) - (e->base[i] == is);
+    }
+    snprintf(name + strlen(name), sizeof name - strlen(name), "/gain");
+    if (!bad) put_mean(e->m, l, e->pair, e->split.tests, name);
     free(p.scale.mean);
     mmix_rewind(e->m, mark);
     return bad || interrupted ? -1 : 0;
@@ -792,10 +830,10 @@ static int judge_probes(exam *e, const mmix_real *x, size_t D, size_t blocks, li
     int bad = 0;
     mmix_real *both = (mmix_real *)malloc(e->count * 2 * D * sizeof *both);
     if (!both) return mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for joined features");
-    for (size_t k = 1; k <= blocks && !bad; k++)
-        bad = judge_probe(e, x + (ROW - k) * D, stride, k * D, probe_rate, PROBE_RATES, 0, l, "blocks/%zu", k);
     for (size_t k = 0; k < READS && !bad; k++)
         bad = judge_probe(e, x + k * D, stride, D, probe_rate, PROBE_RATES, 0, l, "read/%s", strategy[k]);
+    for (size_t k = 1; k <= blocks && !bad; k++)
+        bad = judge_probe(e, x + (ROW - k) * D, stride, k * D, probe_rate, PROBE_RATES, 0, l, "blocks/%zu", k);
     for (size_t k = READ_MEAN; k < READS && !bad; k++) {
         for (size_t i = 0; i < e->count; i++) {
             memcpy(both + i * 2 * D, x + i * stride, D * sizeof *both);
@@ -830,30 +868,82 @@ static int see_patches(exam *e, const mmix_vision *v, size_t side, dense_set *d)
     }
     return mmix_error(e->m) ? -1 : 0;
 }
-/* mIoU of object and background by a linear head on patches of pictures at `side` pixels. 0, or -1. */
-static int judge_masks(exam *e, const mmix_vision *v, size_t side, const char *of, lines *l)
+/* Counts of each test picture, from what a head says of it. */
+typedef struct counting { exam *e; mmix_miou_count (*of)[2]; uint8_t *truth; } counting;
+static void count_pixels(void *user, size_t picture, const uint8_t *pred)
 {
-    size_t D = mmix_vision_config_of(v)->dim;
-    char path[1200];
-    dense_set d;
-    score s;
-    if (!e->seg_trains || !e->seg_tests) return 0;
-    memset(&d, 0, sizeof d);
-    d.labels = &e->labels, d.split = e->count, d.D = D, d.w = d.h = e->p.size, d.classes = 2;
-    voters of_all = {e->seg_trains, e->at, e->seg_tests, e->at + e->seg_trains};
-    snprintf(path, sizeof path, "%s/patches", e->o->out);
-    int bad = store_open(e->m, &d.tokens[0], path, D * sizeof(mmix_real), 0) || see_patches(e, v, side, &d) ||
-              evaluate_dense(e->m, &d, &of_all, of, NULL, NULL, &s);
-    if (!bad) put(e->m, l, s.value, s.error, "seg/%zu", side);
-    store_drop(&d.tokens[0]);
-    return bad ? -1 : 0;
+    counting *c = (counting *)user;
+    size_t pixels = c->e->p.size * c->e->p.size;
+    if (store_read(c->e->m, &c->e->labels, picture, 1, c->truth)) return;
+    for (size_t i = 0; i < pixels; i++) {
+        mmix_miou_count *of = c->of[picture - c->e->seg_trains];
+        if (c->truth[i] == DENSE_VOID) continue;
+        of[c->truth[i]].label++, of[pred[i]].pred++, of[pred[i]].both += pred[i] == c->truth[i];
+    }
 }
-
+/* What mIoU gains from the first n counts to the next n, of the same pictures, and its jackknife error. */
+static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
+{
+    mmix_miou_count all[2][2];
+    double gain = 0, mean = 0, square = 0;
+    memset(all, 0, sizeof all);
+    for (size_t i = 0; i < 2 * n; i++)
+        for (int c = 0; c < 2; c++) {
+            mmix_miou_count *to = &all[i / n][c];
+            to->both += of[i][c].both, to->label += of[i][c].label, to->pred += of[i][c].pred;
+        }
+    for (size_t i = 0; i <= n; i++) {                    /* without picture i; of all */
+        double miou[2];
+        for (size_t k = 0; k < 2; k++) {
+            mmix_miou_count rest[2];
+            memcpy(rest, all[k], sizeof rest);
+            for (int c = 0; c < 2 && i < n; c++) {
+                const mmix_miou_count *one = &of[k * n + i][c];
+                rest[c].both -= one->both, rest[c].label -= one->label, rest[c].pred -= one->pred;
+            }
+            miou[k] = mmix_miou(rest, 2, NULL).miou;
+        }
+        gain = miou[1] - miou[0];
+        double off = gain - mean;
+        if (i == n) break;
+        mean += off / (double)(i + 1);
+        square += off * (gain - mean);
+    }
+    put(e->m, l, gain, sqrt(square * (double)(n - 1) / (double)n), "seg/gain");
+}
+/* mIoU of object and background by a linear head on patches of pictures at 1.5 and 3 times the crops' size (96 and 192
+   pixels), and what is gained. 0, or -1. */
+static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
+{
+    size_t n = e->seg_tests;
+    char path[1200];
+    voters split = {e->seg_trains, e->at, n, e->at + e->seg_trains};
+    counting count = {e, (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of), (uint8_t *)malloc(e->p.size * e->p.size)};
+    int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
+    mmix_miou_count (*all)[2] = count.of;
+    for (int k = 0; k < 2 && e->seg_trains && n && !bad; k++, count.of += n) {
+        size_t side = side_of(e->o, k ? 3 : 1.5);
+        dense_set d;
+        score s = {0, 0, 0, 0, 0};
+        memset(&d, 0, sizeof d);
+        d.labels = &e->labels, d.split = e->count, d.w = d.h = e->p.size, d.classes = 2;
+        d.D = mmix_vision_config_of(v)->dim;
+        snprintf(path, sizeof path, "%s/patches", e->o->out);
+        bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) || see_patches(e, v, side, &d) ||
+              evaluate_dense(e->m, &d, &split, of, count_pixels, &count, &s);
+        if (!bad) put(e->m, l, s.value, s.error, "seg/%zu", side);
+        if (!bad && k) put_gain(e, all, n, l);
+        store_drop(&d.tokens[0]);
+    }
+    free(all);
+    free(count.truth);
+    return bad || mmix_error(e->m) ? -1 : 0;
+}
 /* mIoU of what says background everywhere. 0, or -1. */
 static int judge_background(exam *e, lines *l)
 {
     dense_set d;
-    score s;
+    score s = {0, 0, 0, 0, 0};
     if (!e->seg_trains || !e->seg_tests) return 0;
     memset(&d, 0, sizeof d);
     d.labels = &e->labels, d.w = d.h = e->p.size, d.classes = 2;
@@ -871,7 +961,7 @@ static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
     size_t D = mmix_vision_config_of(v)->dim;
     mmix_reset(e->m);
     mmix_seed_set(e->m, 1);
-    e->said = now();
+    e->spoke = now();
     probe p;
     mmix_real *x = see_all(e, v);
     if (!x) return -1;
@@ -887,10 +977,10 @@ static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
     mmix_rewind(e->m, mark);
     free(x);
     if (!bad) took(e, "corrupted pictures");
-    for (int k = 0; k < 2 && !bad; k++) bad = judge_masks(e, v, side_of(e->o, k ? 3 : 1.5), of, l);
+    bad = bad || judge_masks(e, v, of, l);
     if (!bad) took(e, "masks by linear heads");
     for (int k = 0; k < 3 && !bad; k++)
-        bad = judge_ranks(e, v, side_of(e->o, times[k]), pictures_of[k], l, "");
+        bad = judge_ranks(e, v, side_of(e->o, times[k]), pictures_of[k], l, "rank");
     if (!bad) took(e, "ranks of M");
     return bad || mmix_error(e->m) ? -1 : 0;
 }
@@ -978,7 +1068,7 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
     double here = (double)(e->o->steps - n->done) / rate, all = here + (double)left * (double)e->o->steps / rate;
     size_t seconds = (size_t)here, minutes = (size_t)(all / 60);
     int stay = on_screen() && n->done < e->o->steps;      /* on a screen the line is written over */
-    e->said = now();
+    e->spoke = now();
     fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, of the plan about %zu h %02zu%s",
             n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60, minutes / 60, minutes % 60,
             stay ? " \r" : "\n");
@@ -989,7 +1079,7 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
 {
     double saved = now(), busy = 0;
     size_t steps = e->o->steps, made = 0;
-    e->said = saved;
+    e->spoke = saved;
     while (!interrupted && !time_is_up(e) && !mmix_error(e->m)) {
         if (n->judged <= QUARTERS && n->done == n->judged * steps / QUARTERS) {
             double t = now();
@@ -997,7 +1087,7 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
             n->judged++;
             fprintf(stderr, "%s, seed %zu: judged after %zu steps, %.1f s\n", n->of->name, seed, n->done, now() - t);
             if (learner_save(e, n, path)) break;
-            saved = e->said = now();
+            saved = e->spoke = now();
             continue;
         }
         if (n->done == steps) return 0;
@@ -1005,7 +1095,7 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
         if (mmix_error(e->m)) break;
         busy += now() - t, made++;
         if (now() - saved > SAVE_SECONDS && !learner_save(e, n, path)) saved = now();
-        if (now() - e->said > (on_screen() ? 0.5 : 20))
+        if (now() - e->spoke > (on_screen() ? 0.5 : 20))
             show_progress(e, n, seed, loss, (double)made / busy, left);
     }
     stopped(e);
@@ -1069,7 +1159,7 @@ static int make_baselines(exam *e)
     int bad = 0;
     mmix_reset(m);
     mmix_seed_set(m, 1);
-    e->said = now();
+    e->spoke = now();
     for (int k = 0; k < PLAINS && !bad; k++) {
         static const char *const name[PLAINS] = {"pixels/", "colours/", "edges/"};
         size_t D = plain[k].dim;
@@ -1146,7 +1236,7 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
     char path[1100];
     int bad = 0;
     mmix_reset(e->m);
-    e->said = now();
+    e->spoke = now();
     for (int i = 0; i < 5 && !bad; i++)
         for (size_t k = 0; k < MIXERS && !bad; k++) bad = measure_cost(e, k, side_of(e->o, times[i]), &l);
     took(e, "time and memory");
@@ -1154,6 +1244,8 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
     free(l.text);
     return !bad ? 0 : stopped(e) ? 1 : -1;
 }
+
+#include "tables_report.h"
 
 /* ---- main ---------------------------------------------------------------------------------------------- */
 
@@ -1183,7 +1275,7 @@ static int work(exam *e, settings *o)                    /* an exit status */
     char path[1100];
     uint64_t old[2], print;
     int bad = read_plan(o, old);
-    if (bad || o->report) return bad;
+    if (bad || o->report) return bad ? bad : write_tables(o);
     snprintf(path, sizeof path, "%s/plan.txt", o->out);
     if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
     fprintf(stderr, "tables: reading %s\n", o->images);
@@ -1199,7 +1291,8 @@ static int work(exam *e, settings *o)                    /* an exit status */
     int end = interrupted ? 1 : make_parts(e);
     if (end < 0) return fail("%s", mmix_error(e->m));
     if (end) fprintf(stderr, "tables: stopped and saved; the same command goes on\n");
-    return interrupted ? 130 : 0;
+    bad = write_tables(o);
+    return bad ? bad : interrupted ? 130 : 0;
 }
 
 int main(int argc, char **argv)
