@@ -19,6 +19,7 @@ typedef struct book {
     results of[PARTS][MOST_SEEDS + 1];                   /* by part and seed, from 1 on; 0 for what is made once */
     size_t seeds, found[PARTS];
     report h;
+    int wide;                                            /* letters of a cell on stdout */
 } book;
 
 static int read_results(results *r, const char *path)    /* 0, or an exit status; a missing file is empty */
@@ -26,6 +27,7 @@ static int read_results(results *r, const char *path)    /* 0, or an exit status
     char line[256];
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
         figure x, *more = (figure *)realloc(r->at, (r->count + 1) * sizeof *more);
         if (more) r->at = more;
         if (!more || sscanf(line, "%63s %lf %lf", x.name, &x.value, &x.error) != 3) {
@@ -134,11 +136,16 @@ static void row(book *b, const char *cells, int head)
     if (!cells) report_table(&b->h, NULL);
     else if (head) report_table(&b->h, cells);
     else report_row(&b->h, "%s", cells);
+    if (cells && head) {                                 /* few columns are wide ones */
+        b->wide = 0;
+        for (const char *at = cells; *at; at++) b->wide -= *at == '|';
+        b->wide = b->wide < -5 ? 16 : 20;
+    }
     for (int first = 1; cells && !b->o->json; first = 0) {
         char cell[200];
         size_t n = strcspn(cells, "|");
         snprintf(cell, sizeof cell, "%.*s", (int)n, cells);
-        int pad = (first ? 26 : 16) - letters(cell);
+        int pad = (first ? 30 : b->wide) - letters(cell);
         if (first) printf("%s%*s", cell, pad > 0 ? pad : 0, "");
         else printf(" %*s%s", pad > 0 ? pad : 0, "", cell);
         cells = cells[n] ? cells + n + 1 : NULL;
@@ -195,7 +202,8 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
         if (one_seed(e, n) || !(apart > half)) continue;
         add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits, apart, digits, half);
     }
-    if (claims) add(&s, asked > claims ? "; of the other %zu differences none excludes 0." : ".", asked - claims);
+    if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ? "; the other difference does not exclude 0."
+                    : "; of the other %zu differences none excludes 0.", asked - claims);
     else if (one_seed(e, n)) add(&s, "one seed each, and how far another would be away is not known, so no order is claimed.");
     else add(&s, asked == 1 ? "the difference does not exclude 0." : "none of %zu differences excludes 0.", asked);
     say(b, "b", s.text);
@@ -407,11 +415,12 @@ static void report_ranks(book *b)
             c[k].head = head[k], c[k].of = of[k], c[k].plain = NULL, c[k].digits = 1;
         }
         if (i == 2) {
+            compare(b, mixers_all, of[OFF], NULL, 0, "Numerical rank of M beside the diagonal", 1);
             compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0, "Effective rank of M beside the diagonal", 1);
             say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, C) > Mamba (at most rank(L) N) > linear "
                 "attention (at most D_QK). Blocks are half of the tokens wide; means over heads, four blocks of the network and both "
                 "directions. Numerical rank counts singular values above the noise of a float, effective rank is e^entropy. Joined: "
-                "the rank of what such a block adds to the output, all heads together. ± covers pictures and seeds.");
+                "the rank of what such a block adds to the output, all heads together. M is without its D, which passes by.");
         }
         snprintf(first, sizeof first, "%zu x %zu patches", side / patch, side / patch);
         table(b, mixers_all, c, RANKS, first);
@@ -526,7 +535,9 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         x0 = fmin(x0, p->x[i]), x1 = fmax(x1, p->x[i]);
         y0 = fmin(y0, p->y[i]), y1 = fmax(y1, p->y[i]);
     }
-    if (!(x1 > x0) || !(y1 > y0)) return;
+    if (!p->n) return;
+    if (!(x1 > x0)) x0 -= 0.5, x1 += 0.5;
+    if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
     double kx = 480 / (x1 - x0), ky = 250 / (y1 - y0);
     fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 560 320\" role=\"img\">\n");
     for (int axis = 0; axis < 2; axis++)
@@ -553,7 +564,7 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
 static void report_correlations(book *b)
 {
     static const struct { const char *of, *says; } x[] = {
-        {"auc", "Binary-AUC"}, {"matrix/off_effective", "effective rank of M beside the diagonal"}, {"rank", "effective rank of class tokens"}};
+        {"auc", "Binary-AUC"}, {"matrix/off_effective", "effective rank of M"}, {"rank", "effective rank of tokens"}};
     static points p[3];
     sentence s = {"", 0};
     double r[3][KINDS], low[3][KINDS], high[3][KINDS];
@@ -572,9 +583,10 @@ static void report_correlations(book *b)
     }
     add(&s, ".");
     say(b, "b", s.text);
-    say(b, "soft", "The paper reads clear maps (high Binary-AUC) and high ranks as signs of good features. Pooled: all points together, "
-        "which mixes two questions. Within: each network's mean is taken off, so what is left is training, does one rise as the "
-        "other does? Between: the networks' means alone. In brackets 95 %, by drawing whole networks with replacement.");
+    say(b, "soft", "The paper: feature map quality and downstream performance follow the hierarchy of ranks, ViT > Mamba > LinearViT. "
+        "Pooled: all points together, which mixes two questions. Within: each network's mean is taken off, so what is left is training, does one rise as the "
+        "other does? Between: the networks' means alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole networks with "
+        "replacement.");
     row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within networks|between networks", 1);
     for (int k = 0; k < 3; k++) {
         *cells = 0;
@@ -611,8 +623,7 @@ static void report_costs(book *b)
              "%.0f ms; memory there is %.0f and %.0f MiB.", side_of(b->o, 3.5), v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0],
              side_of(b->o, 16), v[0][MMIX_SOFTMAX][4], v[0][MMIX_SSD][4], v[1][MMIX_SOFTMAX][4], v[1][MMIX_SSD][4]);
     say(b, "b", cells);
-    say(b, "soft", "The paper: all models are standard, their costs those of prior work; attention grows with the square of the tokens, "
-        "the others with their number. Untrained networks, one picture, all threads, the median of five; other work on the machine "
+    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one picture, all threads, the median of five; other work on the machine "
         "lengthens times. MiB: the most the library held, weights and picture included.");
     report_plot plot;
     double x[5];
@@ -646,7 +657,9 @@ static void print_results(const book *b)                 /* every figure: "name"
             if (!r->count) continue;
             printf("%s\n {\"name\": \"%s\", \"seed\": %zu, \"measures\": {", comma, part_name(k), s);
             for (size_t i = 0; i < r->count; i++)
-                printf("%s\n  \"%s\": [%.9g, %.9g]", i ? "," : "", r->at[i].name, r->at[i].value, r->at[i].error);
+                if (isfinite(r->at[i].value))
+                    printf("%s\n  \"%s\": [%.9g, %.9g]", i ? "," : "", r->at[i].name, r->at[i].value, r->at[i].error);
+                else printf("%s\n  \"%s\": null", i ? "," : "", r->at[i].name);
             printf("}}");
             comma = ",";
         }
@@ -668,7 +681,8 @@ static void report_state(book *b)
     for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
     if (isfinite(n[0])) add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0], n[1], n[2], b->o->size,
                             b->o->size);
-    add(&s, " Behind ± stands half of an interval of 95 %%: the error over the pictures and the deviation between seeds together (the "
+    add(&s, " A difference of two networks is taken as if they had been judged on different pictures, which makes its interval "
+        "rather too wide. Behind ± stands half of an interval of 95 %%: the error over the pictures and the deviation between seeds together (the "
         "latter is that of all networks in a table; with one seed each it is not known, and left out). An order is claimed only "
         "where the interval of the difference excludes 0; in 20 such claims one may be chance. The paper's networks are larger, "
         "learned longer and from ImageNet: its orders can be compared, its numbers cannot.");

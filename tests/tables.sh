@@ -96,5 +96,30 @@ refused "a run that was cut" --only softmax --seeds 1 --out $t/whole
 cmp -s $t/before/plan.txt $t/whole/plan.txt && ok || no "a refused call changed the plan"
 "$tables" --only cost --out $t/part >$t/out 2>$t/err </dev/null && ok || { no "cost"; tail -n 3 $t/err; }
 holds "cost" $t/part/cost.txt '^registers/256/mib '
+
+# the report claims what figures allow: of three seeds, two networks apart, two alike; and it says what is missing
+mkdir -p $t/claims; cp $t/before/plan.txt $t/claims
+for seed in 1 2 3; do
+    printf 'read/token 0.70%s 0.01\nat4/auc 0.80%s 0.01\nread/max/gain -0.10%s 0.01\n' $seed $seed $seed >$t/claims/softmax-$seed.txt
+    printf 'read/token 0.40%s 0.01\nat4/auc 0.81%s 0.01\n' $seed $seed >$t/claims/linear-$seed.txt
+done
+printf 'read/token 0.9 0.01\n' >$t/claims/ssd-1.txt
+cp $t/claims/softmax-1.txt $t/claims/ssd-2.txt
+"$tables" --report --out $t/claims >$t/claims.txt 2>$t/err </dev/null && ok || { no "--report"; tail -n 3 $t/err; }
+tr '\n' ' ' <$t/claims.txt >$t/line
+holds "an order that there is" $t/line 'Top-1 of the linear probe: .*softmax is above linear by 0.300 ± 0.'
+holds "an order that there is not" $t/line 'Binary-AUC of the maps: none of 3 differences excludes 0'
+holds "seeds that are missing" $t/line '3 of 11 networks are there, 8 of 33 runs'
+holds "seeds of one network" $t/line 'ssd (2 of 3 seeds)'
+holds "the paper's numbers" $t/line 'the paper, DinoVim small *0.718'
+rm $t/claims/*-2.txt $t/claims/*-3.txt
+"$tables" --report --out $t/claims >$t/claims.txt 2>$t/err </dev/null && holds "one seed" $t/claims.txt 'no order is claimed'
+printf 'read/token 0.9\n' >$t/claims/ssd-1.txt
+refused "a measure file that is broken" --report --out $t/claims
+"$tables" --report --out $t/before >$t/out 2>$t/err </dev/null && ok || no "--report of a plan"
+for section in 'Four mixers' 'Sizes' 'Robustness' 'Table 6' 'Ranks of M' 'With labels'; do holds "report" $t/before/report.html "<h2>$section"; done
+holds "scatter" $t/before/report.html '<circle'
+[ "$(grep -c -e 'nan' -e 'inf ' $t/before/report.html)" -eq 0 ] && ok || no "numbers that are none in the report"
+"$tables" --report --json --out $t/before >$t/out 2>$t/err </dev/null && holds "JSON" $t/out '"at4/knn/balanced": \[0'
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
