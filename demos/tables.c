@@ -487,7 +487,8 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
     memset(&want, 0, sizeof want);
     want.n_last = blocks;
     for (size_t i = 0; i < n; i++)
-        part[i] = mmix_image_resized(m, picture[i], mmix_resizing_evaluate(picture[i].width, picture[i].height, side, side));
+        part[i] = mmix_image_resized(m, picture[i], mmix_resizing_evaluate(picture[i].width, picture[i].height, side,
+                                                                           side));
     mmix_features f = mmix_vision_forward(m, v, mmix_concat(m, 0, part, n), &want);
     mmix_tensor *row[READS] = {f.token, mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0),
                                mmix_pool_tokens(m, f.patches, NULL, 0, 1, 1)};
@@ -918,7 +919,8 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
     size_t n = e->seg_tests;
     char path[1200];
     voters split = {e->seg_trains, e->at, n, e->at + e->seg_trains};
-    counting count = {e, (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of), (uint8_t *)malloc(e->p.size * e->p.size)};
+    counting count = {e, NULL, (uint8_t *)malloc(e->p.size * e->p.size)};
+    count.of = (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of);
     int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     mmix_miou_count (*all)[2] = count.of;
     for (int k = 0; k < 2 && e->seg_trains && n && !bad; k++, count.of += n) {
@@ -1069,7 +1071,7 @@ static void show_progress(exam *e, const learner *n, size_t seed, double loss, d
     size_t seconds = (size_t)here, minutes = (size_t)(all / 60);
     int stay = on_screen() && n->done < e->o->steps;      /* on a screen the line is written over */
     e->spoke = now();
-    fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, of the plan about %zu h %02zu%s",
+    fprintf(stderr, "%s, seed %zu: step %zu of %zu  %.2f steps/s  loss %.3f  %zu:%02zu left, the plan about %zu:%02zu h%s",
             n->of->name, seed, n->done, e->o->steps, rate, loss, seconds / 60, seconds % 60, minutes / 60, minutes % 60,
             stay ? " \r" : "\n");
 }

@@ -32,7 +32,8 @@ static int read_results(results *r, const char *path)    /* 0, or an exit status
         if (more) r->at = more;
         if (!more || sscanf(line, "%63s %lf %lf", x.name, &x.value, &x.error) != 3) {
             fclose(f);
-            return more ? fail("%s: not a file of this program at \"%.40s\"; take it away, it will be made again", path, line)
+            return more ? fail("%s: not a file of this program at \"%.40s\"; take it away, it will be made again", path,
+                               line)
                         : fail("out of memory for results");
         }
         r->at[r->count++] = x;
@@ -185,7 +186,8 @@ static void add(sentence *s, const char *format, ...)
 
 /* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all of them. `what` is
    the subject, "Binary-AUC". */
-static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs, const char *what, int digits)
+static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs, const char *what,
+                    int digits)
 {
     sentence s = {"", 0};
     size_t there = 0, claims = 0, asked = 0;
@@ -204,7 +206,8 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
     }
     if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ? "; the other difference does not exclude 0."
                     : "; of the other %zu differences none excludes 0.", asked - claims);
-    else if (one_seed(e, n)) add(&s, "one seed each, and how far another would be away is not known, so no order is claimed.");
+    else if (one_seed(e, n)) add(&s, "one seed each, and how far another would be away is not known, so no order "
+        "is claimed.");
     else add(&s, asked == 1 ? "the difference does not exclude 0." : "none of %zu differences excludes 0.", asked);
     say(b, "b", s.text);
 }
@@ -295,8 +298,8 @@ static void report_mixers(book *b)
     begin(b, "Four mixers");
     compare(b, mixers_all, "read/token", NULL, 0, "Top-1 of the linear probe", 3);
     compare(b, mixers_all, "at4/auc", NULL, 0, "Binary-AUC of the maps", 3);
-    say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; ViT's maps are less noisy than "
-        "Mamba's, LinearViT's are blurred.");
+    say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; ViT's maps are "
+        "less noisy than Mamba's, LinearViT's are blurred.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);
 }
@@ -327,23 +330,24 @@ static void report_length(book *b)
     column c[] = {{head[0], text[0], "seg", 3}, {head[1], text[1], "seg", 3}, {"gained by size", "seg/gain", NULL, 3}};
     begin(b, "Segmentation at two input sizes: does the gap between mixers widen with length?");
     compare(b, mixers_all, "seg/gain", NULL, 0, "What mIoU gains by the larger input", 3);
-    say(b, "soft", "The paper: ViTs benefit from larger inputs, where length and effective rank grow; so the gap should widen. "
-        "Where one mixer's gain is above another's, it does. mIoU of object and background by a linear head on frozen "
-        "patches; the larger input shows the same pictures, enlarged.");
+    say(b, "soft", "The paper: ViTs benefit from larger inputs, where length and effective rank grow; so the gap "
+        "should widen. Where one mixer's gain is above another's, it does. mIoU of object and background by a "
+        "linear head on frozen patches; the larger input shows the same pictures, enlarged.");
     table(b, mixers_all, c, 3, "network");
     row(b, NULL, 0);
 }
 
 static void report_robustness(book *b)
 {
-    static const column c[] = {{"clean", "clean", "clean", 3}, {"noise", "noise/*", "noise/*", 3}, {"blur", "blur/*", "blur/*", 3},
-                               {"darkness", "darkness/*", "darkness/*", 3}, {"contrast", "contrast/*", "contrast/*", 3},
+    static const column c[] = {{"clean", "clean", "clean", 3}, {"noise", "noise/*", "noise/*", 3},
+                               {"blur", "blur/*", "blur/*", 3}, {"darkness", "darkness/*", "darkness/*", 3}, {"contrast", "contrast/*", "contrast/*", 3},
                                {"coarse", "coarse/*", "coarse/*", 3}, {"lost, mean", "lost/all", "lost/all", 3}};
     begin(b, "Robustness: five corruptions, means of five strengths");
     compare(b, mixers_all, "lost/all", NULL, 0, "Top-1 lost by corruption (more is worse)", 3);
-    say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on pictures unlike those learned from; "
-        "no more is claimed. The probe was taught clean pictures. Normal noise, Gaussian blur, less light, less contrast, cells "
-        "of one colour; formulas and strengths in demos/tables.c. All networks see the same pixels.");
+    say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on pictures unlike those "
+        "learned from; no more is claimed. The probe was taught clean pictures. Normal noise, Gaussian blur, less "
+        "light, less contrast, cells of one colour; formulas and strengths in demos/tables.c. All networks see the "
+        "same pixels.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);
 }
@@ -368,7 +372,8 @@ static void report_choices(book *b, const char *title, const column *c, size_t c
     }
     if (!e->seeds) say(b, "b", "Not enough has been measured yet to compare.");
     else {
-        add(&s, claims ? "%s." : "no difference excludes 0%s.", one_seed(e, columns) ? " (one seed: of these pictures alone)" : "");
+        add(&s, "%s%s.", claims ? "" : "no difference excludes 0",
+            one_seed(e, columns) ? " (one seed: of these pictures alone)" : "");
         say(b, "b", s.text);
     }
     table(b, mixers_all, c, columns, "top-1 of the probe");
@@ -393,8 +398,8 @@ static void report_ablations(book *b)
     report_choices(b, "Table 5, right: rate of the probe, for a batch of 256", rates, 4,
                    "the paper, at rates of its own|0.771|0.772|0.773|0.774");
     say(b, "soft", "The paper's rates are 2.5e-4, 5e-4, 1e-3 and 2e-3; features here are "
-        "brought to mean 0 and deviation 1 before the head, so rates are others. Elsewhere the rate is chosen from ten on a tenth "
-        "of the training pictures.");
+        "brought to mean 0 and deviation 1 before the head, so rates are others. Elsewhere the rate is chosen from "
+        "ten on a tenth of the training pictures.");
     report_choices(b, "Table 6: class strategies", reads, 5,
                    "the paper, DinoVim small|0.759|0.746|0.765|0.763|0.772");
 }
@@ -404,7 +409,8 @@ static void report_ablations(book *b)
 static void report_ranks(book *b)
 {
     static const double times[] = {1, 1.5, 2};
-    static const char *const head[RANKS] = {"beside the diagonal", "its bound", "effective", "all of M, effective", "heads joined"};
+    static const char *const head[RANKS] = {"beside the diagonal", "its bound", "effective", "all of M, effective",
+                                            "heads joined"};
     char of[RANKS][40], first[64];
     column c[RANKS];
     begin(b, "Ranks of M");
@@ -417,10 +423,11 @@ static void report_ranks(book *b)
         if (i == 2) {
             compare(b, mixers_all, of[OFF], NULL, 0, "Numerical rank of M beside the diagonal", 1);
             compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0, "Effective rank of M beside the diagonal", 1);
-            say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, C) > Mamba (at most rank(L) N) > linear "
-                "attention (at most D_QK). Blocks are half of the tokens wide; means over heads, four blocks of the network and both "
-                "directions. Numerical rank counts singular values above the noise of a float, effective rank is e^entropy. Joined: "
-                "the rank of what such a block adds to the output, all heads together. M is without its D, which passes by.");
+            say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, C) > Mamba (at "
+                "most rank(L) N) > linear attention (at most D_QK). Blocks are half of the tokens wide; means over "
+                "heads, four blocks of the network and both directions. Numerical rank counts singular values "
+                "above the noise of a float, effective rank is e^entropy. Joined: the rank of what such a block "
+                "adds to the output, all heads together. M is without its D, which passes by.");
         }
         snprintf(first, sizeof first, "%zu x %zu patches", side / patch, side / patch);
         table(b, mixers_all, c, RANKS, first);
@@ -543,10 +550,10 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
     for (int axis = 0; axis < 2; axis++)
         for (int i = 0, n = report_ticks(axis ? y0 : x0, axis ? y1 : x1, 5, 0, ticks); i < n; i++) {
             double at = axis ? 268 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
-            if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH548\"/><text x=\"50\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n",
-                              at, at + 4, ticks[i]);
-            else fprintf(f, "<path class=\"axis\" d=\"M%.1f 276v5\"/><text x=\"%.1f\" y=\"295\" text-anchor=\"middle\">%.6g</text>\n",
-                         at, at, ticks[i]);
+            if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH548\"/>", at);
+            else fprintf(f, "<path class=\"axis\" d=\"M%.1f 276v5\"/>", at);
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", axis ? 50 : at, axis ? at + 4 : 295,
+                    axis ? "end" : "middle", ticks[i]);
         }
     for (size_t i = 0; i < p->n; i++) {
         const network *n = &networks[p->of[i]];
@@ -554,10 +561,11 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
                 60 + (p->x[i] - x0) * kx, 268 - (p->y[i] - y0) * ky, 2 + 0.6 * (double)p->quarter[i], n->mixer,
                 n->labels ? "none\" class=\"c" : "var(--c", n->mixer, n->labels ? "" : ")");
     }
-    fprintf(f, "<text x=\"300\" y=\"314\" text-anchor=\"middle\">%s</text><text transform=\"translate(13 140)rotate(-90)\" "
-            "text-anchor=\"middle\">%s</text></svg><figcaption>A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of "
-            "its steps (small to large). Hollow: learned from labels.", x_label, y_label);
-    for (int k = 0; k < MIXERS; k++) fprintf(f, " <span style=\"color:var(--c%d)\">&#9679;&nbsp;%s</span>", k, mixer_name[k]);
+    fprintf(f, "<text x=\"300\" y=\"314\" text-anchor=\"middle\">%s</text><text transform=\"translate(13 "
+            "140)rotate(-90)\" text-anchor=\"middle\">%s</text></svg><figcaption>A point: one network, one seed, "
+            "after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). Hollow: learned from labels.", x_label, y_label);
+    for (int k = 0; k < MIXERS; k++)
+        fprintf(f, " <span style=\"color:var(--c%d)\">&#9679;&nbsp;%s</span>", k, mixer_name[k]);
     fprintf(f, "</figcaption></figure>\n");
 }
 
@@ -583,9 +591,10 @@ static void report_correlations(book *b)
     }
     add(&s, ".");
     say(b, "b", s.text);
-    say(b, "soft", "The paper: feature map quality and downstream performance follow the hierarchy of ranks, ViT > Mamba > LinearViT. "
-        "Pooled: all points together, which mixes two questions. Within: each network's mean is taken off, so what is left is training, does one rise as the "
-        "other does? Between: the networks' means alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole networks with "
+    say(b, "soft", "The paper: feature map quality and downstream performance follow the hierarchy of ranks, ViT > "
+        "Mamba > LinearViT. Pooled: all points together, which mixes two questions. Within: each network's mean is "
+        "taken off, so what is left is training, does one rise as the other does? Between: the networks' means "
+        "alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole networks with "
         "replacement.");
     row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within networks|between networks", 1);
     for (int k = 0; k < 3; k++) {
@@ -619,19 +628,25 @@ static void report_costs(book *b)
                 v[c][k][i] = measure(r, "", name, &unused);
             }
     begin(b, "Time and memory of a forward pass, against resolution");
-    snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.0f ms and Mamba-2 %.0f ms, at %zu %.0f ms and "
-             "%.0f ms; memory there is %.0f and %.0f MiB.", side_of(b->o, 3.5), v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0],
+    snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.0f ms and Mamba-2 %.0f ms, at "
+             "%zu %.0f ms and %.0f ms; memory there is %.0f and %.0f MiB.", side_of(b->o, 3.5),
+             v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0],
              side_of(b->o, 16), v[0][MMIX_SOFTMAX][4], v[0][MMIX_SSD][4], v[1][MMIX_SOFTMAX][4], v[1][MMIX_SSD][4]);
     say(b, "b", cells);
-    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one picture, all threads, the median of five; other work on the machine "
-        "lengthens times. MiB: the most the library held, weights and picture included.");
+    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one "
+        "picture, all threads, the median of five; other work on the machine lengthens times. MiB: the most the "
+        "library held, weights and picture included.");
     report_plot plot;
     double x[5];
     memset(&plot, 0, sizeof plot);
-    plot.x_label = "pixels a side", plot.y_label = "ms", plot.caption = "Milliseconds a picture.", plot.log_x = plot.log_y = 1;
+    plot.x_label = "pixels a side", plot.y_label = "ms", plot.caption = "Milliseconds a picture.";
+    plot.log_x = plot.log_y = 1;
     for (int c = 0; c < 2; c++) {
         snprintf(cells, sizeof cells, "%s", c ? "MiB" : "ms");
-        for (int i = 0; i < 5; i++) cell(cells, sizeof cells, "|%zu pixels", side_of(b->o, times[i])), x[i] = (double)side_of(b->o, times[i]);
+        for (int i = 0; i < 5; i++) {
+            cell(cells, sizeof cells, "|%zu pixels", side_of(b->o, times[i]));
+            x[i] = (double)side_of(b->o, times[i]);
+        }
         row(b, cells, 1);
         for (int k = 0; k < MIXERS; k++) {
             report_curve curve = {networks[k].name, x, v[0][k], 5, k, 0};
@@ -679,13 +694,15 @@ static void report_state(book *b)
     add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there, (int)NETWORKS, files,
         NETWORKS * b->seeds, b->o->steps);
     for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
-    if (isfinite(n[0])) add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0], n[1], n[2], b->o->size,
-                            b->o->size);
-    add(&s, " A difference of two networks is taken as if they had been judged on different pictures, which makes its interval "
-        "rather too wide. Behind ± stands half of an interval of 95 %%: the error over the pictures and the deviation between seeds together (the "
-        "latter is that of all networks in a table; with one seed each it is not known, and left out). An order is claimed only "
-        "where the interval of the difference excludes 0; in 20 such claims one may be chance. The paper's networks are larger, "
-        "learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
+    if (isfinite(n[0]))
+        add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0], n[1], n[2],
+            b->o->size, b->o->size);
+    add(&s, " A difference of two networks is taken as if they had been judged on different pictures, which makes "
+        "its interval rather too wide. Behind ± stands half of an interval of 95 %%: the error over the pictures "
+        "and the deviation between seeds together (the latter is that of all networks in a table; with one seed "
+        "each it is not known, and left out). An order is claimed only where the interval of the difference "
+        "excludes 0; in 20 such claims one may be chance. The paper's networks are larger, learned longer and from "
+        "ImageNet: its orders can be compared, its numbers cannot.");
     say(b, "soft", s.text);
 }
 
@@ -716,14 +733,17 @@ static int write_tables(const settings *o)
     snprintf(path, sizeof path, "%s/report.html", o->out);
     if (!bad && report_open(&b.h, path, "Token mixers, measured as a paper's tables are")) bad = fail("%s", b.h.error);
     if (!bad) {
+        report_html(&b.h, "<style>td{white-space:nowrap}</style>\n");
         report_state(&b);
         report_mixers(&b);
-        report_kinds(&b, "Sizes", sizes, size_pair, 4, "The paper's figure 9: of DinoVim the small model has the clearest maps.");
-        report_kinds(&b, "Where the class token stands", places, NULL, 0, "The paper's figure 8: the middle class token has clearer "
-                     "maps than the first. Here `ssd` has one in the middle, `ssd-released` one in front as well, as the paper's code; "
-                     "one in front alone is not among this library's networks.");
-        report_kinds(&b, "With labels and without", told, told_pair, 3, "The paper's figure 11: self-supervised maps are clearer than "
-                     "supervised ones. The heads of the probe use labels in either case.");
+        report_kinds(&b, "Sizes", sizes, size_pair, 4, "The paper's figure 9: of DinoVim the small model has the "
+            "clearest maps.");
+        report_kinds(&b, "Where the class token stands", places, NULL, 0, "The paper's figure 8: the middle class "
+                     "token has clearer maps than the first. Here `ssd` has one in the middle, `ssd-released` one "
+                     "in front as well, as the paper's code; one in front alone is not among this library's "
+                     "networks.");
+        report_kinds(&b, "With labels and without", told, told_pair, 3, "The paper's figure 11: self-supervised "
+                     "maps are clearer than supervised ones. The heads of the probe use labels in either case.");
         report_length(&b);
         report_robustness(&b);
         report_ablations(&b);
