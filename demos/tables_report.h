@@ -330,9 +330,9 @@ static void report_length(book *b)
     column c[] = {{head[0], text[0], "seg", 3}, {head[1], text[1], "seg", 3}, {"gained by size", "seg/gain", NULL, 3}};
     begin(b, "Segmentation at two input sizes: does the gap between mixers widen with length?");
     compare(b, mixers_all, "seg/gain", NULL, 0, "What mIoU gains by the larger input", 3);
-    say(b, "soft", "The paper: ViTs benefit from larger inputs, where length and effective rank grow; so the gap "
-        "should widen. Where one mixer's gain is above another's, it does. mIoU of object and background by a "
-        "linear head on frozen patches; the larger input shows the same pictures, enlarged.");
+    say(b, "soft", "The paper: ViTs consistently benefit from larger inputs, where length and effective rank grow. If rank is "
+        "what holds the others back, the gap widens; where one mixer's gain is above another's, it does. mIoU of object "
+        "and background by a linear head on frozen patches; the larger input shows the same pictures, enlarged.");
     table(b, mixers_all, c, 3, "network");
     row(b, NULL, 0);
 }
@@ -754,6 +754,7 @@ static int write_tables(const settings *o)
         if (report_close(&b.h)) bad = fail("%s", b.h.error);
     }
     if (!bad && o->json) print_results(&b);
+    fflush(stdout);
     if (!bad) fprintf(stderr, "report: %s\n", path);
     close_book(&b);
     return bad;
