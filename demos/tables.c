@@ -31,6 +31,7 @@
 
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
 enum { SETS = 40, QUARTERS = 4, LAST_BLOCKS = 4 };
+enum { JUDGE = 7 };                                       /* the seed of all judgements; a network's is its own */
 enum { MAPS_JUDGED = 200, SEG_TRAINS = 192, SEG_TESTS = 160, CORRUPTED = 240 };  /* pictures at most */
 
 #define fail report_refuse
@@ -637,11 +638,12 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
         }
         bad = bad || interrupted || probe_say(e->m, head, x, stride, &of, e->said) ||
               score_said(e->m, &of, label, e->said, e->p.classes, &s);
-        for (size_t i = 0; i < tests && !bad; i++)       /* clean less corrupted, of each kind and of all */
-            for (int c = 0; c <= CORRUPTIONS; c++)
-                if (k < 0 || c == which || c == CORRUPTIONS)
-                    e->pair[(size_t)c * tests_all + i] += (k < 0 ? 1.0 : c < CORRUPTIONS ? -1.0 / STRENGTHS
-                        : -1.0 / (CORRUPTIONS * STRENGTHS)) * (e->said[i] == label[i]);
+        for (size_t i = 0; i < tests && !bad; i++) {     /* clean less the mean of corrupted, of each kind and of all */
+            double right = e->said[i] == label[i];
+            for (int c = 0; c < CORRUPTIONS; c++)
+                if (k < 0 || c == which) e->pair[(size_t)c * tests_all + i] += k < 0 ? right : -right / STRENGTHS;
+            e->pair[CORRUPTIONS * tests_all + i] += k < 0 ? right : -right / (CORRUPTIONS * STRENGTHS);
+        }
         if (k < 0) snprintf(name, sizeof name, "%sclean", prefix);
         else snprintf(name, sizeof name, "%s%s/%d", prefix, corruption[which].name, 1 + k % STRENGTHS);
         if (!bad) put_score(e->m, l, &s, name);
@@ -707,14 +709,15 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
     size_t depth = blocks_of(v), tests = e->p.test.count;
     mmix_picture some[RANK_PICTURES];
     ranker r = {v, 0, n < tests ? n : tests, depth, NULL};
-    mmix_real *x = (mmix_real *)malloc(r.n * ROW * mmix_vision_config_of(v)->dim * sizeof *x);
+    mmix_mark mark = mmix_mark_here(e->m);
     char name[64];
     r.value = (double *)calloc((depth * RANKS + RANKS) * r.n, sizeof *r.value);
-    int bad = x && r.value ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for ranks");
+    int bad = r.value ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for ranks");
     for (size_t i = 0; i < r.n; i++) some[i] = e->p.test.picture[i * tests / r.n];
     mmix_mix_watch(e->m, rank_look, &r);
-    bad = bad || see(e, v, some, r.n, side, x);
+    bad = bad || !look_at(e->m, v, some, r.n, 1, side).token;
     mmix_mix_watch(e->m, NULL, NULL);
+    mmix_rewind(e->m, mark);
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
         double *mean = r.value + (depth * RANKS + k % RANKS) * r.n;
         for (size_t b = 0; b < r.n; b++) mean[b] += r.value[k * r.n + b] / (double)depth;
@@ -727,8 +730,7 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
         put_mean(e->m, l, r.value + (depth * RANKS + k) * r.n, r.n, name);
     }
     free(r.value);
-    free(x);
-    return bad ? -1 : 0;
+    return bad || interrupted || mmix_error(e->m) ? -1 : 0;
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------- */
@@ -774,7 +776,7 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
     lines of = {NULL, 0, 0};
     char line[200];
     mmix_reset(e->m);
-    mmix_seed_set(e->m, 1);                              /* all networks draw the same batches for their heads */
+    mmix_seed_set(e->m, JUDGE);                              /* all networks draw the same batches for their heads */
     mmix_real *x = see_all(e, v);
     int bad = !x || judge_rows(e, x, ROW * D, D, &of, "") ||
               judge_maps(e, v, q < QUARTERS ? MAPS_JUDGED / 2 : MAPS_JUDGED, &of) ||
@@ -962,20 +964,19 @@ static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
     static const size_t pictures_of[] = {4, 3, 2};       /* singular values cost the third power of the tokens */
     size_t D = mmix_vision_config_of(v)->dim;
     mmix_reset(e->m);
-    mmix_seed_set(e->m, 1);
+    mmix_seed_set(e->m, JUDGE);
     e->spoke = now();
     probe p;
+    p.scale.mean = NULL;
     mmix_real *x = see_all(e, v);
     if (!x) return -1;
     took(e, "features of all pictures");
     int bad = judge_probes(e, x, D, blocks_of(v), l);
     if (!bad) took(e, "heads");
     mmix_mark mark = mmix_mark_here(e->m);
-    bad = bad || probe_learn(e->m, &p, x, ROW * D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0);
-    if (!bad) {
-        bad = judge_corrupted(e, v, 0, &p, l, "");
-        free(p.scale.mean);
-    }
+    bad = bad || probe_learn(e->m, &p, x, ROW * D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
+          judge_corrupted(e, v, 0, &p, l, "");
+    free(p.scale.mean);
     mmix_rewind(e->m, mark);
     free(x);
     if (!bad) took(e, "corrupted pictures");
@@ -1160,7 +1161,7 @@ static int make_baselines(exam *e)
     double every = ceil((double)e->p.test.count / MAPS_JUDGED);
     int bad = 0;
     mmix_reset(m);
-    mmix_seed_set(m, 1);
+    mmix_seed_set(m, JUDGE);
     e->spoke = now();
     for (int k = 0; k < PLAINS && !bad; k++) {
         static const char *const name[PLAINS] = {"pixels/", "colours/", "edges/"};
@@ -1171,12 +1172,11 @@ static int make_baselines(exam *e)
         snprintf(prefix, sizeof prefix, "%s", name[k]);
         if (!x) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
         for (size_t i = 0; i < e->count && !bad; i++) bad = plain_describe(k, *e->square[i], x + i * D);
-        bad = bad || judge_rows(e, x, D, D, &l, prefix);
-        if (!bad) {
-            bad = probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
-                  judge_corrupted(e, NULL, k, &p, &l, prefix);
-            free(p.scale.mean);
-        }
+        p.scale.mean = NULL;
+        bad = bad || judge_rows(e, x, D, D, &l, prefix) ||
+              probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
+              judge_corrupted(e, NULL, k, &p, &l, prefix);
+        free(p.scale.mean);
         free(x);
         mmix_rewind(m, mark);
         if (!bad) took(e, plain[k].name);
