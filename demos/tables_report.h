@@ -5,7 +5,7 @@
    seeds. Every table opens with what can be said of it; an order of two is claimed only where the interval of their
    difference excludes 0.
 
-   Sections: figures · intervals · findings · tables · correlations · costs · JSON · the page. */
+   Sections: figures · intervals · findings · tables · ranks · correlations · costs · JSON · the page. */
 #ifndef TABLES_REPORT_H
 #define TABLES_REPORT_H
 
@@ -123,6 +123,13 @@ static int one_seed(const estimate *e, size_t n)
     return 1;
 }
 
+/* Half the interval of e[k] of n: from three seeds on its own say how far they lie apart, else all of the n. */
+static double half_mean(const estimate *e, size_t n, size_t k)
+{
+    int own = e[k].seeds > 2;
+    return half_of(own ? &e[k] : e, own ? 1 : n, e[k].error, 1 / fmax((double)e[k].seeds, 1));
+}
+
 /* ---- findings ---------------------------------------------------------------------------------------- */
 
 static int letters(const char *s)                        /* of UTF-8 */
@@ -198,10 +205,11 @@ static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], 
         const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n], *y = &e[pair ? (size_t)pair[k][1] : k % n];
         if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
         if (x->mean < y->mean) { const estimate *t = x; x = y, y = t; }
+        const estimate both[2] = {*x, *y};               /* of a difference the two say it */
         double apart = x->mean - y->mean;
-        double half = half_of(e, n, hypot(x->error, y->error), 1 / (double)x->seeds + 1 / (double)y->seeds);
+        double half = half_of(both, 2, hypot(x->error, y->error), 1 / (double)x->seeds + 1 / (double)y->seeds);
         asked++;
-        if (one_seed(e, n) || !(apart > half)) continue;
+        if (one_seed(both, 2) || !(apart > half)) continue;
         add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits, apart, digits, half);
     }
     if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ? "; the other difference does not exclude 0."
@@ -252,7 +260,7 @@ static void table(book *b, const char *const *rows, const column *c, size_t colu
             estimate e[MOST_ITEMS];
             size_t n = 0;
             for (; rows[n]; n++) e[n] = estimate_of(b, network_of(rows[n]), c[k].of, rows[n]);
-            double half = half_of(e, n, e[r].error, 1 / fmax((double)e[r].seeds, 1));
+            double half = half_mean(e, n, r);
             if (!e[r].seeds) cell(cells, sizeof cells, "|-");
             else if (half > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, e[r].mean, c[k].digits, half);
             else cell(cells, sizeof cells, "|%.*f", c[k].digits, e[r].mean);
@@ -367,7 +375,7 @@ static void report_choices(book *b, const char *title, const column *c, size_t c
     }
     add(&s, "Of ssd, against the usual head (the class token alone, no decay, the rate chosen): ");
     for (size_t k = 0; k < columns && e->seeds; k++) {
-        double half = half_of(e, columns, e[k].error, 1 / (double)e[k].seeds);
+        double half = half_mean(e, columns, k);
         if (fabs(e[k].mean) > half) add(&s, "%s%s %+.3f ± %.3f", claims++ ? "; " : "", e[k].label, e[k].mean, half);
     }
     if (!e->seeds) say(b, "b", "Not enough has been measured yet to compare.");
@@ -697,12 +705,11 @@ static void report_state(book *b)
     if (isfinite(n[0]))
         add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0], n[1], n[2],
             b->o->size, b->o->size);
-    add(&s, " A difference of two networks is taken as if they had been judged on different pictures, which makes "
-        "its interval rather too wide. Behind ± stands half of an interval of 95 %%: the error over the pictures "
-        "and the deviation between seeds together (the latter is that of all networks in a table; with one seed "
-        "each it is not known, and left out). An order is claimed only where the interval of the difference "
-        "excludes 0; in 20 such claims one may be chance. The paper's networks are larger, learned longer and from "
-        "ImageNet: its orders can be compared, its numbers cannot.");
+    add(&s, " Behind ± stands half of an interval of 95 %%, of the error over the pictures and the deviation between seeds "
+        "together; a network's own from three seeds on, else that of all in the table, and with one seed each it is not "
+        "known and left out. An order is claimed only where the interval of the difference excludes 0, as if the two had "
+        "been judged on different pictures, which makes it rather too wide; in 20 such claims one may be chance. The "
+        "paper's networks are larger, learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
     say(b, "soft", s.text);
 }
 
