@@ -248,6 +248,22 @@ static inline score score_of(const mmix_miou_count *count, size_t classes)
     return s;
 }
 
+/* Of what is said of the test pictures. 0, or -1. */
+static inline int score_said(mmix_ctx *m, const voters *v, const int32_t *label, const int32_t *said, size_t classes,
+                             score *s)
+{
+    mmix_miou_count *count = (mmix_miou_count *)calloc(classes, sizeof *count);
+    if (!count) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
+    for (size_t i = 0; i < v->tests; i++) {
+        int32_t truth = label[v->test[i]];
+        count[truth].label++;
+        count[truth].both += said[i] == truth;
+    }
+    *s = score_of(count, classes);
+    free(count);
+    return 0;
+}
+
 /* The vote of the k (0: 20) nearest, of vectors x (…, D), `stride` apart. 0, or -1. */
 static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
                                const int32_t *label, size_t classes, size_t k, score *s)
@@ -259,17 +275,9 @@ static inline int evaluate_knn(mmix_ctx *m, const mmix_real *x, size_t stride, s
         ? mmix_knn(m, rows_of(m, x, stride, D, v->train, v->trains), labels_of(m, label, v->train, v->trains), test,
                    is, classes, k, 0, &r)
         : mmix_knn(m, test, is, NULL, NULL, classes, k, 0, &r);
-    mmix_miou_count *count = (mmix_miou_count *)calloc(classes, sizeof *count);
-    for (size_t i = 0; !bad && count && i < v->tests; i++) {
-        int32_t truth = label[v->test[i]];
-        count[truth].label++;
-        count[truth].both += r.pred[i] == truth;
-    }
-    if (!bad && count) *s = score_of(count, classes);
-    if (!bad && !count) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
-    free(count);
+    bad = bad || score_said(m, v, label, r.pred, classes, s);
     mmix_rewind(m, mark);
-    return bad;
+    return bad ? -1 : 0;
 }
 
 /* What brings features to mean 0 and deviation 1, as the batch norm in front of MAE's probe does: then one
@@ -324,32 +332,62 @@ static inline int vector_read(void *user, const size_t *rows, size_t n, mmix_rea
     return interrupted;
 }
 
-/* A linear head on vectors x (…, D), `stride` apart, by SGD, its rate chosen on a tenth of the train pictures.
-   0, or -1. */
+/* A linear head that was learned, and what brings rows to the scale it knows. Its tensors are step memory. */
+typedef struct probe { standard scale; mmix_probe_result learned; size_t classes; } probe;
+
+static const double probe_rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
+enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
+
+/* On vectors x (…, D), `stride` apart, by SGD with weight decay; of several rates one is chosen on a tenth of the
+   train pictures. 0, or -1; p->scale.mean is to be freed in any case. */
+static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D, const voters *v,
+                              const int32_t *label, size_t classes, const double *rate, size_t rates, double decay)
+{
+    mmix_probe_config o = mmix_probe_default();
+    if (standard_begin(m, &p->scale, D)) return -1;
+    for (size_t i = 0; i < v->trains; i++) standard_add(&p->scale, x + v->train[i] * stride);
+    standard_end(&p->scale);
+    vector_source rows = {x, stride, v->train, label, &p->scale};
+    mmix_source from = {v->trains, D, 1, 1, 1, 1, vector_read, &rows};
+    o.classes = p->classes = classes;
+    o.batch = 64;
+    o.epochs = v->trains < 1000 ? 100 : 40;
+    o.weight_decay = decay;
+    o.rates = rates;
+    memcpy(o.rate, rate, rates * sizeof *rate);
+    return mmix_linear_probe(m, &o, &from, NULL, &p->learned);
+}
+/* The classes it gives to the test pictures' rows, of these vectors or of others, in `said` (tests). 0, or -1. */
+static inline int probe_say(mmix_ctx *m, const probe *p, const mmix_real *x, size_t stride, const voters *v, int32_t *said)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *rows = rows_of(m, x, stride, p->scale.D, v->test, v->tests);
+    for (size_t i = 0; rows && i < v->tests; i++) standard_apply(&p->scale, mmix_data(rows) + i * p->scale.D);
+    mmix_tensor *z = mmix_linear(m, rows, p->learned.weight, p->learned.bias);
+    for (size_t i = 0; z && i < v->tests; i++) {
+        const mmix_real *at = mmix_data(z) + i * p->classes;
+        said[i] = 0;
+        for (size_t c = 1; c < p->classes; c++) if (at[c] > at[said[i]]) said[i] = (int32_t)c;
+    }
+    mmix_rewind(m, mark);
+    return z ? 0 : -1;
+}
+
+/* Both. 0, or -1. */
 static inline int evaluate_probe(mmix_ctx *m, const mmix_real *x, size_t stride, size_t D, const voters *v,
                                  const int32_t *label, size_t classes, score *s)
 {
-    static const double rate[] = {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
     mmix_mark mark = mmix_mark_here(m);
-    mmix_probe_config o = mmix_probe_default();
-    mmix_probe_result r;
-    standard scale;
-    if (standard_begin(m, &scale, D)) return -1;
-    for (size_t i = 0; i < v->trains; i++) standard_add(&scale, x + v->train[i] * stride);
-    standard_end(&scale);
-    vector_source train = {x, stride, v->train, label, &scale}, test = {x, stride, v->test, label, &scale};
-    mmix_source from = {v->trains, D, 1, 1, 1, 1, vector_read, &train};
-    mmix_source judged = {v->tests, D, 1, 1, 1, 1, vector_read, &test};
-    o.classes = classes;
-    o.batch = 64;
-    o.epochs = v->trains < 1000 ? 100 : 40;
-    o.rates = sizeof rate / sizeof *rate;
-    memcpy(o.rate, rate, sizeof rate);
-    int bad = mmix_linear_probe(m, &o, &from, &judged, &r);
-    if (!bad) *s = score_of(r.count, classes);
-    free(scale.mean);
+    probe p;
+    int32_t *said = (int32_t *)malloc(v->tests * sizeof *said + 1);
+    int bad = said ? 0 : mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a probe");
+    p.scale.mean = NULL;
+    bad = bad || probe_learn(m, &p, x, stride, D, v, label, classes, probe_rate, PROBE_RATES, 0) ||
+          probe_say(m, &p, x, stride, v, said) || score_said(m, v, label, said, classes, s);
+    free(p.scale.mean);
+    free(said);
     mmix_rewind(m, mark);
-    return bad;
+    return bad ? -1 : 0;
 }
 
 /* ---- maps ------------------------------------------------------------------------------------------- */

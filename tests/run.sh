@@ -71,7 +71,8 @@ else
     programs="properties mixing heads files distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/play_native
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu
+        build/tables build/play_native
         build/cuda build/golden_cuda build/size"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
@@ -137,6 +138,7 @@ else
     else for n in $windows; do run "$n on Windows" env WINEPREFIX="$PWD/build/wine" WINEDEBUG=-all "$wine" build/${n}_win.exe; done; fi
     chain demos
     run "demo arguments" sh tests/dino.sh build/dino
+    run "a plan of tables" sh tests/tables.sh build/tables
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
     if command -v mpirun >/dev/null; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi

@@ -1,0 +1,769 @@
+/* tables_report.h - the tables that tables.c makes of its measure files, on stdout and as a page
+
+   A part of tables.c, which includes it behind its own types. A mean over seeds comes with an interval of 95 %: its
+   variance is the error over pictures, squared, plus the deviation between seeds, squared, over the number of
+   seeds. Every table opens with what can be said of it; an order of two is claimed only where the interval of their
+   difference excludes 0.
+
+   Sections: figures · intervals · findings · tables · ranks · correlations · costs · JSON · the page. */
+#ifndef TABLES_REPORT_H
+#define TABLES_REPORT_H
+
+/* ---- figures ----------------------------------------------------------------------------------------- */
+
+enum { MOST_SEEDS = 100, MOST_ITEMS = 12 };
+typedef struct figure { char name[64]; double value, error; } figure;
+typedef struct results { figure *at; size_t count; } results;                /* of one file */
+typedef struct book {
+    const settings *o;
+    results of[PARTS][MOST_SEEDS + 1];                   /* by part and seed, from 1 on; 0 for what is made once */
+    size_t seeds, found[PARTS];
+    report h;
+    int wide;                                            /* letters of a cell on stdout */
+} book;
+
+static int read_results(results *r, const char *path)    /* 0, or an exit status; a missing file is empty */
+{
+    char line[256];
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        figure x, *more = (figure *)realloc(r->at, (r->count + 1) * sizeof *more);
+        if (more) r->at = more;
+        if (!more || sscanf(line, "%63s %lf %lf", x.name, &x.value, &x.error) != 3) {
+            fclose(f);
+            return more ? fail("%s: not a file of this program at \"%.40s\"; take it away, it will be made again", path,
+                               line)
+                        : fail("out of memory for results");
+        }
+        r->at[r->count++] = x;
+    }
+    if (f) fclose(f);
+    return 0;
+}
+static int read_book(book *b, const settings *o)         /* 0, or an exit status */
+{
+    char path[1100];
+    memset(b, 0, sizeof *b);
+    b->o = o, b->seeds = o->seeds;
+    for (size_t k = 0; k < PARTS; k++)
+        for (size_t seed = k < NETWORKS; seed <= (k < NETWORKS ? MOST_SEEDS : 0); seed++) {
+            if (read_results(&b->of[k][seed], file_of(o, k, seed, ".txt", path, sizeof path))) return 2;
+            if (!b->of[k][seed].count) continue;
+            b->found[k]++;
+            if (seed > b->seeds) b->seeds = seed;
+        }
+    return 0;
+}
+static void close_book(book *b)
+{
+    for (size_t k = 0; k < PARTS; k++) for (size_t s = 0; s <= MOST_SEEDS; s++) free(b->of[k][s].at);
+}
+
+/* Whether a name fits a pattern, whose * is a part between strokes. */
+static int fits(const char *pattern, size_t n, const char *name)
+{
+    for (; n; pattern++, n--) {
+        if (*pattern == '*') name += strcspn(name, "/");
+        else if (*pattern != *name++) return 0;
+    }
+    return !*name;
+}
+/* The mean of all figures whose names fit prefix and pattern, and of their errors: these are of the same pictures, so
+   they do not shrink. NAN if there is none. */
+static double measure(const results *r, const char *prefix, const char *of, double *error)
+{
+    double sum = 0, errors = 0, count = 0;
+    char pattern[128];
+    size_t n = (size_t)snprintf(pattern, sizeof pattern, "%s%s", prefix, of);
+    for (size_t i = 0; i < r->count; i++)
+        if (fits(pattern, n, r->at[i].name)) sum += r->at[i].value, errors += r->at[i].error, count++;
+    *error = errors / count;
+    return sum / count;
+}
+
+/* ---- intervals --------------------------------------------------------------------------------------- */
+
+typedef struct estimate { const char *label; double mean, error, square; size_t seeds; } estimate;
+                                                         /* square: sum of squared deviations between seeds */
+static estimate estimate_of(const book *b, size_t part, const char *of, const char *label)
+{
+    estimate e = {label, 0, 0, 0, 0};
+    for (size_t s = 1; s <= b->seeds; s++) {
+        double error, v = measure(&b->of[part][s], "", of, &error), off = v - e.mean;
+        if (!isfinite(v)) continue;
+        e.seeds++;
+        e.mean += off / (double)e.seeds;
+        e.square += off * (v - e.mean);
+        e.error += (error - e.error) / (double)e.seeds;
+    }
+    return e;
+}
+
+/* Student's t: 95 % of a distribution with so many degrees of freedom lie within ± this. */
+static double student(size_t freedom)
+{
+    static const double t[] = {0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
+    return freedom < sizeof t / sizeof *t ? t[freedom] : 1.96 + 2.4 / (double)freedom;
+}
+/* Half the interval of a mean that errs by `error` over pictures and of `share` seeds (a sum of 1/seeds), when n
+   estimates together tell how far seeds lie apart; of one seed each nothing tells it. */
+static double half_of(const estimate *e, size_t n, double error, double share)
+{
+    double square = 0;
+    size_t freedom = 0;
+    for (size_t i = 0; i < n; i++)
+        if (e[i].seeds > 1) square += e[i].square, freedom += e[i].seeds - 1;
+    double seeds = freedom ? student(freedom) * sqrt(square / (double)freedom * share) : 0;
+    return hypot(1.96 * error, seeds);
+}
+static int one_seed(const estimate *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++) if (e[i].seeds > 1) return 0;
+    return 1;
+}
+
+/* Half the interval of e[k] of n: from three seeds on its own say how far they lie apart, else all of the n. */
+static double half_mean(const estimate *e, size_t n, size_t k)
+{
+    int own = e[k].seeds > 2;
+    return half_of(own ? &e[k] : e, own ? 1 : n, e[k].error, 1 / fmax((double)e[k].seeds, 1));
+}
+
+/* ---- findings ---------------------------------------------------------------------------------------- */
+
+static int letters(const char *s)                        /* of UTF-8 */
+{
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+    return n;
+}
+/* A row of cells "a|b|c", a head, or (NULL) the end, on both. */
+static void row(book *b, const char *cells, int head)
+{
+    if (!cells) report_table(&b->h, NULL);
+    else if (head) report_table(&b->h, cells);
+    else report_row(&b->h, "%s", cells);
+    if (cells && head) {                                 /* few columns are wide ones */
+        b->wide = 0;
+        for (const char *at = cells; *at; at++) b->wide -= *at == '|';
+        b->wide = b->wide < -5 ? 16 : 20;
+    }
+    for (int first = 1; cells && !b->o->json; first = 0) {
+        char cell[200];
+        size_t n = strcspn(cells, "|");
+        snprintf(cell, sizeof cell, "%.*s", (int)n, cells);
+        int pad = (first ? 30 : b->wide) - letters(cell);
+        if (first) printf("%s%*s", cell, pad > 0 ? pad : 0, "");
+        else printf(" %*s%s", pad > 0 ? pad : 0, "", cell);
+        cells = cells[n] ? cells + n + 1 : NULL;
+        if (!cells) printf("\n");
+    }
+}
+/* A paragraph on both; kind: "b" a finding, "soft" a note. */
+static void say(book *b, const char *kind, const char *text)
+{
+    if (!*text) return;
+    report_html(&b->h, *kind == 'b' ? "<p><b>" : "<p class=\"%s\">", kind);
+    report_text(&b->h, text);
+    report_html(&b->h, *kind == 'b' ? "</b></p>\n" : "</p>\n");
+    for (size_t at = 0, n = strlen(text); !b->o->json && at < n;) {          /* lines of at most 110 */
+        size_t end = at + 110 < n ? at + 110 : n;
+        while (end < n && end > at + 1 && text[end] != ' ') end--;
+        printf("%.*s\n", (int)(end - at), text + at);
+        at = end + (end < n);
+    }
+}
+static void begin(book *b, const char *title)
+{
+    report_html(&b->h, "<h2>");
+    report_text(&b->h, title);
+    report_html(&b->h, "</h2>\n");
+    if (!b->o->json) printf("\n== %s\n", title);
+}
+
+typedef struct sentence { char text[1600]; size_t n; } sentence;
+static void add(sentence *s, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (s->n < sizeof s->text) s->n += (size_t)vsnprintf(s->text + s->n, sizeof s->text - s->n, format, list);
+    va_end(list);
+}
+
+/* What can be said of n estimates of one thing: which pairs differ. pair (pairs, 2) or NULL: all of them. `what` is
+   the subject, "Binary-AUC". */
+static void finding(book *b, const estimate *e, size_t n, const int (*pair)[2], size_t pairs, const char *what,
+                    int digits)
+{
+    sentence s = {"", 0};
+    size_t there = 0, claims = 0, asked = 0;
+    for (size_t i = 0; i < n; i++) there += e[i].seeds > 0;
+    if (there < 2) { say(b, "b", "Not enough has been measured yet to compare."); return; }
+    add(&s, "%s: ", what);
+    for (size_t k = 0; k < (pair ? pairs : n * n); k++) {
+        const estimate *x = &e[pair ? (size_t)pair[k][0] : k / n], *y = &e[pair ? (size_t)pair[k][1] : k % n];
+        if (!x->seeds || !y->seeds || (!pair && x >= y)) continue;
+        if (x->mean < y->mean) { const estimate *t = x; x = y, y = t; }
+        const estimate both[2] = {*x, *y};               /* of a difference the two say it */
+        double apart = x->mean - y->mean;
+        double half = half_of(both, 2, hypot(x->error, y->error), 1 / (double)x->seeds + 1 / (double)y->seeds);
+        asked++;
+        if (one_seed(both, 2) || !(apart > half)) continue;
+        add(&s, "%s%s is above %s by %.*f ± %.*f", claims++ ? "; " : "", x->label, y->label, digits, apart, digits, half);
+    }
+    if (claims) add(&s, asked == claims ? "." : asked == claims + 1 ? "; the other difference does not exclude 0."
+                    : "; of the other %zu differences none excludes 0.", asked - claims);
+    else if (one_seed(e, n)) add(&s, "one seed each, and how far another would be away is not known, so no order "
+        "is claimed.");
+    else add(&s, asked == 1 ? "the difference does not exclude 0." : "none of %zu differences excludes 0.", asked);
+    say(b, "b", s.text);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------ */
+
+typedef struct column { const char *head, *of, *plain; int digits; } column;     /* plain: what baselines call it */
+static const struct { const char *label, *prefix; } baseline[] = {
+    {"raw 16 x 16 pixels", "pixels/"}, {"histogram of colours", "colours/"}, {"histograms of edges", "edges/"},
+    {"the commonest class", "commonest/"}, {"nearness to the middle", "middle/"}, {"background everywhere", "background/"}};
+
+static size_t network_of(const char *name)               /* its number */
+{
+    size_t k = 0;
+    while (k + 1 < NETWORKS && strcmp(networks[k].name, name)) k++;
+    return k;
+}
+
+static void cell(char *cells, size_t room, const char *format, ...)
+{
+    size_t n = strlen(cells);
+    va_list list;
+    va_start(list, format);
+    if (n < room) vsnprintf(cells + n, room - n, format, list);
+    va_end(list);
+}
+
+/* Rows of networks (ends with NULL) by columns, then those baselines that have any of it. */
+static void table(book *b, const char *const *rows, const column *c, size_t columns, const char *first)
+{
+    char cells[2048] = "";
+    cell(cells, sizeof cells, "%s", first);
+    for (size_t k = 0; k < columns; k++) cell(cells, sizeof cells, "|%s", c[k].head);
+    row(b, cells, 1);
+    for (size_t r = 0; rows[r]; r++) {
+        size_t seeds = b->found[network_of(rows[r])];
+        *cells = 0;
+        if (!seeds) continue;
+        cell(cells, sizeof cells, "%s", rows[r]);
+        if (seeds != b->seeds) cell(cells, sizeof cells, " (%zu of %zu seeds)", seeds, b->seeds);
+        for (size_t k = 0; k < columns; k++) {
+            estimate e[MOST_ITEMS];
+            size_t n = 0;
+            for (; rows[n]; n++) e[n] = estimate_of(b, network_of(rows[n]), c[k].of, rows[n]);
+            double half = half_mean(e, n, r);
+            if (!e[r].seeds) cell(cells, sizeof cells, "|-");
+            else if (half > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, e[r].mean, c[k].digits, half);
+            else cell(cells, sizeof cells, "|%.*f", c[k].digits, e[r].mean);
+        }
+        row(b, cells, 0);
+    }
+    for (size_t i = 0; i < sizeof baseline / sizeof *baseline; i++) {
+        int any = 0;
+        *cells = 0;
+        cell(cells, sizeof cells, "%s", baseline[i].label);
+        for (size_t k = 0; k < columns; k++) {
+            double error = 0, v = c[k].plain ? measure(&b->of[BASELINES][0], baseline[i].prefix, c[k].plain, &error) : NAN;
+            any |= isfinite(v);
+            if (!isfinite(v)) cell(cells, sizeof cells, "|-");
+            else if (error > 0) cell(cells, sizeof cells, "|%.*f ± %.*f", c[k].digits, v, c[k].digits, 1.96 * error);
+            else cell(cells, sizeof cells, "|%.*f", c[k].digits, v);
+        }
+        if (any) row(b, cells, 0);
+    }
+}
+
+static const char *const mixers_all[] = {"softmax", "linear", "ssd", "registers", NULL};
+
+/* The finding on one measure of some networks. */
+static void compare(book *b, const char *const *rows, const char *of, const int (*pair)[2], size_t pairs, const char *what,
+                    int digits)
+{
+    estimate e[MOST_ITEMS];
+    size_t n = 0;
+    for (; rows[n]; n++) e[n] = estimate_of(b, network_of(rows[n]), of, rows[n]);
+    finding(b, e, n, pair, pairs, what, digits);
+}
+
+static void report_mixers(book *b)
+{
+    char seg[32], head[32];
+    snprintf(seg, sizeof seg, "seg/%zu", side_of(b->o, 1.5));
+    snprintf(head, sizeof head, "mIoU, %zu pixels", side_of(b->o, 1.5));
+    column c[] = {{"probe, top-1", "read/token", "probe", 3}, {"balanced", "read/token/balanced", "probe/balanced", 3},
+                  {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3}, {"untrained", "at0/knn/balanced", NULL, 3},
+                  {head, seg, "seg", 3}, {"Binary-AUC", "at4/auc", "auc", 3}, {"untrained", "at0/auc", NULL, 3},
+                  {"rank of tokens", "at4/rank", NULL, 1}};
+    begin(b, "Four mixers");
+    compare(b, mixers_all, "read/token", NULL, 0, "Top-1 of the linear probe", 3);
+    compare(b, mixers_all, "at4/auc", NULL, 0, "Binary-AUC of the maps", 3);
+    say(b, "soft", "The paper: ViT > Mamba > LinearViT, in feature maps and in downstream tasks; ViT's maps are "
+        "less noisy than Mamba's, LinearViT's are blurred.");
+    table(b, mixers_all, c, sizeof c / sizeof *c, "network");
+    row(b, NULL, 0);
+}
+
+/* Maps, probe and size of networks that differ in one thing. */
+static void report_kinds(book *b, const char *title, const char *const *rows, const int (*pair)[2], size_t pairs,
+                         const char *paper)
+{
+    static const column c[] = {{"Binary-AUC", "at4/auc", "auc", 3}, {"probe, top-1", "read/token", "probe", 3},
+                               {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3},
+                               {"mean of patches", "read/mean", NULL, 3}, {"parameters", "parameters", NULL, 0},
+                               {"MFLOP a picture", "mflops", NULL, 0}};
+    begin(b, title);
+    compare(b, rows, "at4/auc", pair, pairs, "Binary-AUC of the maps", 3);
+    compare(b, rows, "read/token", pair, pairs, "Top-1 of the linear probe", 3);
+    say(b, "soft", paper);
+    table(b, rows, c, sizeof c / sizeof *c, "network");
+    row(b, NULL, 0);
+}
+
+static void report_length(book *b)
+{
+    char text[2][64], head[2][32];
+    for (int k = 0; k < 2; k++) {
+        snprintf(text[k], sizeof text[k], "seg/%zu", side_of(b->o, k ? 3 : 1.5));
+        snprintf(head[k], sizeof head[k], "%zu pixels", side_of(b->o, k ? 3 : 1.5));
+    }
+    column c[] = {{head[0], text[0], "seg", 3}, {head[1], text[1], "seg", 3}, {"gained by size", "seg/gain", NULL, 3}};
+    begin(b, "Segmentation at two input sizes: does the gap between mixers widen with length?");
+    compare(b, mixers_all, "seg/gain", NULL, 0, "What mIoU gains by the larger input", 3);
+    say(b, "soft", "The paper: ViTs consistently benefit from larger inputs, where length and effective rank grow. If rank is "
+        "what holds the others back, the gap widens; where one mixer's gain is above another's, it does. mIoU of object "
+        "and background by a linear head on frozen patches; the larger input shows the same pictures, enlarged.");
+    table(b, mixers_all, c, 3, "network");
+    row(b, NULL, 0);
+}
+
+static void report_robustness(book *b)
+{
+    static const column c[] = {{"clean", "clean", "clean", 3}, {"noise", "noise/*", "noise/*", 3},
+                               {"blur", "blur/*", "blur/*", 3}, {"darkness", "darkness/*", "darkness/*", 3}, {"contrast", "contrast/*", "contrast/*", 3},
+                               {"coarse", "coarse/*", "coarse/*", 3}, {"lost, mean", "lost/all", "lost/all", 3}};
+    begin(b, "Robustness: five corruptions, means of five strengths");
+    compare(b, mixers_all, "lost/all", NULL, 0, "Top-1 lost by corruption (more is worse)", 3);
+    say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on pictures unlike those "
+        "learned from; no more is claimed. The probe was taught clean pictures. Normal noise, Gaussian blur, less "
+        "light, less contrast, cells of one colour; formulas and strengths in demos/tables.c. All networks see the "
+        "same pixels.");
+    table(b, mixers_all, c, sizeof c / sizeof *c, "network");
+    row(b, NULL, 0);
+}
+
+/* A table of the probe's choices. The finding is of ssd: what each gains over the usual head, the ten-rate one on the
+   class token without decay, on the same pictures. The paper's own numbers are the last row. */
+static void report_choices(book *b, const char *title, const column *c, size_t columns, const char *paper)
+{
+    estimate e[MOST_ITEMS];
+    sentence s = {"", 0};
+    char of[64];
+    size_t claims = 0;
+    begin(b, title);
+    for (size_t k = 0; k < columns; k++) {
+        snprintf(of, sizeof of, "%s/gain", c[k].of);
+        e[k] = estimate_of(b, network_of("ssd"), of, c[k].head);
+    }
+    add(&s, "Of ssd, against the usual head (the class token alone, no decay, the rate chosen): ");
+    for (size_t k = 0; k < columns && e->seeds; k++) {
+        double half = half_mean(e, columns, k);
+        if (fabs(e[k].mean) > half) add(&s, "%s%s %+.3f ± %.3f", claims++ ? "; " : "", e[k].label, e[k].mean, half);
+    }
+    if (!e->seeds) say(b, "b", "Not enough has been measured yet to compare.");
+    else {
+        add(&s, "%s%s.", claims ? "" : "no difference excludes 0",
+            one_seed(e, columns) ? " (one seed: of these pictures alone)" : "");
+        say(b, "b", s.text);
+    }
+    table(b, mixers_all, c, columns, "top-1 of the probe");
+    row(b, paper, 0);
+    row(b, NULL, 0);
+}
+static void report_ablations(book *b)
+{
+    static const column blocks[] = {{"1 block", "blocks/1", NULL, 3}, {"2 blocks", "blocks/2", NULL, 3},
+                                    {"3 blocks", "blocks/3", NULL, 3}, {"4 blocks", "blocks/4", NULL, 3}};
+    static const column reads[] = {{"mean", "read/mean", NULL, 3}, {"max", "read/max", NULL, 3},
+                                   {"token, mean", "read/token+mean", NULL, 3}, {"token, max", "read/token+max", NULL, 3},
+                                   {"token", "read/token", NULL, 3}};
+    static const column decays[] = {{"0", "decay/0", NULL, 3}, {"1e-2", "decay/0.01", NULL, 3},
+                                    {"5e-3", "decay/0.005", NULL, 3}, {"1e-3", "decay/0.001", NULL, 3}};
+    static const column rates[] = {{"0.003", "rate/0.003", NULL, 3}, {"0.03", "rate/0.03", NULL, 3},
+                                   {"0.3", "rate/0.3", NULL, 3}, {"3", "rate/3", NULL, 3}};
+    report_choices(b, "Table 5, left: class tokens of the last blocks, joined", blocks, 4,
+                   "the paper, DinoVim small|0.718|0.756|0.767|0.772");
+    report_choices(b, "Table 5, middle: weight decay of the probe", decays, 4,
+                   "the paper, DinoVim small|0.772|0.757|0.764|0.773");
+    report_choices(b, "Table 5, right: rate of the probe, for a batch of 256", rates, 4,
+                   "the paper, at rates of its own|0.771|0.772|0.773|0.774");
+    say(b, "soft", "The paper's rates are 2.5e-4, 5e-4, 1e-3 and 2e-3; features here are "
+        "brought to mean 0 and deviation 1 before the head, so rates are others. Elsewhere the rate is chosen from "
+        "ten on a tenth of the training pictures.");
+    report_choices(b, "Table 6: class strategies", reads, 5,
+                   "the paper, DinoVim small|0.759|0.746|0.765|0.763|0.772");
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------- */
+
+static void report_ranks(book *b)
+{
+    static const double times[] = {1, 1.5, 2};
+    static const char *const head[RANKS] = {"beside the diagonal", "its bound", "effective", "all of M, effective",
+                                            "heads joined"};
+    char of[RANKS][40], first[64];
+    column c[RANKS];
+    begin(b, "Ranks of M");
+    for (int i = 2; i >= 0; i--) {
+        size_t side = side_of(b->o, times[i]), patch = (size_t)recipe_of(b->o, &networks[0]).patch;
+        for (int k = 0; k < RANKS; k++) {
+            snprintf(of[k], sizeof of[k], "rank/%zu/mean/%s", side, rank_name[k]);
+            c[k].head = head[k], c[k].of = of[k], c[k].plain = NULL, c[k].digits = 1;
+        }
+        if (i == 2) {
+            compare(b, mixers_all, of[OFF], NULL, 0, "Numerical rank of M beside the diagonal", 1);
+            compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0, "Effective rank of M beside the diagonal", 1);
+            say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, C) > Mamba (at "
+                "most rank(L) N) > linear attention (at most D_QK). Blocks are half of the tokens wide; means over "
+                "heads, four blocks of the network and both directions. Numerical rank counts singular values "
+                "above the noise of a float, effective rank is e^entropy. Joined: the rank of what such a block "
+                "adds to the output, all heads together. M is without its D, which passes by.");
+        }
+        snprintf(first, sizeof first, "%zu x %zu patches", side / patch, side / patch);
+        table(b, mixers_all, c, RANKS, first);
+        row(b, NULL, 0);
+    }
+}
+
+/* ---- correlations ------------------------------------------------------------------------------------ */
+
+enum { POINT_SEEDS = 10, MOST_POINTS = NETWORKS * POINT_SEEDS * (QUARTERS + 1), DRAWS = 1000 };
+typedef struct points { double x[MOST_POINTS], y[MOST_POINTS]; size_t of[MOST_POINTS], quarter[MOST_POINTS], n; } points;
+enum { PEARSON, SPEARMAN, WITHIN, BETWEEN, KINDS };
+
+static double pearson(const double *x, const double *y, size_t n)
+{
+    double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
+    for (size_t i = 0; i < n; i++) mx += x[i] / (double)n, my += y[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        xx += (x[i] - mx) * (x[i] - mx), yy += (y[i] - my) * (y[i] - my), xy += (x[i] - mx) * (y[i] - my);
+    return n > 2 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
+}
+static void ranks_of(const double *x, size_t n, double *rank)        /* equal ones share their mean */
+{
+    for (size_t i = 0; i < n; i++) {
+        rank[i] = 0.5;
+        for (size_t j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1 : !(x[j] > x[i]) ? 0.5 : 0;
+    }
+}
+/* Of all points together, of their ranks, of what is left of them after their own network's mean, and of these means. */
+static void correlate(const points *p, double out[KINDS])
+{
+    static double a[MOST_POINTS], b[MOST_POINTS];
+    double mean[2][NETWORKS] = {{0}}, middle[2][NETWORKS];
+    size_t count[NETWORKS] = {0}, groups = 0;
+    out[PEARSON] = pearson(p->x, p->y, p->n);
+    ranks_of(p->x, p->n, a), ranks_of(p->y, p->n, b);
+    out[SPEARMAN] = pearson(a, b, p->n);
+    for (size_t i = 0; i < p->n; i++) count[p->of[i]]++, mean[0][p->of[i]] += p->x[i], mean[1][p->of[i]] += p->y[i];
+    for (size_t k = 0; k < NETWORKS; k++) {
+        if (!count[k]) continue;
+        for (int v = 0; v < 2; v++) middle[v][groups] = mean[v][k] /= (double)count[k];
+        groups++;
+    }
+    for (size_t i = 0; i < p->n; i++) a[i] = p->x[i] - mean[0][p->of[i]], b[i] = p->y[i] - mean[1][p->of[i]];
+    out[WITHIN] = pearson(a, b, p->n);
+    out[BETWEEN] = pearson(middle[0], middle[1], groups);
+}
+
+/* The points of all networks, seeds and quarters. */
+static void gather(const book *b, const char *x, const char *y, points *p)
+{
+    char name[2][64];
+    double unused;
+    p->n = 0;
+    for (size_t k = 0; k < NETWORKS; k++)
+        for (size_t s = 1; s <= POINT_SEEDS; s++)
+            for (size_t q = 0; q <= QUARTERS; q++) {
+                snprintf(name[0], sizeof name[0], "at%zu/%s", q, x);
+                snprintf(name[1], sizeof name[1], "at%zu/%s", q, y);
+                p->x[p->n] = measure(&b->of[k][s], "", name[0], &unused);
+                p->y[p->n] = measure(&b->of[k][s], "", name[1], &unused);
+                p->of[p->n] = k, p->quarter[p->n] = q;
+                if (isfinite(p->x[p->n]) && isfinite(p->y[p->n])) p->n++;
+            }
+}
+
+static uint64_t draw(uint64_t *state)                    /* splitmix64 (Steele et al. 2014) */
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+static int rising(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+/* Intervals of 95 % of the four correlations, by drawing networks with all their points, with replacement. A network
+   drawn twice is two networks. */
+static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
+{
+    static double got[KINDS][DRAWS];
+    static points some;
+    size_t there[NETWORKS], groups = 0, count[KINDS] = {0};
+    uint64_t state = 1;
+    for (size_t i = 0; i < p->n; i++) if (!i || p->of[i] != p->of[i - 1]) there[groups++] = p->of[i];
+    for (size_t d = 0; d < DRAWS && groups > 2; d++) {
+        double r[KINDS];
+        some.n = 0;
+        for (size_t g = 0; g < groups; g++) {
+            size_t k = there[draw(&state) % groups];
+            for (size_t i = 0; i < p->n && some.n < MOST_POINTS; i++)
+                if (p->of[i] == k) some.x[some.n] = p->x[i], some.y[some.n] = p->y[i], some.of[some.n++] = g;
+        }
+        correlate(&some, r);
+        for (int k = 0; k < KINDS; k++) if (isfinite(r[k])) got[k][count[k]++] = r[k];
+    }
+    for (int k = 0; k < KINDS; k++) {
+        qsort(got[k], count[k], sizeof **got, rising);
+        low[k] = count[k] > DRAWS / 2 ? got[k][count[k] / 40] : NAN;
+        high[k] = count[k] > DRAWS / 2 ? got[k][count[k] - 1 - count[k] / 40] : NAN;
+    }
+}
+
+/* Points in colours of mixers; small ones are early, hollow ones learned from labels. */
+static void scatter(book *b, const points *p, const char *x_label, const char *y_label)
+{
+    double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY, ticks[REPORT_TICKS];
+    FILE *f = b->h.file;
+    for (size_t i = 0; i < p->n; i++) {
+        x0 = fmin(x0, p->x[i]), x1 = fmax(x1, p->x[i]);
+        y0 = fmin(y0, p->y[i]), y1 = fmax(y1, p->y[i]);
+    }
+    if (!p->n) return;
+    if (!(x1 > x0)) x0 -= 0.5, x1 += 0.5;
+    if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
+    double kx = 480 / (x1 - x0), ky = 250 / (y1 - y0);
+    fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 560 320\" role=\"img\">\n");
+    for (int axis = 0; axis < 2; axis++)
+        for (int i = 0, n = report_ticks(axis ? y0 : x0, axis ? y1 : x1, 5, 0, ticks); i < n; i++) {
+            double at = axis ? 268 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
+            if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH548\"/>", at);
+            else fprintf(f, "<path class=\"axis\" d=\"M%.1f 276v5\"/>", at);
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", axis ? 50 : at, axis ? at + 4 : 295,
+                    axis ? "end" : "middle", ticks[i]);
+        }
+    for (size_t i = 0; i < p->n; i++) {
+        const network *n = &networks[p->of[i]];
+        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" stroke=\"var(--c%d)\" fill=\"%s%d%s\"/>\n",
+                60 + (p->x[i] - x0) * kx, 268 - (p->y[i] - y0) * ky, 2 + 0.6 * (double)p->quarter[i], n->mixer,
+                n->labels ? "none\" class=\"c" : "var(--c", n->mixer, n->labels ? "" : ")");
+    }
+    fprintf(f, "<text x=\"300\" y=\"314\" text-anchor=\"middle\">%s</text><text transform=\"translate(13 "
+            "140)rotate(-90)\" text-anchor=\"middle\">%s</text></svg><figcaption>A point: one network, one seed, "
+            "after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). Hollow: learned from labels.", x_label, y_label);
+    for (int k = 0; k < MIXERS; k++)
+        fprintf(f, " <span style=\"color:var(--c%d)\">&#9679;&nbsp;%s</span>", k, mixer_name[k]);
+    fprintf(f, "</figcaption></figure>\n");
+}
+
+static void report_correlations(book *b)
+{
+    static const struct { const char *of, *says; } x[] = {
+        {"auc", "Binary-AUC"}, {"matrix/off_effective", "effective rank of M"}, {"rank", "effective rank of tokens"}};
+    static points p[3];
+    sentence s = {"", 0};
+    double r[3][KINDS], low[3][KINDS], high[3][KINDS];
+    char cells[400];
+    begin(b, "Does a measure of maps or ranks tell what the probe will say?");
+    for (int k = 0; k < 3; k++) {
+        static const char *const how[KINDS] = {"pooled", "", "within networks", "between networks"};
+        gather(b, x[k].of, "probe", &p[k]);
+        correlate(&p[k], r[k]);
+        bootstrap(&p[k], low[k], high[k]);
+        add(&s, "%s%s goes with the probe's top-1", k ? "; " : "", x[k].says);
+        for (int c = 0, any = 0; c < KINDS; c++)
+            if (c != SPEARMAN && (low[k][c] > 0 || high[k][c] < 0))
+                add(&s, "%s %s (%.2f)", any++ ? "," : "", how[c], r[k][c]);
+            else if (c == BETWEEN && !any) add(&s, " in no way that excludes 0");
+    }
+    add(&s, ".");
+    say(b, "b", s.text);
+    say(b, "soft", "The paper: feature map quality and downstream performance follow the hierarchy of ranks, ViT > "
+        "Mamba > LinearViT. Pooled: all points together, which mixes two questions. Within: each network's mean is "
+        "taken off, so what is left is training, does one rise as the other does? Between: the networks' means "
+        "alone. The rank of M is that beside the diagonal. In brackets 95 %, by drawing whole networks with "
+        "replacement.");
+    row(b, "with top-1 of the probe|points|Pearson, pooled|Spearman, pooled|within networks|between networks", 1);
+    for (int k = 0; k < 3; k++) {
+        *cells = 0;
+        cell(cells, sizeof cells, "%s|%zu", x[k].says, p[k].n);
+        for (int c = 0; c < KINDS; c++)
+            if (isfinite(r[k][c])) cell(cells, sizeof cells, "|%.2f (%.2f, %.2f)", r[k][c], low[k][c], high[k][c]);
+            else cell(cells, sizeof cells, "|-");
+        row(b, cells, 0);
+    }
+    row(b, NULL, 0);
+    report_html(&b->h, "<div class=\"row\">\n");
+    for (int k = 0; k < 3; k++) scatter(b, &p[k], x[k].says, "top-1 of the probe");
+    report_html(&b->h, "</div>\n");
+}
+
+/* ---- costs ------------------------------------------------------------------------------------------- */
+
+static void report_costs(book *b)
+{
+    static const double times[] = {3.5, 6, 8, 12, 16};
+    static const char *const kind[2] = {"ms", "mib"};
+    const results *r = &b->of[COST][0];
+    double v[2][MIXERS][5], unused;
+    char name[64], cells[400];
+    if (!r->count) return;
+    for (int c = 0; c < 2; c++)
+        for (int k = 0; k < MIXERS; k++)
+            for (int i = 0; i < 5; i++) {
+                snprintf(name, sizeof name, "%s/%zu/%s", networks[k].name, side_of(b->o, times[i]), kind[c]);
+                v[c][k][i] = measure(r, "", name, &unused);
+            }
+    begin(b, "Time and memory of a forward pass, against resolution");
+    snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.0f ms and Mamba-2 %.0f ms, at "
+             "%zu %.0f ms and %.0f ms; memory there is %.0f and %.0f MiB.", side_of(b->o, 3.5),
+             v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0],
+             side_of(b->o, 16), v[0][MMIX_SOFTMAX][4], v[0][MMIX_SSD][4], v[1][MMIX_SOFTMAX][4], v[1][MMIX_SSD][4]);
+    say(b, "b", cells);
+    say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one "
+        "picture, all threads, the median of five; other work on the machine lengthens times. MiB: the most the "
+        "library held, weights and picture included.");
+    report_plot plot;
+    double x[5];
+    memset(&plot, 0, sizeof plot);
+    plot.x_label = "pixels a side", plot.y_label = "ms", plot.caption = "Milliseconds a picture.";
+    plot.log_x = plot.log_y = 1;
+    for (int c = 0; c < 2; c++) {
+        snprintf(cells, sizeof cells, "%s", c ? "MiB" : "ms");
+        for (int i = 0; i < 5; i++) {
+            cell(cells, sizeof cells, "|%zu pixels", side_of(b->o, times[i]));
+            x[i] = (double)side_of(b->o, times[i]);
+        }
+        row(b, cells, 1);
+        for (int k = 0; k < MIXERS; k++) {
+            report_curve curve = {networks[k].name, x, v[0][k], 5, k, 0};
+            snprintf(cells, sizeof cells, "%s", networks[k].name);
+            for (int i = 0; i < 5; i++) cell(cells, sizeof cells, "|%.0f", v[c][k][i]);
+            row(b, cells, 0);
+            if (!c) plot.curve[plot.curves++] = curve;
+        }
+        row(b, NULL, 0);
+    }
+    report_chart(&b->h, &plot);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------- */
+
+static void print_results(const book *b)                 /* every figure: "name": [value, error] */
+{
+    const char *comma = "";
+    printf("{\"steps\": %zu, \"size\": %zu, \"seeds\": %zu, \"parts\": [", b->o->steps, b->o->size, b->seeds);
+    for (size_t k = 0; k < PARTS; k++)
+        for (size_t s = 0; s <= b->seeds; s++) {
+            const results *r = &b->of[k][s];
+            if (!r->count) continue;
+            printf("%s\n {\"name\": \"%s\", \"seed\": %zu, \"measures\": {", comma, part_name(k), s);
+            for (size_t i = 0; i < r->count; i++)
+                if (isfinite(r->at[i].value))
+                    printf("%s\n  \"%s\": [%.9g, %.9g]", i ? "," : "", r->at[i].name, r->at[i].value, r->at[i].error);
+                else printf("%s\n  \"%s\": null", i ? "," : "", r->at[i].name);
+            printf("}}");
+            comma = ",";
+        }
+    printf("\n]}\n");
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------- */
+
+/* How much there is, and of what. */
+static void report_state(book *b)
+{
+    sentence s = {"", 0};
+    size_t networks_there = 0, files = 0;
+    double unused, n[3];
+    static const char *const name[3] = {"pictures/train", "pictures/test", "pictures/classes"};
+    for (size_t k = 0; k < NETWORKS; k++) networks_there += b->found[k] > 0, files += b->found[k];
+    add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there, (int)NETWORKS, files,
+        NETWORKS * b->seeds, b->o->steps);
+    for (int i = 0; i < 3; i++) n[i] = measure(&b->of[BASELINES][0], "", name[i], &unused);
+    if (isfinite(n[0]))
+        add(&s, " %.0f training and %.0f test pictures of %.0f classes, at %zu x %zu pixels.", n[0], n[1], n[2],
+            b->o->size, b->o->size);
+    add(&s, " Behind ± stands half of an interval of 95 %%, of the error over the pictures and the deviation between seeds "
+        "together; a network's own from three seeds on, else that of all in the table, and with one seed each it is not "
+        "known and left out. An order is claimed only where the interval of the difference excludes 0, as if the two had "
+        "been judged on different pictures, which makes it rather too wide; in 20 such claims one may be chance. The "
+        "paper's networks are larger, learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
+    say(b, "soft", s.text);
+}
+
+static void report_recipes(book *b)
+{
+    report_html(&b->h, "<h2>How</h2>\n<p class=\"soft\">");
+    report_text(&b->h, b->o->images);
+    for (size_t k = 0; k < NETWORKS; k++) {
+        recipe r = recipe_of(b->o, &networks[k]);
+        if (!b->found[k]) continue;
+        report_html(&b->h, "<br><code>%s: %s;", networks[k].name, networks[k].what);
+        for (size_t i = 0; i < RECIPE_NUMBERS; i++) report_html(&b->h, " %s=%g", recipe_number[i].name, *recipe_at(&r, i));
+        report_html(&b->h, "</code>");
+    }
+    report_html(&b->h, "</p>\n");
+}
+
+/* All that can be said of the files there are: on stdout and in OUT/report.html. 0, or an exit status. */
+static int write_tables(const settings *o)
+{
+    static const char *const sizes[] = {"ssd-small", "ssd", "ssd-large", "softmax-small", "softmax", NULL};
+    static const char *const places[] = {"ssd-first", "ssd", "ssd-released", "registers", NULL};
+    static const char *const told[] = {"softmax", "softmax-labels", "linear", "linear-labels", "ssd", "ssd-labels", NULL};
+    static const int size_pair[][2] = {{0, 1}, {0, 2}, {1, 2}, {3, 4}}, told_pair[][2] = {{0, 1}, {2, 3}, {4, 5}};
+    static book b;
+    char path[1100];
+    int bad = read_book(&b, o);
+    snprintf(path, sizeof path, "%s/report.html", o->out);
+    if (!bad && report_open(&b.h, path, "Token mixers, measured as a paper's tables are")) bad = fail("%s", b.h.error);
+    if (!bad) {
+        report_html(&b.h, "<style>td{white-space:nowrap}</style>\n");
+        report_state(&b);
+        report_mixers(&b);
+        report_kinds(&b, "Sizes", sizes, size_pair, 4, "The paper's figure 9: of DinoVim the small model has the "
+            "clearest maps.");
+        report_kinds(&b, "Where the class token stands", places, NULL, 0, "The paper's figure 8: the middle class "
+                     "token has clearer maps than the first. Here `ssd` has one in the middle, `ssd-released` one "
+                     "in front as well, as the paper's code.");
+        report_kinds(&b, "With labels and without", told, told_pair, 3, "The paper's figure 11: self-supervised "
+                     "maps are clearer than supervised ones. The heads of the probe use labels in either case.");
+        report_length(&b);
+        report_robustness(&b);
+        report_ablations(&b);
+        report_ranks(&b);
+        report_correlations(&b);
+        report_costs(&b);
+        report_recipes(&b);
+        if (report_close(&b.h)) bad = fail("%s", b.h.error);
+    }
+    if (!bad && o->json) print_results(&b);
+    fflush(stdout);
+    if (!bad) fprintf(stderr, "report: %s\n", path);
+    close_book(&b);
+    return bad;
+}
+
+#endif
