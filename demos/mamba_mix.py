@@ -31,7 +31,7 @@ Errors are mamba_mix.Error with the library's message. Nothing here can be used 
 Error, too. A context works for one thread at a time (others wait); two contexts work in two threads. After a fork the
 child needs contexts of its own. Ctrl-C works between calls of the library.
 """
-import contextlib, ctypes, hashlib, itertools, json, operator, os, platform, shlex, shutil, subprocess, sys
+import contextlib, ctypes, hashlib, itertools, json, math, operator, os, platform, shlex, shutil, subprocess, sys
 import tempfile, threading, zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -357,11 +357,19 @@ def _array(who, name, a, dtype=_real, strided=True):
     return np.array(a, dtype, order="C")
 
 
+def _empty(*shape):
+    """np.empty from a line of the cache on: numpy's own 16 bytes cost the kernels a twentieth of their time."""
+    n = math.prod(shape)
+    room = np.empty(n + 15, _real)
+    at = -room.ctypes.data % 64 // _real.itemsize
+    return room[at:at + n].reshape(shape)
+
+
 def _gradient_like(a):
     """Memory for the gradient of a: the library lays it as a lies."""
     if a.flags.c_contiguous:
-        return np.empty(a.shape, _real)
-    room = np.empty(1 + sum((n - 1) * (s // a.itemsize) for n, s in zip(a.shape, a.strides) if n > 1), _real)
+        return _empty(*a.shape)
+    room = _empty(1 + sum((n - 1) * (s // a.itemsize) for n, s in zip(a.shape, a.strides) if n > 1))
     return np.ndarray(a.shape, _real, room, 0, [s if n > 1 else a.itemsize for n, s in zip(a.shape, a.strides)])
 
 
@@ -470,7 +478,7 @@ class Context:
         """A copy of a tensor; None of none."""
         if not t:
             return None
-        a = np.empty([self._lib.mmix_shape(t, i) for i in range(self._lib.mmix_ndim(t))], _real)
+        a = _empty(*(self._lib.mmix_shape(t, i) for i in range(self._lib.mmix_ndim(t))))
         self._lib.mmix_read(t, a.ctypes.data)
         return a
 
@@ -625,9 +633,9 @@ class Mixed:
             if final_state:                      # only that it is wanted matters to the check
                 x.final_state = ctypes.addressof(sizes)
             if not context._lib.mmix_py_check(m, who.encode(), ctypes.byref(x), sizes):
-                self._forward(m, sizes, final_state)
+                self._forward(m, x, sizes, final_state)
 
-    def _mixer(self, m, way=None):
+    def _mixer(self, m):
         x = _c.mixer(**self._options)
         for name, a in self._given.items():
             setattr(x, self._field[name], self._context._wrap(m, a))
@@ -635,27 +643,26 @@ class Mixed:
             setattr(x, name, self._context._wrap(m, a))
         if self._windows:
             self._context._lib.mmix_mixer_windows(ctypes.byref(x), *self._windows)
-        if way is not None:
-            x.direction = way
         return x
 
-    def _pass(self, m, way, y, final_state, saved, **gradients):
+    def _pass(self, m, x, way, y, final_state, saved, **gradients):
         wrap = self._context._wrap
         p = _c.py_pass(y=wrap(m, y), final_state=wrap(m, final_state), **gradients)
         p.saved[:] = [_address(s) for s in saved]
-        x = self._mixer(m, way)
+        if way is not None:
+            x.direction = way
         x.final_state = None
         self._context._lib.mmix_py_mix(m, ctypes.byref(x), ctypes.byref(p))
 
-    def _forward(self, m, sizes, final_state):
+    def _forward(self, m, x, sizes, final_state):
         g, field = self._given, {f: self._given[n] for n, f in self._field.items()}
         heads = g["dt"].shape[2] if "dt" in g else g["q"].shape[2]
         shape = (*field["q"].shape[:2], heads, field["v"].shape[3])
-        self.final_state = np.empty(sizes[3:7], _real) if final_state else None
+        self.final_state = _empty(*sizes[3:7]) if final_state else None
         for way in self._ways:
-            y = np.empty(shape, _real)
-            saved = [np.empty(n, _real) if self._grad and n else None for n in sizes[:3]]
-            self._pass(m, way, y, self.final_state, saved)
+            y = _empty(*shape)
+            saved = [_empty(n) if self._grad and n else None for n in sizes[:3]]
+            self._pass(m, x, way, y, self.final_state, saved)
             self._kept.append((way, y, saved))
         self.y = y if len(self._kept) == 1 else (self._kept[0][1] + y) / _real.type(2)
         if self._grad:
@@ -678,12 +685,15 @@ class Mixed:
         if len(self._kept) > 1:
             dy = dy / _real.type(2)
         with self._context._working() as m:
+            x = self._mixer(m)
             for way, y, saved in self._kept:
                 made = {n: _gradient_like(a) for n, a in self._given.items()}
                 dx = (ctypes.c_void_p * 12)()
                 for n, a in made.items():
                     dx[place[self._field[n]]] = a.ctypes.data
-                self._pass(m, way, y, self.final_state, saved, dy=_address(dy), dfinal=_address(dlast), dx=dx)
+                if "initial_state" in self._given and saved[2] is not None:
+                    saved = [*saved[:2], saved[2].copy()]        # the library reads that state over what is kept
+                self._pass(m, x, way, y, self.final_state, saved, dy=_address(dy), dfinal=_address(dlast), dx=dx)
                 sums = made if sums is None else {n: sums[n] + a for n, a in made.items()}
         return SimpleNamespace(**sums)
 

@@ -1,7 +1,7 @@
 """demos/mamba_mix.py: golden cases, gradients, arrays, errors, what is closed, memory, threads, the library's making.
 
     python3 tests/python.py                  from the repository's root; needs numpy and a C compiler
-    python3 tests/python.py --measure        SSD forward and backward from numpy beside a C program, no test
+    python3 tests/python.py --measure 200    SSD forward and backward from numpy beside a C program, in so many rounds; no test
 """
 import gc, json, math, os, shutil, signal, statistics, struct, subprocess, sys, tempfile, threading, time
 from pathlib import Path
@@ -147,6 +147,7 @@ def config_of(a):
     o = dict.fromkeys(("drop_path", "normalise", "mamba.d_inner", "mamba.conv_width", "mamba.dt_low", "mamba.dt_high", "mamba.out_scale",
                        "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.bidirectional", "mamba.eps", "mlp_ratio", "heads",
                        "class_token", "swiglu", "layer_scale", "positions", "grid", "deviation", "sincos"), 0)
+    o["grid"] = 1                                # of DINOv3, which stores no positions
     o.update({n: a[n] for n in ("dim", "depth", "patch", "eps", "heads", "grid", "mlp_ratio") if n in a}, registers=registers)
     o["mixer"] = 2 if vim else int(a.get("mixer") == "linear")
     if new:
@@ -548,6 +549,12 @@ C_PROGRAM = r"""
 #define MAMBA_MIX_IMPLEMENTATION
 #include "mamba_mix.h"
 #include <time.h>
+static double now(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 /* demos/bench.c's way: inputs are parameters with gradients in their slab; a line read is a round made. */
 int main(void)
 {
@@ -567,16 +574,16 @@ int main(void)
     mmix_params_allocate(in); mmix_params_allocate(up); mmix_params_train(in, 1);
     mmix_record(m, 1);
     while ((line = getchar()) != EOF) {
-        struct timespec a, b;
-        clock_gettime(CLOCK_MONOTONIC, &a);
+        double from[2], took[2];
+        for (int i = 0; i < 2; i++) from[i] = now(i ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC);
         mmix_params_zero_grad(in);
         mmix_mixer x = mmix_mixer_ssd(t[0], t[1], t[2], t[3], t[4]);
         mmix_tensor *y = mmix_mix(m, &x);
         mmix_backward_from(m, &y, &dy, 1);
         mmix_reset(m);
-        clock_gettime(CLOCK_MONOTONIC, &b);
+        for (int i = 0; i < 2; i++) took[i] = now(i ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC) - from[i];
         if (mmix_error(m)) { puts(mmix_error(m)); return 1; }
-        printf("%%.9f\n", (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
+        printf("%%.9f %%.9f\n", took[0], took[1]);
         fflush(stdout);
     }
     return 0;
@@ -584,8 +591,8 @@ int main(void)
 """
 
 
-def measure(L=1024, workers=1, rounds=400):
-    """Rounds of C and Python in turns, so that what else the machine does meets both."""
+def measure(L=1024, workers=1, rounds=200):
+    """Rounds of C and Python in turns, so that what else the machine does meets both: wall clock, and of one thread the processor's."""
     with tempfile.TemporaryDirectory() as temporary:
         program = Path(temporary) / "ssd"
         subprocess.run([*mamba_mix._compiler(), "-std=c99", "-D_POSIX_C_SOURCE=200809L", "-O2", f"-I{ROOT}", "-x", "c", "-", "-o", program, "-lm",
@@ -595,33 +602,31 @@ def measure(L=1024, workers=1, rounds=400):
         draw = lambda *shape: r.normal(size=shape).astype(np.float32)
         x, dt, A = draw(1, L, 16, 64), r.uniform(1e-3, .1, (1, L, 16)).astype(np.float32), r.uniform(-16, -1, 16).astype(np.float32)
         B, C, dy = draw(1, L, 1, 64) / 8, draw(1, L, 1, 64), draw(1, L, 16, 64)
-        times = {"C": [], "Python": []}
+        times = []
         with mamba_mix.Context(threads=workers) as m:
-            for i in range(rounds + 20):
+            for i in range(rounds + 10):
                 other.stdin.write("\n")
                 other.stdin.flush()
-                c = float(other.stdout.readline())
-                start = time.perf_counter()
+                c = [float(t) for t in other.stdout.readline().split()]
+                start, used = time.perf_counter(), time.process_time()
                 m.ssd(x, dt, A, B, C).backward(dy)
-                python = time.perf_counter() - start
-                if i >= 20:
-                    times["C"].append(c)
-                    times["Python"].append(python)
+                times.append([*c, time.perf_counter() - start, time.process_time() - used])
             simd = m.simd
         other.stdin.close()
         other.wait()
-    least, middle = ({n: f(t) * 1e3 for n, t in times.items()} for f in (lambda t: statistics.quantiles(t, n=10)[0], statistics.median))
-    ratios = sorted(p / c for p, c in zip(times["Python"], times["C"]))
-    print(f"SSD forward + backward, 1 x {L} x 16, P = N = 64, {workers} threads, {simd}, {rounds} rounds in turns: "
-          f"fastest tenth C {least['C']:.2f} ms, Python {least['Python']:.2f} ms ({100 * (least['Python'] / least['C'] - 1):+.1f} %); "
-          f"median C {middle['C']:.2f}, Python {middle['Python']:.2f} ms ({100 * (middle['Python'] / middle['C'] - 1):+.1f} %); "
-          f"median of the rounds' ratios {100 * (ratios[len(ratios) // 2] - 1):+.1f} %")
+    print(f"SSD forward + backward, 1 x {L} x 16, P = N = 64, {workers} threads, {simd}, {rounds} rounds in turns, milliseconds:")
+    times = np.array(times[10:]) * 1e3
+    for name, c, python in (("wall", times[:, 0], times[:, 2]), ("processor", times[:, 1], times[:, 3])):
+        ratio = np.sort([statistics.median(r) for r in np.random.default_rng(1).choice(python / c, (1000, rounds))]) * 100 - 100
+        print(f"  {name:9}  fastest tenth C {np.quantile(c, .1):6.2f}, Python {np.quantile(python, .1):6.2f} "
+              f"({100 * np.quantile(python, .1) / np.quantile(c, .1) - 100:+5.1f} %);  median C {np.median(c):6.2f}, Python {np.median(python):6.2f};  "
+              f"a round's Python over its C, median {100 * np.median(python / c) - 100:+5.1f} % (95 %: {ratio[25]:+.1f} ... {ratio[974]:+.1f})")
 
 
 if __name__ == "__main__":
     if "--measure" in sys.argv:
         for workers in (1, 2):
-            measure(workers=workers)
+            measure(workers=workers, rounds=int(sys.argv[2]) if len(sys.argv) > 2 else 200)
         sys.exit(0)
     try:
         mamba_mix.load()
