@@ -63,49 +63,54 @@ class OutOfMemory(Error, MemoryError):
 # (see _unit). So a header that has changed is an error with a line of its own, and never a crash.
 
 _FUNCTIONS = """
-mmix_ctx *mmix_create(const mmix_options *options)
-void mmix_destroy(mmix_ctx *m)
-const char *mmix_error(const mmix_ctx *m)
-int mmix_error_kind(const mmix_ctx *m)
-void mmix_error_clear(mmix_ctx *m)
-mmix_memory_use mmix_memory(const mmix_ctx *m)
-void mmix_reset(mmix_ctx *m)
-int mmix_threads(const mmix_ctx *m)
-const char *mmix_simd_name(const mmix_ctx *m)
-int mmix_ndim(const mmix_tensor *t)
-size_t mmix_shape(const mmix_tensor *t, int axis)
-int mmix_read(const mmix_tensor *t, mmix_real *values)
-int mmix_record(mmix_ctx *m, int on)
-mmix_tensor *mmix_require_grad(mmix_tensor *t)
-mmix_tensor *mmix_grad(const mmix_tensor *t)
-int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
-mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, double eps)
-mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps)
-mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const mmix_conv1d_options *options)
-void mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted)
-mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer)
-mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n)
-int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block, double eps, mmix_mixer_rank *result)
-mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
-mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype)
-void mmix_vision_destroy(mmix_vision *v)
-const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
-mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, const mmix_vision_options *options)
-mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t block)
-int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query, const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w, mmix_map *result)
-mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
-void mmix_decoder_destroy(mmix_decoder *d)
-mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence, const mmix_decoder_options *options)
-mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
-mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
-void mmix_state_destroy(mmix_state *s)
-mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece, mmix_state *s)
-mmix_real *mmix_data(const mmix_tensor *t)
-int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling, uint64_t place)
-mmix_tensor *mmix_py_wrap(mmix_ctx *m, int dtype, int ndim, const size_t *shape, const size_t *stride, void *data)
-int mmix_py_check(mmix_ctx *m, const char *who, const mmix_mixer *x, size_t *sizes)
-int mmix_py_mix(mmix_ctx *m, const mmix_mixer *x, const mmix_py_pass *pass)
-const size_t *mmix_py_layout(void)
+mmix_ctx *mmix_create(const mmix_options *options);
+void mmix_destroy(mmix_ctx *m);
+const char *mmix_error(const mmix_ctx *m);
+int mmix_error_kind(const mmix_ctx *m);
+void mmix_error_clear(mmix_ctx *m);
+mmix_memory_use mmix_memory(const mmix_ctx *m);
+void mmix_reset(mmix_ctx *m);
+int mmix_threads(const mmix_ctx *m);
+const char *mmix_simd_name(const mmix_ctx *m);
+int mmix_ndim(const mmix_tensor *t);
+size_t mmix_shape(const mmix_tensor *t, int axis);
+int mmix_read(const mmix_tensor *t, mmix_real *values);
+int mmix_record(mmix_ctx *m, int on);
+mmix_tensor *mmix_require_grad(mmix_tensor *t);
+mmix_tensor *mmix_grad(const mmix_tensor *t);
+int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
+mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, double eps);
+mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
+mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const
+    mmix_conv1d_options *options);
+void mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted);
+mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
+mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
+int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block, double eps,
+    mmix_mixer_rank *result);
+mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
+mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype);
+void mmix_vision_destroy(mmix_vision *v);
+const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
+mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, const mmix_vision_options
+    *options);
+mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t block);
+int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query, const mmix_tensor
+    *patches, size_t gh, size_t gw, size_t h, size_t w, mmix_map *result);
+mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
+void mmix_decoder_destroy(mmix_decoder *d);
+mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence, const
+    mmix_decoder_options *options);
+mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
+mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
+void mmix_state_destroy(mmix_state *s);
+mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece, mmix_state *s);
+mmix_real *mmix_data(const mmix_tensor *t);
+int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling, uint64_t place);
+mmix_tensor *mmix_py_wrap(mmix_ctx *m, int dtype, int ndim, const size_t *shape, const size_t *stride, void *data);
+int mmix_py_check(mmix_ctx *m, const char *who, const mmix_mixer *x, size_t *sizes);
+int mmix_py_mix(mmix_ctx *m, const mmix_mixer *x, const mmix_py_pass *pass);
+const size_t *mmix_py_layout(void);
 """
 
 # "...": not all members, so that the size may differ.
@@ -220,9 +225,8 @@ _version = zlib.crc32("\n".join([*_questions, *_ENUMS, _FUNCTIONS, _SHIM]).encod
 
 def _unit(header):
     """The C file that becomes the library."""
-    prototypes = "".join(line + ";\n" for line in _FUNCTIONS.split("\n") if line)
     table = ",\n    ".join(f"(size_t){q}" for q in [_version, *_questions, *_ENUMS])
-    return (f'#define MAMBA_MIX_IMPLEMENTATION\n#include "{header.name}"\n#include <stddef.h>\n{_SHIM}{prototypes}'
+    return (f'#define MAMBA_MIX_IMPLEMENTATION\n#include "{header.name}"\n#include <stddef.h>\n{_SHIM}{_FUNCTIONS}'
             f"const size_t *mmix_py_layout(void)\n{{\n    static const size_t table[] = {{\n    {table} }};\n    return table;\n}}\n")
 
 
@@ -261,19 +265,19 @@ def _build(target=None):
     header = Path(os.environ.get("MAMBA_MIX_H") or here.parent / "mamba_mix.h").resolve()
     if not header.is_file():
         raise FileError(f"there is no {header}; MAMBA_MIX_H says where mamba_mix.h is")
-    command = _compiler() + ["-std=c99", "-O2", "-fPIC", "-shared", f"-I{header.parent}"]
+    compiler, flags = _compiler(), ["-std=c99", "-O2", "-fPIC", "-shared"]
     if header.name != "mamba_mix.h":
-        command.append(f'-DMMIX_SELF="{header.name}"')
+        flags.append(f'-DMMIX_SELF="{header.name}"')
     if target is None:
-        who = subprocess.run(command[:-5] + ["--version"], capture_output=True).stdout
+        version = subprocess.run([*compiler, "--version"], capture_output=True).stdout
         key = hashlib.sha256(header.read_bytes())
-        for part in (_unit(header).encode(), " ".join(command).encode(), who, platform.platform().encode()):
-            key.update(hashlib.sha256(part).digest())
+        for part in (_unit(header), " ".join(compiler + flags), platform.platform(), version):
+            key.update(hashlib.sha256(part if isinstance(part, bytes) else part.encode()).digest())
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         target = cache / "mamba_mix" / (key.hexdigest()[:32] + ".so")
         if target.exists():
             return target
-    _compile(header, Path(target), command)
+    _compile(header, Path(target), [*compiler, *flags, f"-I{header.parent}"])
     return target
 
 
@@ -302,7 +306,7 @@ def _bind(path):
             return ctypes.c_char_p if words.startswith("char") else ctypes.c_void_p
         return _TYPES[words]
 
-    for line in filter(None, _FUNCTIONS.split("\n")):
+    for line in " ".join(_FUNCTIONS.split()).rstrip(";").split("; "):
         front, _, arguments = line.rstrip(")").partition("(")
         result, _, name = front.replace("*", "* ").rpartition(" ")
         # functions that take or give reals carry the type in their symbol
@@ -456,14 +460,17 @@ class Context:
             m, lib = self._ptr, self._lib
             try:
                 yield m
-                if lib.mmix_error_kind(m):
-                    raise {lib.e.MMIX_ERROR_ARGUMENT: ArgumentError, lib.e.MMIX_ERROR_FILE: FileError,
-                           lib.e.MMIX_ERROR_MEMORY: OutOfMemory}.get(lib.mmix_error_kind(m), Error)(
-                               lib.mmix_error(m).decode(errors="replace"))
+                self._raise(m)
             finally:
                 lib.mmix_error_clear(m)
                 lib.mmix_record(m, 0)
                 lib.mmix_reset(m)
+
+    def _raise(self, m):
+        e, kind = self._lib.e, self._lib.mmix_error_kind(m)
+        if kind:
+            raise {e.MMIX_ERROR_ARGUMENT: ArgumentError, e.MMIX_ERROR_FILE: FileError, e.MMIX_ERROR_MEMORY: OutOfMemory}.get(
+                kind, Error)(self._lib.mmix_error(m).decode(errors="replace"))
 
     def _wrap(self, m, a):
         """A tensor over an array, which must live until the call ends."""
@@ -645,9 +652,8 @@ class Mixed:
             self._context._lib.mmix_mixer_windows(ctypes.byref(x), *self._windows)
         return x
 
-    def _pass(self, m, x, way, y, final_state, saved, **gradients):
-        wrap = self._context._wrap
-        p = _c.py_pass(y=wrap(m, y), final_state=wrap(m, final_state), **gradients)
+    def _pass(self, m, x, way, y, saved, **more):
+        p = _c.py_pass(y=self._context._wrap(m, y), **more)
         p.saved[:] = [_address(s) for s in saved]
         if way is not None:
             x.direction = way
@@ -662,7 +668,7 @@ class Mixed:
         for way in self._ways:
             y = _empty(*shape)
             saved = [_empty(n) if self._grad and n else None for n in sizes[:3]]
-            self._pass(m, x, way, y, self.final_state, saved)
+            self._pass(m, x, way, y, saved, final_state=self._context._wrap(m, self.final_state))
             self._kept.append((way, y, saved))
         self.y = y if len(self._kept) == 1 else (self._kept[0][1] + y) / _real.type(2)
         if self._grad:
@@ -693,7 +699,7 @@ class Mixed:
                     dx[place[self._field[n]]] = a.ctypes.data
                 if "initial_state" in self._given and saved[2] is not None:
                     saved = [*saved[:2], saved[2].copy()]        # the library reads that state over what is kept
-                self._pass(m, x, way, y, self.final_state, saved, dy=_address(dy), dfinal=_address(dlast), dx=dx)
+                self._pass(m, x, way, y, saved, dy=_address(dy), dfinal=_address(dlast), dx=dx)
                 sums = made if sums is None else {n: sums[n] + a for n, a in made.items()}
         return SimpleNamespace(**sums)
 
@@ -715,9 +721,9 @@ class Mixed:
         (B, H, n, n, width): the singular values, falling."""
         with self._context._working() as m:
             r = _c.mixer_rank()
-            if self._context._lib.mmix_mix_rank(m, ctypes.byref(self._mixer(m)), None, _count(self._who + ".ranks", "block", block),
-                                                float(eps), ctypes.byref(r)):
-                return None                      # the error is raised as the call ends
+            self._context._lib.mmix_mix_rank(m, ctypes.byref(self._mixer(m)), None, _count(self._who + ".ranks", "block", block),
+                                             float(eps), ctypes.byref(r))
+            self._context._raise(m)
 
             def numbers(address, *more):
                 shape = (self.y.shape[0], self.y.shape[2], r.M.rows, r.M.cols, *more)
@@ -829,9 +835,10 @@ class Vision(_Model):
         image, lib, read = _array("map", "image", image, strided=False), self._context._lib, self._context._read
         with self._working() as (m, v):
             f = lib.mmix_vision_forward(m, v, self._context._wrap(m, image), None)
+            self._context._raise(m)
             r = _c.map()
-            if lib.mmix_feature_map(m, None, f.token, f.patches, f.grid_h, f.grid_w, *image.shape[2:], ctypes.byref(r)):
-                return None                      # the error is raised as the call ends
+            lib.mmix_feature_map(m, None, f.token, f.patches, f.grid_h, f.grid_w, *image.shape[2:], ctypes.byref(r))
+            self._context._raise(m)
             return SimpleNamespace(similarity=read(r.similarity)[:, 0], map=read(r.map)[:, 0], how=r.how.decode())
 
 

@@ -358,6 +358,7 @@ def closed():
             other.close()
             refuses("a closed network", E, ["Vision is closed"], lambda: other.features(c["in.image"]))
             refuses("a picture of another shape", mamba_mix.ArgumentError, ["image"], lambda: net.features(c["in.image"][0]))
+            refuses("a map of no picture", mamba_mix.ArgumentError, ["image"], lambda: net.map(c["in.image"][0]))
             refuses("a block beyond", mamba_mix.ArgumentError, ["block"], lambda: net.attention(c["in.image"], 7))
             f, made = net.features(c["in.image"]), net.map(c["in.image"])
             check("a map is the cosine of token and patches", np.abs(made.similarity.reshape(3, -1) - np.einsum("bd,bnd->bn", f.token, f.patches)
@@ -531,6 +532,39 @@ def libraries():
         check("what is no library", "no library" in run(MAMBA_MIX_LIBRARY=script).stderr)
 
 
+def decoder(m):
+    """A decoder that streams: closed under way, left alone, two at once."""
+    path = DATA / "stories260k/stories260K.bin"
+    if not path.exists():
+        return skip(f"{path} is not there")
+    with m.decoder(path) as d:
+        whole = d.generate([1, 403, 407], 20)
+        first, second = d.stream([1, 403, 407], 20), d.stream(np.array([1, 403, 407]), 20)
+        check("two streams in turns", [t for pair in zip(first, second) for t in pair] == [int(t) for t in whole for _ in range(2)])
+        logits = d.logits([[1, 403, 407]] * 2)
+        check("logits of rows", logits.shape == (2, 3, 512) and np.array_equal(logits[0], d.logits([1, 403, 407])) and logits[0, -1].argmax() == whole[0])
+        draw = lambda **o: d.generate([1], 20, temperature=1, top_p=.9, **o).tolist()
+        check("drawn tokens: the same of one stream, others of another", draw() == draw() != draw(stream=1))
+        refuses("a token beyond", mamba_mix.ArgumentError, ["512"], lambda: d.logits([512]))
+        refuses("a token beyond, in a stream", mamba_mix.ArgumentError, ["512"], lambda: d.generate([1, 512], 3))
+        refuses("two prompts", mamba_mix.ArgumentError, ["prompt has shape"], lambda: d.stream([[1], [1]], 3))
+        models = len(m._models)
+        left = d.stream([1], 5)
+        next(left)
+        check("a stream under way holds a state", len(m._models) == models + 1)
+        del left
+        gc.collect()
+        check("a stream that is left gives it back", len(m._models) == models)
+        going = d.stream([1], 5)
+        next(going)
+    refuses("a stream of a closed decoder", mamba_mix.Error, ["Decoder is closed"], lambda: next(going))
+    one = mamba_mix.Context(threads=1)
+    going = one.decoder(path).stream([1], 5)
+    next(going)
+    one.close()
+    refuses("a stream of a closed context", mamba_mix.Error, ["context is closed"], lambda: next(going))
+
+
 def trained(m):
     if not (DATA / "vit-s14").is_dir():
         return skip(f"{DATA}/vit-s14 is not there")
@@ -541,6 +575,15 @@ def trained(m):
         f = v.features(image)
         check("a trained ViT-S/14 beside ONNX Runtime", (v.dim, v.depth, v.heads, v.patch) == (384, 12, 6, 14)
               and np.abs(f.tokens - c["tokens"][:2]).max() < 2e-5 * np.abs(c["tokens"]).max() and f.grid == (16, 16))
+
+
+def tour():
+    with tempfile.TemporaryDirectory() as out:
+        said = subprocess.run([sys.executable, str(ROOT / "demos/mamba_mix_tour.py"), "--out", out], capture_output=True, text=True)
+    lines = said.stdout.split("\n")
+    check("the tour runs to its end", said.returncode == 0 and "this context is closed" in lines[-2], said.stderr[-300:])
+    last = [line for line in lines if "step 399" in line]
+    check("in the tour SSD learns", last and float(last[0].split(":")[1]) < .1, last)
 
 
 # ---- measuring ----
@@ -643,10 +686,12 @@ if __name__ == "__main__":
         derivative(m)
         refusals(m)
         interrupts(m)
+        decoder(m)
         trained(m)
         leaks(m)
     closed()
     threads()
     libraries()
+    tour()
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(failed > 0)
