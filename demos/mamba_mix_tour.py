@@ -49,7 +49,7 @@ tone = np.repeat(np.eye(3, N), (20, 24, 20), axis=0) * 3 + r.normal(size=(L, N))
 x = tone.reshape(1, L, 1, N)
 mixers = {
     "softmax attention": m.softmax_attention(x, x, x),
-    "the same, causal": m.softmax_attention(x, x, x, mask="causal"),
+    "softmax, causal": m.softmax_attention(x, x, x, mask="causal"),
     "linear attention": m.linear_attention(x, x, x, feature="elu1", normalise=True),
     "Mamba-2 SSD": m.ssd(x, np.full((1, L, 1), .15), [-1], x / 9, x),
 }
@@ -59,13 +59,13 @@ for name, mixed in mixers.items():
     share = np.abs(M[-1]) / np.abs(M[-1]).sum()
     print(f"   {name:18} {np.abs(M @ x[0, :, 0] - mixed.y[0, :, 0]).max():.1e}   {share[:20].sum():.2f} {share[20:44].sum():.2f} {share[44:].sum():.2f}")
 if plt:
-    figure, axes = plt.subplots(2, 4, figsize=(13, 5), height_ratios=(3, 1))
+    figure, axes = plt.subplots(2, 4, figsize=(13, 5), height_ratios=(3, 1), layout="constrained")
     for (name, mixed), above, below in zip(mixers.items(), *axes):
         above.imshow(mixed.matrix()[0, 0], cmap="magma", vmin=0)
-        above.set_title(f"M of {name}")
+        above.set_title(name)
         below.plot(mixed.rows([L - 1])[0, 0], color="black")
         below.set_xlabel("token")
-    axes[0, 0].set_ylabel("query i")
+    axes[0, 0].set_ylabel("M: row i is what y_i reads")
     axes[1, 0].set_ylabel("last row of M")
     save(figure, "matrices.png")
 
@@ -83,7 +83,7 @@ for name, mixed in {"causal softmax": m.softmax_attention(q, k, v, mask="causal"
 
 # %% Gradients: SSD learns to remember
 # The task: after a mark, say again the number that stood with it, until the next mark. One head with state N = 2 learns dt's
-# weights, A, B's and C's by plain gradient descent; backward gives the gradient of each argument, numpy does the rest.
+# weights, A, B's and C's: backward gives the gradient of each argument, numpy does the rest (Adam is five lines).
 L = 200
 
 
@@ -99,6 +99,7 @@ w = {"dt": np.array([[0.], [0.], [-1.]]), "B": r.normal(size=(3, 2)) * .3, "C": 
      "x": np.array([[0.], [1.], [0.]])}
 moment = {n: (np.zeros_like(a), np.zeros_like(a)) for n, a in w.items()}
 losses = []
+print("\nSSD learns to hold a number, mean square error:")
 for step in range(400):
     u, target = marks(16)
     mixed = m.ssd((u @ w["x"])[..., None], u @ w["dt"], -np.exp(w["A"]), (u @ w["B"])[:, :, None], (u @ w["C"])[:, :, None],
@@ -114,8 +115,7 @@ for step in range(400):
         w[n] -= .05 * mean / (1 - .9 ** (step + 1)) / (np.sqrt(square / (1 - .99 ** (step + 1))) + 1e-8)
     losses.append(np.mean(error ** 2))
     if step % 100 == 0 or step == 399:
-        print(f"{'' if step else chr(10) + 'SSD learns to hold a number: mean square error, of ' + format(np.mean(target ** 2), '.2f') + ' without an answer' + chr(10)}"
-              f"   step {step:3}: {losses[-1]:.3f}")
+        print(f"   step {step:3}: {losses[-1]:.3f}, of {np.mean(target ** 2):.2f} with no answer at all")
 if plt:
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 3), width_ratios=(1, 2))
     left.semilogy(losses, color="black")
@@ -148,9 +148,10 @@ for name, times in took.items():
 if plt:
     figure, axes = plt.subplots(figsize=(5, 3))
     for (name, times), mark in zip(took.items(), "os^"):
-        axes.loglog(lengths, times, marker=mark, color="black")
-        axes.annotate(" " + name, (lengths[-1], times[-1]), va="center")
-    axes.set(xlabel="tokens", ylabel="milliseconds", xlim=(200, 20000))
+        axes.loglog(lengths, times, marker=mark, color="black", label=name)
+    axes.set(xlabel="tokens", ylabel="milliseconds", xticks=lengths, xticklabels=lengths)
+    axes.minorticks_off()
+    axes.legend()
     save(figure, "time.png")
 
 # %% What a network sees
