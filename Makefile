@@ -5,7 +5,7 @@
 # make bench      times of the parts              make compare     the same beside PyTorch
 # make cuda       mamba_mix_cuda.cu for sm_80, sm_90 and later
 # make cuda-report   registers and spills of its kernels      make test-cuda    tests on a GPU
-# make clean
+# make test-python   the header from Python: demos/mamba_mix.py      make clean
 #
 # Everything built goes to build/.
 
@@ -135,8 +135,10 @@ test:
 	tests/run.sh all
 test-fast:
 	tests/run.sh fast
+test-python:
+	sh tests/python.sh
 
 clean:
 	rm -rf build
 
-.PHONY: all demo demo-linmu play bench compare cuda cuda-report test-cuda test test-fast clean
+.PHONY: all demo demo-linmu play bench compare cuda cuda-report test-cuda test test-fast test-python clean

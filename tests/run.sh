@@ -149,6 +149,8 @@ else
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+    chain python
+    run "the header from Python" sh tests/python.sh
     chain transformers
     if "${PYTHON:-python3}" -c 'import torch, safetensors; from transformers import Dinov2Model' 2>/dev/null; then
         run "networks of transformers" sh tests/transformers.sh build/transformers
