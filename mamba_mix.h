@@ -5566,7 +5566,7 @@ typedef struct mmixi_pass {
     size_t origin;                               /* the scan's first token, … */
     ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
+    mmix_real *states, *entry;                   /* (heads, N, V): h of each, or its gradient; where `in` is */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
     mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
@@ -6363,6 +6363,7 @@ static size_t mmixi_chunk_room(mmixi_pass *s, size_t q, mmix_real *base)
     if (base && base == s->states && q == s->q) return 0;        /* as the last chunk */
     MMIXI_PART(states, s->step ? 0 : s->heads / s->shared * s->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
+    s->entry = s->in.p;                          /* from where `in` goes to the states that were kept */
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
     MMIXI_MAT(scores, causal, causal); MMIXI_MAT(dW, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
     MMIXI_MAT(decay, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dscores, ssd, ssd);
@@ -6663,8 +6664,8 @@ static void mmixi_scan_backward(mmixi_pass *j)
     size_t next = j->head + 1;
     int first = j->head % j->shared == 0;        /* of those that share a state */
     if (first && j->enters) {
-        if (j->number) j->in.p = mmixi_state_kept(j);
-        else mmixi_state_read(j, j->r.initial_state, j->in);
+        j->in.p = j->number ? mmixi_state_kept(j) : j->entry;
+        if (!j->number) mmixi_state_read(j, j->r.initial_state, j->in);
         mmixi_transpose(k, j->in_t, j->in);
     }
     if (first && j->leaves) mmixi_transpose(k, j->dh_t, j->h);

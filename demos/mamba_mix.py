@@ -697,8 +697,6 @@ class Mixed:
                 dx = (ctypes.c_void_p * 12)()
                 for n, a in made.items():
                     dx[place[self._field[n]]] = a.ctypes.data
-                if "initial_state" in self._given and saved[2] is not None:
-                    saved = [*saved[:2], saved[2].copy()]        # the library reads that state over what is kept
                 self._pass(m, x, way, y, saved, dy=_address(dy), dfinal=_address(dlast), dx=dx)
                 sums = made if sums is None else {n: sums[n] + a for n, a in made.items()}
         return SimpleNamespace(**sums)

@@ -1109,6 +1109,17 @@ static void unharmed(const char *what, const real *p, size_t n)
     while (i < GUARD && is_mark(p + n + i)) i++;
     equal(what, "keeps what is behind its end", i, GUARD);
 }
+/* mmix_raw_backward, which leaves alone what the forward kept (n), so that it can be called again. */
+static void raw_backward(const mmix_raw *r, size_t n)
+{
+    size_t room, same = 0;
+    real *scratch = guarded(room = mmix_raw_scratch(r, 1)), *before = n ? reals(n) : NULL;
+    if (n) memcpy(before, r->kept, n * sizeof *before);
+    mmix_raw_backward(r, scratch);
+    unharmed("scratch of mmix_raw_backward", scratch, room);
+    while (same < n && !memcmp(before + same, r->kept + same, sizeof *before)) same++;
+    equal("what mmix_raw_forward kept", "is the same after the backward", same, n);
+}
 /* A tensor (B, tokens, heads, width) or (B, L, H) as a raw array. */
 static mmix_heads heads_of(int i)
 {
@@ -1246,9 +1257,7 @@ static void check_raw_softmax(void)
     r.grad[MMIX_IN_BIAS] = maybe(x.bias);
     r.add[MMIX_IN_BIAS] = r.grad[MMIX_IN_BIAS] && one_in(3);
     for (size_t i = 0; r.add[MMIX_IN_BIAS] && i < in[TABLE].n; i++) r.grad[MMIX_IN_BIAS][i] = (real)0.5;
-    scratch = guarded(n = mmix_raw_scratch(&r, 1));
-    mmix_raw_backward(&r, scratch);
-    unharmed("scratch of mmix_raw_backward", scratch, n);
+    raw_backward(&r, kept);
     maybe_check(TABLE, r.grad[MMIX_IN_BIAS], r.add[MMIX_IN_BIAS]);
     attention_end(&rooms);
 }
@@ -1285,9 +1294,7 @@ static void check_raw_linear(void)
         unharmed("final_state", r.final_state, states());
         compare_reals(RAW, "final state", r.final_state, exact.last, size.last, grow, states());
     }
-    scratch = guarded(n = mmix_raw_scratch(&r, 1));
-    mmix_raw_backward(&r, scratch);
-    unharmed("scratch of mmix_raw_backward", scratch, n);
+    raw_backward(&r, kept);
     unharmed("inverse_sum", r.inverse_sum, B * H * L);
     maybe_check(FIRST, r.grad[MMIX_IN_STATE], r.add[MMIX_IN_STATE]);
     attention_end(&rooms);
@@ -1356,9 +1363,7 @@ static void check_raw_ssd(void)
     r.grad[MMIX_IN_DT_BIAS] = maybe(x.dt_bias);
     r.grad[MMIX_IN_STATE] = maybe(x.initial_state);
     if (with_last) r.dfinal = mmix_data(up_last);
-    scratch = guarded(n = mmix_raw_scratch(&r, 1));
-    mmix_raw_backward(&r, scratch);
-    unharmed("scratch of mmix_raw_backward", scratch, n);
+    raw_backward(&r, states);
     if (r.dq.p) room_check(RAW_GRADIENT, "C", &dc, exact.g[Q], size.g[Q]);
     if (r.dk.p) room_check(RAW_GRADIENT, "B", &db, exact.g[K], size.g[K]);
     if (r.dv.p) room_check(RAW_GRADIENT, "x", &dx, exact.g[V], size.g[V]);
