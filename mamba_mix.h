@@ -975,9 +975,9 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token stands: FIRST with attention, any of these with Mamba. RELEASED is what DinoVim's code
-   does: once in front, with position, and a second time, without, in the middle, where the output is read.
-   REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1) at index
+/* Where the class token stands: FIRST with attention, any of these with Mamba. RELEASED is what DinoVim's
+   code does: once in front, with position, and a second time, without, in the middle, where the output is
+   read. REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1) at index
    S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
@@ -5566,7 +5566,8 @@ typedef struct mmixi_pass {
     size_t origin;                               /* the scan's first token, … */
     ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    mmix_real *states, *entry;                   /* (heads, N, V): h of each, or its gradient; where `in` is */
+    mmix_real *states, *entry;                   /* (heads, N, V): h of each, or its gradient; the place of
+                                                    `in`, which may also point at what was kept */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
     mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
@@ -6363,7 +6364,7 @@ static size_t mmixi_chunk_room(mmixi_pass *s, size_t q, mmix_real *base)
     if (base && base == s->states && q == s->q) return 0;        /* as the last chunk */
     MMIXI_PART(states, s->step ? 0 : s->heads / s->shared * s->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
-    s->entry = s->in.p;                          /* from where `in` goes to the states that were kept */
+    s->entry = s->in.p;
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
     MMIXI_MAT(scores, causal, causal); MMIXI_MAT(dW, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
     MMIXI_MAT(decay, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dscores, ssd, ssd);
