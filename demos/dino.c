@@ -403,11 +403,6 @@ static int start_from(mmix_dino *d, const settings *o)
 }
 
 enum { PLAN_STEPS = 7 };
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 /* Makes each network once, so that a setting that does not work is known before anything is trained, and
    finds how many steps fit into the time, the same for all, from a few steps of each. 0, or an exit status. */

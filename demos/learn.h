@@ -398,10 +398,7 @@ static inline int supervised_read(mmix_ctx *m, supervised *s, const char *path, 
         else mmix_archive_read(m, a, found, e[i].dtype, (void *)(uintptr_t)e[i].data, count);
     }
     if (!mmix_error(m)) s->step = (size_t)strtoull(step, NULL, 10);
-    if (!mmix_error(m) && note && said) {
-        *note = (char *)malloc(strlen(said) + 1);
-        if (*note) memcpy(*note, said, strlen(said) + 1);
-    }
+    if (!mmix_error(m) && note && said) *note = picture_join(said, "", "");
     mmix_archive_close(a);
     free(e);
     return mmix_error(m) ? -1 : 0;

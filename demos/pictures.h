@@ -261,6 +261,14 @@ static inline void picture_mask_labels(uint8_t *rgb, size_t n)
                      ? 7 : picture_mask_label(rgb + 3 * i);
 }
 
+/* A square of a mask w pixels wide, the nearest pixels of it, as labels (size, size). */
+static inline void picture_mask_square(uint8_t *out, const uint8_t *rgb, size_t w, mmix_box box, size_t size)
+{
+    for (size_t i = 0; i < size * size; i++)
+        out[i] = picture_mask_label(rgb + 3 * ((box.top + (2 * (i / size) + 1) * box.height / (2 * size)) * w + box.left +
+                                               (2 * (i % size) + 1) * box.width / (2 * size)));
+}
+
 /* mmix_picture_resize with scratch memory of its own; may run in a task. Whether there is none, or no such size. */
 static inline int picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r)
 {
@@ -306,12 +314,7 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     if (bad)
         snprintf(why, room, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
                  mask_path, mw, mh, w, h);
-    for (size_t y = 0; !bad && y < size; y++)
-        for (size_t x = 0; x < size; x++) {
-            const uint8_t *p = mask + 3 * ((box.top + (2 * y + 1) * box.height / (2 * size)) * w + box.left +
-                                           (2 * x + 1) * box.width / (2 * size));
-            set->mask[(i * size + y) * size + x] = picture_mask_label(p);
-        }
+    if (!bad) picture_mask_square(set->mask + i * size * size, mask, w, box, size);
     picture_pixels_free(mask_path, mask);
     return bad ? -1 : 0;
 }

@@ -1,4 +1,4 @@
-/* program.h - what demos that work for long share: Ctrl-C, a clock, a screen. Needs POSIX 2001, or Windows. */
+/* program.h - what demos that work for long share: Ctrl-C, a clock, a screen, an order. Needs POSIX 2001, or Windows. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -37,6 +37,13 @@ static double now(void)                                  /* seconds */
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 #endif
+}
+
+/* Of doubles, for qsort. */
+static inline int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
 }
 
 #endif

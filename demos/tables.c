@@ -393,12 +393,7 @@ static int train_mask(exam *e, size_t i, uint8_t *out)
     char *path = picture_mask_path(e->o->masks, e->p.train.name[i] + strlen(e->o->images) + 1);
     if (!path) return 1;
     uint8_t *rgb = picture_pixels(e->m, path, &w, &h, why, sizeof why);
-    mmix_box box = picture_square(w, h);
-    for (size_t k = 0; rgb && k < size * size; k++) {
-        size_t y = box.top + (2 * (k / size) + 1) * box.height / (2 * size);
-        size_t x = box.left + (2 * (k % size) + 1) * box.width / (2 * size);
-        out[k] = picture_mask_label(rgb + 3 * (y * w + x));
-    }
+    if (rgb) picture_mask_square(out, rgb, w, picture_square(w, h), size);
     if (!rgb) mmix_fail(e->m, MMIX_ERROR_FILE, "%s", why);
     else picture_pixels_free(path, rgb);
     free(path);
@@ -1218,11 +1213,7 @@ static int measure_cost(exam *e, size_t k, size_t side, lines *l)
         if (i) ms[n++] = 1000 * (now() - start);         /* the first one also takes its memory */
         if (n && ms[n - 1] > 3000) break;
     }
-    for (size_t i = 1; i < n; i++)                       /* a few: sorted by exchange */
-        for (size_t j = i; j > 0 && ms[j] < ms[j - 1]; j--) {
-            double t = ms[j];
-            ms[j] = ms[j - 1], ms[j - 1] = t;
-        }
+    qsort(ms, n, sizeof *ms, by_size);
     int bad = !v || mmix_error(m) || !n;
     if (!bad) {
         put(e->m, l, ms[n / 2], (ms[n - 1] - ms[0]) / 2, "%s/%zu/ms", networks[k].name, side);

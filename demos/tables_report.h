@@ -509,11 +509,6 @@ static uint64_t draw(uint64_t *state)                    /* splitmix64 (Steele e
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
-static int rising(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 /* Intervals of 95 % of the four correlations, by drawing networks with all their points, with replacement. A network
    drawn twice is two networks. */
 static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
@@ -535,7 +530,7 @@ static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
         for (int k = 0; k < KINDS; k++) if (isfinite(r[k])) got[k][count[k]++] = r[k];
     }
     for (int k = 0; k < KINDS; k++) {
-        qsort(got[k], count[k], sizeof **got, rising);
+        qsort(got[k], count[k], sizeof **got, by_size);
         low[k] = count[k] > DRAWS / 2 ? got[k][count[k] / 40] : NAN;
         high[k] = count[k] > DRAWS / 2 ? got[k][count[k] - 1 - count[k] / 40] : NAN;
     }
