@@ -1,9 +1,9 @@
 /* mixers.c - the matrix M of token mixers as pictures: figures of the documents, and backbones looked into
 
        cc -O2 demos/mixers.c -o mixers -lm -lpthread
-       ./mixers                                    a drawn scene; the documents' figures go to docs/figures
-       ./mixers --report                           three backbones with random weights: build/mixers-out/report.html
+       ./mixers                                    three backbones with random weights: build/mixers-out/report.html
        ./mixers --image photo.jpg --load run-ssd.safetensors         your own picture and weights
+       ./mixers --figures docs/figures             the documents' figures, of a drawn scene
 
    Figures: a picture is cut into 12 x 12 patches; random projections, the same in every run, make q, k and v
    of them. Nothing is trained. Report: M of each layer and head, how far heads look, and what the ranks of M's
@@ -139,6 +139,58 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH, fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
                     picture, token);
     }
+}
+
+/* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the scene again, each patch as
+   bright as what patch `token` takes of it, on the scale of the largest. */
+enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANEL + 104, UNIT = 4,
+       TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
+static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
+{
+    double long_is = figure_words(NULL, 0, 0, 0, 0, unit, text);
+    figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, GAP + (PANEL + GAP) * (double)panel + (PANEL - long_is) / 2, y, unit, text);
+}
+
+static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture, size_t token)
+{
+    static const struct { int kind; const char *name; double top; } of[3] = {
+        {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05}, {FORWARD, "M: SSD (Mamba-2)", 0.5}};
+    static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
+    static const uint8_t grey[3] = {200, 200, 200};
+    char text[64];
+    memset(rgb, 255, sizeof rgb);
+    for (size_t k = 0; k < 4; k++) {                     /* 0: the scene itself */
+        mmix_mixer x = mixer_of(m, image, of[k ? k - 1 : 0].kind, WIDTH);
+        mmix_tensor *M = mmix_mix_matrix(m, &x);
+        if (!M) return;
+        const mmix_real *value = mmix_data(M), *row = value + token * L;
+        double top = range_of(row, L, token).high;
+        uint8_t *left = rgb + 3 * (GAP + k * (PANEL + GAP));
+        for (size_t i = 0; i < PANEL * PANEL; i++) {
+            size_t v = i / PANEL / ZOOM, u = i % PANEL / ZOOM, at = v / PATCH * GRID + u / PATCH;
+            uint8_t *up = left + 3 * ((UPPER + i / PANEL) * TRIO_WIDTH + i % PANEL);
+            uint8_t *low = up + 3 * (LOWER - UPPER) * TRIO_WIDTH;
+            int frame = at == token && ((u + 1) % PATCH < 2 || (v + 1) % PATCH < 2);
+            double light = 0.2 + 0.8 * fmax(0, fmin(1, (double)row[at] / top));
+            for (int c = 0; c < 3; c++) {
+                int seen = picture[3 * (v * SIDE + u) + (size_t)c] & 248;
+                if (k) low[c] = (uint8_t)(frame ? 255 : (int)(light * seen));
+                else up[c] = (uint8_t)(frame ? 255 : seen);
+            }
+            if (k) colour((double)value[v * L + u] / of[k - 1].top, of[k - 1].kind == FORWARD, up);
+            if (k && (i % PANEL + 1) % PANEL * (i / PANEL % (PANEL - 1)) == 0) memcpy(up, grey, 3);          /* its edge */
+        }
+        for (size_t y = 0; k && y < 24; y++)             /* a triangle where the row begins */
+            memset(left + 3 * ((UPPER + ZOOM * token + y - 11) * TRIO_WIDTH) - 48, 29, 3 * (y < 12 ? y : 24 - y));
+        snprintf(text, sizeof text, k ? "row %d over the scene" : "marked: patch %d", (int)token);
+        centred(rgb, k, UPPER - 20, UNIT, k ? of[k - 1].name : "X: 144 patches");
+        centred(rgb, k, k ? LOWER - 20 : UPPER + PANEL + 44, UNIT, text);
+    }
+    centred(rgb, 0, LOWER + 140, 3 * UNIT, "Y = M X");
+    centred(rgb, 0, LOWER + 230, UNIT, "row i of M says");
+    centred(rgb, 0, LOWER + 280, UNIT, "what patch i takes");
+    centred(rgb, 0, LOWER + 330, UNIT, "of every patch");
+    figure_png(out, "mixers.png", rgb, TRIO_WIDTH, TRIO_HEIGHT);
 }
 
 static const char thick[] = " stroke-width=\"2\"";        /* all lines of the drawings */
@@ -476,6 +528,7 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
     mmix_picture p = {rgb, SIDE, SIDE};
     mmix_tensor *image = mmix_new4(m, 1, 3, SIDE, SIDE);
     if (image) mmix_picture_normalise(mmix_data(image), p, mean, deviation);
+    if (image) draw_trio(m, out, image, rgb, token);
     if (image) draw_matrices(m, out, image, rgb, token);
     if (image) draw_decay(m, out, image);
     if (image) draw_ranks(m, out, image);
@@ -544,10 +597,10 @@ typedef struct model {
 } model;
 
 typedef struct settings {
-    const char *out, *image, *model, *note, *load[MOST_MODELS];
+    const char *out, *image, *model, *note, *figures, *load[MOST_MODELS];
     size_t loads, token, heads, size, block, threads, layer[MOST_LAYERS], layers;
     uint64_t seed;
-    int report, json;
+    int json;
 } settings;
 
 static time_t said;
@@ -1034,7 +1087,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     size_t size = s->size;
     char path[1000];
     int bad = 0, kind = 0;
-    snprintf(path, sizeof path, "%s/report.html", s->out ? s->out : "build/mixers-out");
+    snprintf(path, sizeof path, "%s/report.html", s->out);
     for (size_t k = 0; k < models && !bad; k++, kind++) {
         while (strcmp(s->model, "all") && kind < MMIX_SSD && strcmp(s->model, about[kind].name)) kind++;
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
@@ -1068,16 +1121,12 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
 
 static const char help[] =
     "mixers - the matrix M of token mixers as pictures\n\n"
-    "Without options: the documents' figures, of a drawn scene.\n"
-    "  --out DIR      where they go                              (docs/figures)\n"
-    "  --patch I      the patch whose row is shown, 0 ... 143    (77)\n"
-    "  --note TEXT    machine and date, for the caption of cost.svg\n"
-    "  --image FILE   with --patch or --note: your own picture instead\n\n"
-    "With --image alone or any option below: M of the layers and heads of networks, the ranks of its blocks beside\n"
-    "their bounds, how far heads look; a table on stdout, all of it in OUT/report.html.\n"
-    "  --report       of three networks with random weights and a drawn scene\n"
-    "  --out DIR                                                 (build/mixers-out)\n"
-    "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h\n"
+    "M of the layers and heads of networks for one picture, the ranks of its blocks beside their bounds, how far\n"
+    "heads look; a table on stdout, all of it in OUT/report.html. Without options three networks with random weights\n"
+    "and a drawn scene.\n"
+    "  --report       nothing more: that is what is made without --figures\n"
+    "  --out DIR      where the report goes                      (build/mixers-out)\n"
+    "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h   (a drawn scene)\n"
     "  --model NAME   vit, linearvit, dinovim or all             (all)\n"
     "  --load FILE    weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times.\n"
     "                 Where names cannot tell, --model linearvit says that it is not a vit, --heads how many\n"
@@ -1088,7 +1137,10 @@ static const char help[] =
     "  --block C      ranks are of blocks of C x C tokens        (half of the tokens)\n"
     "  --seed N       of random weights and the drawn scene      (1)\n"
     "  --threads N    (all cores)\n"
-    "  --json         results as JSON on stdout\n"
+    "  --json         results as JSON on stdout\n\n"
+    "  --figures DIR  the documents' figures instead, nothing trained, of --image or of a drawn scene\n"
+    "  --patch I      the patch whose row they show, 0 ... 143   (77)\n"
+    "  --note TEXT    machine and date, for the caption of cost.svg\n"
     "  --help\n\n"
     "Exit status: 0, or 2 for bad input.\n";
 
@@ -1097,14 +1149,16 @@ static int read_options(settings *s, int argc, char **argv)
 {
     const char *seed = "1", *layers = NULL, *load = NULL, *figures = NULL, *only = NULL;
     memset(s, 0, sizeof *s);
+    s->out = "build/mixers-out";
     s->model = "all";
     s->note = "";
     s->token = 77;
     struct { const char *name, **text; size_t *number, low, high; const char **part; } known[] = {
-        {"--out", &s->out, NULL, 0, 0, NULL},            /* part: which of the two it belongs to */
-        {"--image", &s->image, NULL, 0, 0, NULL},
+        {"--image", &s->image, NULL, 0, 0, NULL},        /* part: which of the two it belongs to */
+        {"--figures", &s->figures, NULL, 0, 0, &figures},
         {"--note", &s->note, NULL, 0, 0, &figures},
         {"--patch", NULL, &s->token, 0, L - 1, &figures},
+        {"--out", &s->out, NULL, 0, 0, &only},
         {"--model", &s->model, NULL, 0, 0, &only},
         {"--load", &load, NULL, 0, 0, &only},
         {"--layers", &layers, NULL, 0, 0, &only},
@@ -1139,7 +1193,7 @@ static int read_options(settings *s, int argc, char **argv)
         *known[k].number = (size_t)n;
     }
     if (figures && only) return fail("%s belongs to the figures, %s to the report: one of them", figures, only);
-    s->report = only || (s->image && !figures);
+    if (figures && !s->figures) return fail("%s: give --figures, where they go", figures);
     if (report_whole("--seed", seed, 0, ULLONG_MAX, &n)) return 2;
     s->seed = n;
     int known_model = !strcmp(s->model, "all");
@@ -1161,19 +1215,19 @@ int main(int argc, char **argv)
     int status = read_options(&s, argc, argv);
     if (status) return status < 0 ? 0 : status;
     memset(&options, 0, sizeof options);
-    options.threads = s.report ? (int)s.threads : 1;     /* of the figures, because of cost.svg */
-    options.seed = s.report ? s.seed : 0;
+    options.threads = s.figures ? 1 : (int)s.threads;    /* because of cost.svg */
+    options.seed = s.figures ? 0 : s.seed;
     mmix_ctx *m = mmix_create(&options);
     if (!m) return fail("%s", mmix_error(NULL));
     said = time(NULL);
-    if (s.report) {
+    if (s.figures) status = figures(m, s.figures, s.image, s.token, s.note);
+    else {
         size_t models = s.loads ? s.loads : strcmp(s.model, "all") ? 1 : 3;
         model *o = (model *)calloc(models, sizeof *o);
         status = o ? make_report(m, &s, o, models) : fail("out of memory");
         for (size_t k = 0; o && k < models; k++) close_model(&o[k]);
         free(o);
     }
-    else status = figures(m, s.out ? s.out : "docs/figures", s.image, s.token, s.note);
     mmix_destroy(m);
     return status;
 }

@@ -659,6 +659,86 @@ static inline void figure_png(const char *folder, const char *name, const uint8_
     free(png);
 }
 
+/* A letter's strokes, "xyxy…" in a grid of 4 or 6 x 8 (capitals from 0 down to 6, small letters from 2), a blank between
+   two. The first and last point are met; between them the points pull a quadratic spline, twice the same one to a corner. */
+static inline const char *figure_letter(char c)
+{
+    static const char *const small[26] = {
+        "4246 444202064644", "0006 040242460604", "434202064645", "4046 444202064644", "0444444202064645", "30101216 0232",
+        "444202064644 4246482807", "0006 0402424446", "0206 0000", "12161808 1010", "0006 32040436", "0006",
+        "0206 0402323436 3432626466", "0206 0402424446", "224246060222", "0208 040242460604", "4248 444202064644",
+        "0206 040232", "4342020444460605", "10151636 0232", "0204064644 4246", "02262642", "0216162323363642", "0246 4206",
+        "0226 4218", "024242060646"};
+    static const char *const capital[26] = {
+        "06202046 1434", "06000040430303 0343460606", "414000064645", "06000040460606", "400000060646 0333",
+        "40000006 0333", "4140000646434323", "0006 4046 0343", "0006", "3035360604", "0006 40030346", "00060636",
+        "0600002424404046", "060000464640", "204046060020", "06000040430303", "204046060020 3447",
+        "06000040430303 2346", "4140000343460605", "0040 2026", "000306464340", "00262640", "0016162222363640",
+        "0046 4006", "00232340 2326", "004040060646"};
+    static const char *const digit[10] = {"204046060020", "02202026", "01004043060646", "0100404313 1343460605",
+        "303004040444 3236", "4000000242460605", "30000646430304", "00404016", "204043030020 234346060323",
+        "16464000034342"};
+    static const char mark[] = ".,:-=()+/";
+    static const char *const marks[] = {"0606", "1607", "0303 0606", "0434", "0343 0545", "200326", "002306", "0444 2226",
+                                        "0630"};
+    const char *at = c ? strchr(mark, c) : NULL;
+    return c >= 'a' && c <= 'z' ? small[c - 'a'] : c >= 'A' && c <= 'Z' ? capital[c - 'A'] :
+           c >= '0' && c <= '9' ? digit[c - '0'] : at ? marks[at - mark] : "";
+}
+
+/* Darkens pixels (height, width, 3) within `radius` of the line from a to b. */
+static inline void figure_line(uint8_t *rgb, size_t width, size_t height, const double *a, const double *b,
+                               double radius)
+{
+    double ux = b[0] - a[0], uy = b[1] - a[1], square = ux * ux + uy * uy, reach = radius + 1;
+    size_t x1 = (size_t)fmin((double)width, fmax(0, fmax(a[0], b[0]) + reach));
+    size_t y1 = (size_t)fmin((double)height, fmax(0, fmax(a[1], b[1]) + reach));
+    for (size_t y = (size_t)fmax(0, fmin(a[1], b[1]) - reach); y < y1; y++)
+        for (size_t x = (size_t)fmax(0, fmin(a[0], b[0]) - reach); x < x1; x++) {
+            double px = (double)x + 0.5 - a[0], py = (double)y + 0.5 - a[1];
+            double t = square > 0 ? fmin(1, fmax(0, (px * ux + py * uy) / square)) : 0;
+            double left = fmin(1, fmax(0, hypot(px - t * ux, py - t * uy) - radius + 0.5));       /* of the light */
+            for (size_t c = 3 * (y * width + x); c < 3 * (y * width + x) + 3; c++)
+                rgb[c] = (uint8_t)fmin(rgb[c], 29 + left * 226);
+        }
+}
+
+/* Writes on pixels (height, width, 3): `unit` is a sixth of a capital's height, y the base line. Returns where it
+   ends; without pixels it only measures. */
+static inline double figure_words(uint8_t *rgb, size_t width, size_t height, double x, double y, double unit,
+                                  const char *text)
+{
+    enum { PIECES = 8 };
+    for (; *text; text++) {
+        const char *p = figure_letter(*text);
+        double right = *p ? 0 : 1.5;
+        while (*p) {                                     /* a stroke */
+            double at[16][2], end[2][2];                 /* its points; the ends of a piece */
+            int n = 0;
+            for (; *p && *p != ' '; p += 2, n++) {
+                right = fmax(right, p[0] - '0');
+                at[n][0] = x + unit * (p[0] - '0'), at[n][1] = y + unit * (p[1] - '6');
+            }
+            p += *p == ' ';
+            memcpy(end, at, sizeof *end);
+            for (int i = 1; rgb && (i == 1 || i < n - 1); i++) {
+                const double *from = i > 1 ? NULL : at[0], *pull = at[n > 2 ? i : 0], *to = i + 2 < n ? NULL : at[n - 1];
+                for (int piece = 1; piece <= PIECES; piece++) {
+                    double t = (double)piece / PIECES;
+                    for (int c = 0; c < 2; c++) {        /* between two pulls the middle */
+                        double a = from ? from[c] : (at[i - 1][c] + at[i][c]) / 2;
+                        double b = to ? to[c] : (at[i][c] + at[i + 1][c]) / 2;
+                        end[piece % 2][c] = (1 - t) * ((1 - t) * a + 2 * t * pull[c]) + t * t * b;
+                    }
+                    figure_line(rgb, width, height, end[0], end[1], 0.42 * unit);
+                }
+            }
+        }
+        x += (right + 1.9) * unit;
+    }
+    return x;
+}
+
 /* `style`: attributes for all that follows. */
 static inline FILE *svg_open(const char *folder, const char *name, double width, double height,
                              const char *style)

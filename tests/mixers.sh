@@ -30,8 +30,9 @@ refused "C beyond half of the tokens" --size 64 --block 9 --out $t/o
 holds "the range of C" $t/err 'C from 1 to 8'
 refused "a picture smaller than a patch" --size 8 --out $t/o
 refused "too many tokens" --size 1024 --out $t/o
-refused "a patch that is not there" --patch 144 --out $t/o
-refused "figures and report at once" --patch 3 --model vit --out $t/o
+refused "a patch that is not there" --patch 144 --figures $t/o
+refused "figures and report at once" --figures $t/o --model vit
+refused "what belongs to figures without them" --patch 3
 refused "no picture" --image $t/missing.ppm --out $t/o
 refused "a picture that is none" --image $t/none.ppm --size 32 --out $t/o
 holds "its name" $t/err 'none.ppm'
@@ -39,7 +40,7 @@ refused "no weights" --load $t/missing.safetensors --out $t/o
 refused "weights that are none" --load $t/none.ppm --out $t/o
 : >$t/file
 refused "a folder that cannot be made" --report --out $t/file/o
-refused "figures that cannot be written" --out $t/file/o
+refused "figures that cannot be written" --figures $t/file/o
 if [ -e $t/o/report.html ] || [ -e $t/o/report.html.tmp ]; then no "a refused run left a report"; else ok; fi
 
 # a report of three networks
@@ -73,8 +74,8 @@ if [ -n "$dino" ]; then
 else skipped=$((skipped + 4)); echo "skipped: loading a run (no dino given)"; fi
 
 # figures
-"$mixers" --image $t/one.ppm --patch 0 --out $t/f >$t/out 2>$t/err && ok || no "figures"
-for f in matrix-softmax.png decay.png chunks.svg singular.svg ranks.svg semiseparable.svg backward.svg cost.svg; do
+"$mixers" --image $t/one.ppm --patch 0 --figures $t/f >$t/out 2>$t/err && ok || no "figures"
+for f in mixers.png matrix-softmax.png decay.png chunks.svg singular.svg ranks.svg semiseparable.svg backward.svg cost.svg; do
     [ -s $t/f/$f ] && ok || no "no $f"
 done
 echo "$passed passed, $failed failed, $skipped skipped"
