@@ -411,6 +411,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
     double seconds = 0;
     int measure = !o->steps, n = 0;
     if (measure) o->steps = 1000;
+    if (measure) report_say("trying a few steps of each network, to see how many fit into %g minutes", o->minutes);
     for (int k = 0; k < MIXERS; k++) {
         r[k].chosen = o->mixers >> k & 1;
         if (!r[k].chosen) continue;
@@ -495,6 +496,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
     r->entropy = r->loss + r->steps;
     for (size_t i = 0; i < r->steps; i++) r->x[i] = (double)i;
 
+    report_say("%s: judging the untrained network", mixer_name[mixer]);
     mmix_dino *d = mmix_dino_create(m, r->config);
     if (d && !start_from(d, o)) evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->before);
     if (r->found) {
@@ -522,13 +524,16 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
             fprintf(stderr, "%s, step %zu: %s\n", mixer_name[mixer], r->done, s.collapse);
         snprintf(r->collapse, sizeof r->collapse, "%s", s.collapse ? s.collapse : "");
         if (t - saved > SAVE_SECONDS && !save_run(m, d, r, o, print, mixer)) saved = now();
-        if (t - said < (on_screen() ? 0.5 : 20) && r->done < r->steps) continue;
+        if (t - said < line_pause() && r->done < r->steps) continue;
         said = t;
         show_progress(r, mixer, &s, (double)(r->done - first) / (t - start));
     }
     r->peak = mmix_memory(m).peak;
     if (!mmix_error(m)) save_run(m, d, r, o, print, mixer);
-    if (!mmix_error(m) && !interrupted) evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
+    if (!mmix_error(m) && !interrupted) {
+        report_say("%s: judging what it has learned", mixer_name[mixer]);
+        evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
+    }
     if (r->after.rank < r->before.rank / 2)
         fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to %.1f\n",
                 mixer_name[mixer], r->before.rank, r->after.rank);
@@ -652,7 +657,7 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     printf("\n ]}\n");
 }
 
-/* What was learned, in sentences: of the class token's classes, and of its maps. */
+/* What was learned: a sentence on the class token's classes, one on its maps, and what takes something off them. */
 static void report_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
     int best = -1, clear = -1, better = 0, above = 0, n = 0;
@@ -663,55 +668,64 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
         n++;
         if (best < 0 || now_is->balanced > r[best].after.knn->balanced) best = k;
         if (clear < 0 || auc > maps_auc(&r[clear].after.auc)) clear = k;
-        better += now_is->balanced - was->balanced > 2 * now_is->balanced_error;
+        better += report_differ(now_is->balanced, now_is->balanced_error, was->balanced, was->balanced_error) > 0;
         above += auc > maps_auc(&b->middle);
     }
     const score *token = r[best].after.knn;
     if (p->classes > 1)
-        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class. The class token of the "
-                       "best, %s, finds a picture's class by its nearest neighbours for <b>%.1f %%</b> of the pictures "
-                       "(&plusmn; %.1f), untrained for %.1f %%. Raw pixels do for %.1f %%, histograms of edges for "
-                       "%.1f %%, guessing for %.1f %%.</p>\n", better, n, mixer_name[best], 100 * token->balanced,
-                    100 * token->balanced_error, 100 * r[best].before.knn->balanced,
+        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: the nearest neighbours "
+                       "by the class token of the best, %s, name <b>%.1f&nbsp;%%</b> of the pictures rightly (&plusmn; "
+                       "%.1f), untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
+                       "%.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
+                    100 * token->balanced, 100 * token->balanced_error, 100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
                     100 / (double)p->classes);
     if (b->middle.judged)
         report_html(h, "<p>Where patches resemble the class token, there the objects are: this tells them from the "
-                       "background better than nearness to the middle does in %d of %d networks. Binary-AUC is up to "
+                       "background better than nearness to the middle does in %d of %d networks; Binary-AUC is up to "
                        "<b>%.3f</b> (%s, untrained %.3f), of the middle %.3f.</p>\n", above, n,
                     maps_auc(&r[clear].after.auc), mixer_name[clear], maps_auc(&r[clear].before.auc),
                     maps_auc(&b->middle));
+    if (report_few(r[best].steps)) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r[best].steps, report_few(r[best].steps));
+    for (int k = 0; k < MIXERS; k++)
+        if (r[k].chosen && *r[k].collapse) {
+            report_html(h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
+            report_text(h, r[k].collapse);
+            report_html(h, "</p>\n");
+        }
 }
 
 static void report_tables(report *h, const run *r, const pictures *p, const baselines *b)
 {
-    double value[COST + WORTH];
+    double value[COST + WORTH], before[WORTH];
     char name[100];
     report_html(h, "<h2>What the features are worth</h2>\n");
-    report_columns_html(h, value_of, WORTH, "features|", NULL);
+    report_columns_html(h, value_of, WORTH, "features|", NULL, NULL);
     for (int k = 0; k < 2 * MIXERS; k++) {
         if (!r[k / 2].chosen) continue;
+        worths(&r[k / 2].before, before);
         worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
         snprintf(name, sizeof name, "%s, %s|%s", model_name[k / 2], mixer_name[k / 2], k % 2 ? "trained" : "untrained");
-        report_columns_html(h, value_of, WORTH, name, value);
+        report_columns_html(h, value_of, WORTH, name, value, k % 2 ? before : NULL);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
         snprintf(name, sizeof name, "%s|", plain_worths(b, k, p->classes, value));
-        report_columns_html(h, value_of, WORTH, name, value);
+        report_columns_html(h, value_of, WORTH, name, value, NULL);
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of the others name (cosine, "
                    "temperature 0.07); balanced: the mean over the classes; the class token, the mean of the patch "
-                   "tokens or their maximum. &plusmn;: one standard error over the pictures. Effective rank: how many "
+                   "tokens or their maximum. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
+                   "two of them above or below the same network untrained. Effective rank: how many "
                    "directions the class tokens fill. Binary-AUC: area under the ROC curve of a feature map, as "
                    "drawn above, against the mask, max(A, 1 - A), mean over test pictures.</p>\n"
                    "<h2>What it took</h2>\n");
-    report_columns_html(h, cost, COST, "mixer|model", NULL);
+    report_columns_html(h, cost, COST, "mixer|model", NULL, NULL);
     for (int k = 0; k < MIXERS; k++) {
         if (!r[k].chosen) continue;
         costs(&r[k], value);
         snprintf(name, sizeof name, "%s|%s", mixer_name[k], model_name[k]);
-        report_columns_html(h, cost, COST, name, value);
+        report_columns_html(h, cost, COST, name, value, NULL);
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the backbone's, "
@@ -727,8 +741,11 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     loss.x_label = "step";
     knn = rank = entropy = loss;
     loss.level_name = entropy.level_name = "ln K";
-    loss.y_label = "loss", loss.caption = "DINO loss.";
-    entropy.y_label = "nats", entropy.caption = "Entropy of the teacher's choice.";
+    loss.y_label = "loss", loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far the "
+        "student is from it. It goes up where that entropy does, or where the teacher sharpens faster than the student "
+        "follows: a rise alone does not say that the features get worse.";
+    entropy.y_label = "nats", entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
+        "sharp near 0.";
     knn.y_label = "balanced k-NN", knn.caption = "Class tokens of some training pictures, leave one out.";
     knn.level = b->plain[PLAIN_PIXELS].balanced, knn.level_name = "raw pixels (all pictures)";
     rank.y_label = "effective rank", rank.caption = "Directions that these class tokens fill.";
@@ -837,15 +854,9 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
     if (report_open(&h, path, "Token mixers learn from pictures without labels"))
         return fail("%s", h.error);
     report_finding(&h, r, p, b);
-    for (int k = 0; k < MIXERS; k++)
-        if (r[k].chosen && *r[k].collapse) {
-            report_html(&h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
-            report_text(&h, r[k].collapse);
-            report_html(&h, "</p>\n");
-        }
     report_maps(&h, r, p);
-    report_tables(&h, r, p, b);
     report_curves(&h, r, p, b);
+    report_tables(&h, r, p, b);
     report_html(&h, "<h2>How</h2>\n<p class=\"soft\">%zu training and %zu test pictures ", p->train.count,
                 p->test.count);
     report_text(&h, o->images ? o->images : "drawn by scenes.h: swarms, whose classes differ in shape alone");
@@ -891,6 +902,10 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     int bad = o->load ? read_runs(m, o, r, &old_print) : 0;
     if (bad) return bad;
     mmix_seed_set(m, o->seed);
+    if (!o->pack && report_ready(o->out, path, sizeof path)) return 2;
+    if (!o->pack && report_folders(o->prefix)) return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
+    if (o->images) report_say("reading the pictures in %s", o->images);
+    else report_say("drawing %d swarms of %zu x %zu pixels", SWARMS_TRAIN + SWARMS_TEST, o->size, o->size);
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
     else bad = draw_swarms(p, m, o->seed, o->size);
     if (bad) return fail("%s", *p->error ? p->error : "out of memory for the pictures");
@@ -905,9 +920,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
                     o->load);
     bad = plan(m, o, r, p);
     if (bad) return bad;
-    snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (report_folders(o->prefix)) return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
-    if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+    if (report_few(o->steps)) report_say("%zu steps: %s", o->steps, report_few(o->steps));
     for (int k = 0; k < MIXERS; k++) {
         int end = r[k].chosen ? train(m, &r[k], o, p, print, k) : 0;
         if (end < 0) return fail("%s", mmix_error(m));

@@ -34,7 +34,7 @@
 /* ---- progress --------------------------------------------------------------------------------------- */
 
 /* A line on stderr with rate and time left: twice a second on a screen, where it is written over, else every
-   20 seconds. */
+   5 seconds. */
 typedef struct progress {
     const char *name, *what;                             /* of what; "reading", "segmentation head" */
     size_t all, done;
@@ -52,7 +52,7 @@ static inline void progress_add(progress *p, size_t n)
     double t = now();
     int screen = on_screen();
     p->done += n;
-    if (t - p->said < (screen ? 0.5 : 20) && p->done < p->all) return;
+    if (t - p->said < line_pause() && p->done < p->all) return;
     p->said = t;
     double rate = (double)p->done / fmax(t - p->start, 1e-6);
     size_t left = p->done < p->all ? (size_t)((double)(p->all - p->done) / rate) : 0;

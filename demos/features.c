@@ -1412,11 +1412,11 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
         if (!o->models) return 0;
         o->limit = o->show;
     }
+    if (!o->figures && report_ready(o->out, path, sizeof path)) return 2;
+    report_say(o->images ? "looking for pictures in %s" : "drawing scenes%s", o->images ? o->images : "");
     bad = o->images ? find_photos(a, o) : find_scenes(a, o);
     if (bad || (bad = share_out(a, o)) != 0) return bad;
     if (o->show > a->count) o->show = a->count;
-    snprintf(path, sizeof path, "%s/report.html", o->out);
-    if (!o->figures && report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
     a->shown = (view *)calloc(o->show, sizeof *a->shown);
     if (!a->shown) return fail("out of memory");
     bad = make_lines(o, a);

@@ -14,33 +14,52 @@ static const struct { int at; const char *says; } finding[] = {
     {AUC, "The class token's map tells objects from ground with a Binary-AUC of"},
 };
 
-/* The finding first: each measure of each network beside the best of those that nobody has trained. */
+/* Of what nobody has trained the best in a column, or NULL. */
+static const model *best_plain(const settings *o, int c)
+{
+    const model *best = NULL;
+    for (const model *x = o->model + o->models; x < last(o); x++)
+        if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
+    return best;
+}
+
+/* Whether a network's measure lies more than two standard errors above (1) or below (-1) the best of those. */
+static int above_plain(const settings *o, const model *x, int c)
+{
+    const model *best = best_plain(o, c);
+    return best ? report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]) : 0;
+}
+
+/* The finding first, in a sentence: which network is above what nobody has trained, in how many measures; then each. */
 static void report_findings(report *h, const settings *o, const album *a)
 {
     const model *base = o->model + o->models;
     int any = 0;
+    for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) any += has_column(o, finding[k].at);
+    if (any) report_html(h, "<p>Beyond two standard errors ");
+    for (const model *x = o->model; any && x < base; x++) {
+        int above = 0;
+        for (size_t k = 0; k < sizeof finding / sizeof *finding; k++)
+            above += has_column(o, finding[k].at) && above_plain(o, x, finding[k].at) > 0;
+        report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures",
+                    x == o->model ? "" : x + 1 < base ? ", " : " and ", x->label, above, any);
+    }
+    if (any) report_html(h, ".</p>\n<p class=\"soft\">");
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
         int c = finding[k].at, share = c == KNN || c == PROBE;
-        const model *best = NULL;
+        const model *best = best_plain(o, c);
         if (!has_column(o, c)) continue;
-        for (const model *x = base; x < last(o); x++)
-            if (isfinite(x->value[c]) && (!best || x->value[c] > best->value[c])) best = x;
-        report_html(h, "%s%s", any++ ? "<br>\n" : "<p>", finding[k].says);
-        for (const model *x = o->model; x < base; x++) {
-            double v = x->value[c], e = x->value[c + 1];
-            report_html(h, "%s %.3f &plusmn; %.3f%s %s <b>%s</b>", x > o->model ? "," : "", v, e,
-                        share ? " of the pictures" : "", share ? "with" : "for", x->label);
-            if (!best || !isfinite(e)) continue;
-            double off = (v - best->value[c]) / fmax(hypot(e, best->value[c + 1]), 1e-9);
-            report_html(h, " (%.1f deviations %s)", fabs(off), off < 0 ? "below" : "above");
-        }
+        report_html(h, "%s%s", k ? "<br>\n" : "", finding[k].says);
+        for (const model *x = o->model; x < base; x++)
+            report_html(h, "%s %.3f &plusmn; %.3f%s %s %s%s", x > o->model ? "," : "", x->value[c], x->value[c + 1],
+                        share ? " of the pictures" : "", share ? "with" : "for", x->label,
+                        report_sign[1 + above_plain(o, x, c)]);
         if (best) report_html(h, "; the best baseline, %s, has %.3f &plusmn; %.3f.", best->label, best->value[c],
                               best->value[c + 1]);
     }
-    if (any) report_html(h, "</p>\n<p class=\"soft\">In brackets: how far a network is above or below the best of "
-                         "what nobody has trained, in standard errors of the difference, as if the two had been "
-                         "measured on different pictures. Less than 2 is no difference that can be told from "
-                         "chance.</p>\n");
+    if (any) report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of the difference "
+                         "above or below the best of what nobody has trained, as if the two had been measured on "
+                         "different pictures. Less is no difference that can be told from chance.</p>\n");
     else if (!a->classes && !a->masks)
         report_html(h, "<p>No label says anything about these pictures, so nothing is measured. What there is "
                     "to see: where the networks look, and which pictures they take for alike.</p>\n");
@@ -71,7 +90,8 @@ static void report_measures(report *h, const settings *o, const album *a)
             size_t room = sizeof cells - strlen(cells);
             if (!has_column(o, shows[k].at)) continue;
             if (!isfinite(v)) snprintf(at, room, "|-");
-            else if (isfinite(e)) snprintf(at, room, "|%.3f ± %.3f", v, e);
+            else if (isfinite(e)) snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + (x < o->model + o->models ?
+                                                                          above_plain(o, x, shows[k].at) : 0)]);
             else snprintf(at, room, "|%.3f", v);
         }
         report_row(h, "%s", cells);
@@ -100,9 +120,9 @@ static void report_measures(report *h, const settings *o, const album *a)
 /* Columns from … to - 1 of all lines that have them. */
 static void report_lines(report *h, const settings *o, int from, int to)
 {
-    report_columns_html(h, column + from, to - from, "weights", NULL);
+    report_columns_html(h, column + from, to - from, "weights", NULL, NULL);
     for (const model *x = o->model; x < last(o); x++)
-        if (has_row(x, from, to)) report_columns_html(h, column + from, to - from, x->label, x->value + from);
+        if (has_row(x, from, to)) report_columns_html(h, column + from, to - from, x->label, x->value + from, NULL);
     report_table(h, NULL);
 }
 

@@ -436,7 +436,7 @@ static meter meter_start(size_t first)
 static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps, double loss)
 {
     double t = now(), rate_now = (double)(step - p->first) / (t - p->start);
-    if (t - p->said < (on_screen() ? 0.5 : 20) && step < steps) return;
+    if (t - p->said < line_pause() && step < steps) return;
     size_t left = (size_t)((double)(steps - step) / rate_now);
     p->said = t;
     fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left", part_name[j->part],
@@ -600,13 +600,20 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
 
 /* ---- students ------------------------------------------------------------------------------------------ */
 
-enum { STRETCHES = 60 };                                 /* of a learning curve: means of so many stretches */
+enum { STRETCHES = 60 };                                 /* of a learning curve: means of so many stretches at most */
 typedef struct outcome {
     score score[1 + STAGES];                             /* at the start and after each stage */
     size_t stages, done;                                 /* finished; optimiser steps made */
     double seconds, token[STRETCHES], hidden[STRETCHES];     /* sums of L_tok and L_hid … */
     size_t in[STRETCHES];                               /* … over so many steps */
 } outcome;
+
+/* How many of them there are: none without a step. */
+static size_t stretches(const settings *o, int part)
+{
+    size_t total = STAGES * o->steps[part];
+    return total < STRETCHES ? total : STRETCHES;
+}
 
 /* The stages of a variant, together as many steps as three of `steps`. */
 static mmix_distill_config plan(const job *j, const variant *v)
@@ -782,8 +789,8 @@ static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **s
         mmix_distill_batch batch;
         mmix_distill_stats s;
         if (exercise(j, run->number, &batch) || mmix_distill_step(run, &batch, &s) <= 0) break;
-        size_t at = out->done * STRETCHES / total;
-        at = at < STRETCHES ? at : STRETCHES - 1;
+        size_t n = stretches(j->o, j->part), at = out->done * n / total;
+        at = at < n ? at : n - 1;
         out->token[at] += s.token;
         out->hidden[at] += s.hidden;
         out->in[at]++;
@@ -871,12 +878,13 @@ static int prepare_text(job *j)
 {
     mmix_ctx *m = j->m;
     if (j->o->teacher) {
+        report_say("text, seed %" PRIu64 ": %s tells stories to learn from", j->seed, j->o->teacher);
         j->teacher = mmix_decoder_open(m, j->o->teacher);
         if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell_stories(j);
     }
-    fprintf(stderr, "text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
-                    "templates, words as tokens\n");
+    report_say("text: no pretrained teacher here (--teacher names one): a small one learns stories made of templates, "
+               "words as tokens");
     if (task_rows(&j->t, m, TEMPLATES, TEMPLATE_WORDS)) return -1;
     for (size_t i = 0; i < TEMPLATES; i++)
         if (task_template(&j->t, m, j->seed, i)) return -1;
@@ -904,6 +912,8 @@ static int draw_clips(job *j)
     const budget *b = j->o->budget;
     size_t train = b->examples[j->part], clips = train + b->held[j->part], frames = j->part == VIDEO ? FRAMES : 1;
     drawing d = {&j->t, j->seed};
+    report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part], j->seed, clips * frames,
+               DRAWN_SIDE, DRAWN_SIDE);
     if (task_rows(&j->t, j->m, clips * SCENE_QUESTIONS, QUESTION_WORDS)) return -1;
     if (task_clips(&j->t, j->m, clips, train, frames, DRAWN_SIDE)) return -1;
     mmix_parallel_for(j->m, clips * frames, draw_task, &d);
@@ -933,6 +943,7 @@ static int load_questions(job *j)
     static const char *const half[2] = {"train", "test"};
     mmix_ctx *m = j->m;
     char path[1200], *text[2] = {NULL, NULL};
+    report_say("pictures, seed %" PRIu64 ": reading %s", j->seed, j->o->data);
     size_t rows = 0, clips[2] = {0, 0}, first = 0;
     for (int k = 0; k < 2 && !mmix_error(m); k++) {
         snprintf(path, sizeof path, "%s/%s/questions.json", j->o->data, half[k]);
@@ -1026,6 +1037,19 @@ static void wilson(double share, double n, double *low, double *high)
     *high = 100 * (middle + root) / (1 + z * z / n);
 }
 
+/* A share of right answers of all seeds together, and its standard error, in percent; NAN where there is none. */
+static double table_share(const result *r, size_t seeds, int row, int column, double *error)
+{
+    double right = 0, asked = 0;
+    for (size_t s = 0; s < seeds; s++) {
+        const score *one = table_score(&r[s], row, column);
+        if (one) right += one->right * (double)one->asked, asked += (double)one->asked;
+    }
+    right /= asked;
+    *error = 100 * sqrt(right * (1 - right) / asked);
+    return 100 * right;
+}
+
 /* The mean over the seeds; of shares Wilson's interval of all seeds' answers together, [low high]; of several seeds the
    least and the largest, (low to high). */
 static void table_cell(char *out, size_t room, int part, const result *r, size_t seeds, int row, int column)
@@ -1069,11 +1093,17 @@ static void print_table(const settings *o, int part, const result *r)
 
 static void report_stages(report *h, const settings *o, int part, const result *r)
 {
-    char cell[COLUMNS][64];
+    char cell[COLUMNS][80];
     report_table(h, "|at the start|after stage 1|after stage 2|after stage 3|seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
         if (!table_has(part, row)) continue;
-        for (int c = 0; c < COLUMNS; c++) table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
+        for (int c = 0; c < COLUMNS; c++) {
+            double error[2], now_is = table_share(r, o->seeds, row, c, &error[0]);
+            double was = table_share(r, o->seeds, row, 0, &error[1]);
+            table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
+            if (part != TEXT && row >= 0 && c)
+                strcat(cell[c], report_sign[1 + report_differ(now_is, error[0], was, error[1])]);
+        }
         char seconds[32] = "";
         if (row >= 0) snprintf(seconds, sizeof seconds, "%.0f", r[0].run[row].seconds);
         report_row(h, "%s|%s|%s|%s|%s|%s", table_name(row), cell[0], cell[1], cell[2], cell[3], seconds);
@@ -1084,7 +1114,8 @@ static void report_stages(report *h, const settings *o, int part, const result *
                    "score stands under stage 3.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
                 part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked, part == TEXT ? "stories" : "questions",
                 STAGES * o->steps[part], o->budget->batch[part],
-                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval].",
+                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: more than two standard errors above "
+                "or below the start.",
                 o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
 }
 
@@ -1093,22 +1124,23 @@ static void report_learning(report *h, const settings *o, int part, const result
 {
     static double x[STRETCHES], y[2][CURVES][STRETCHES];
     report_plot plot[2];
-    char caption[200];
-    size_t total = STAGES * o->steps[part];
+    char caption[300];
+    size_t total = STAGES * o->steps[part], n = stretches(o, part);
     memset(plot, 0, sizeof plot);
-    snprintf(caption, sizeof caption, "KL from the teacher's next token; stages of three end at %zu and %zu.",
-             o->steps[part], 2 * o->steps[part]);
+    snprintf(caption, sizeof caption, "KL from the teacher's next token. Stages of three begin anew after %zu and %zu "
+             "steps: other weights and losses, so a curve may jump up there; that is no fault.", o->steps[part],
+             2 * o->steps[part]);
     plot[0].y_label = "L_tok, nats";
     plot[0].caption = caption;
     plot[1].y_label = "L_hid";
     plot[1].caption = "Distance of the mixers' outputs, where it is a loss.";
-    for (int i = 0; i < STRETCHES; i++) x[i] = ((double)i + 0.5) * (double)total / STRETCHES;
+    for (size_t i = 0; i < n; i++) x[i] = ((double)i + 0.5) * (double)total / (double)n;
     for (int k = 0; k < 2; k++) {
         plot[k].x_label = "step";
         plot[k].log_y = 1;
         for (int v = 0; v < CURVES; v++) {
             if (!(variants[v].parts >> part & 1) || (k && !variants[v].hidden)) continue;
-            for (int i = 0; i < STRETCHES; i++) {
+            for (size_t i = 0; i < n; i++) {
                 double sum = 0, in = 0;
                 for (size_t s = 0; s < o->seeds; s++) {
                     sum += k ? r[s].run[v].hidden[i] : r[s].run[v].token[i];
@@ -1116,7 +1148,7 @@ static void report_learning(report *h, const settings *o, int part, const result
                 }
                 y[k][v][i] = in > 0 && sum > 0 ? sum / in : NAN;
             }
-            report_curve c = {variants[v].name, x, y[k][v], STRETCHES, v, 0};
+            report_curve c = {variants[v].name, x, y[k][v], n, v, 0};
             plot[k].curve[plot[k].curves++] = c;
         }
     }
@@ -1254,7 +1286,26 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     memcpy(shown + 1, student, sizeof student);
     if (!all || c->heads > 64 || !compare_heads(j, student, all)) { free(all); return; }
     memset(sum, 0, sizeof sum);
+    for (size_t k = 0; k < count; k++) {
+        if (all[k].share > all[most[0]].share) most[0] = k;
+        if (all[k].share < all[most[1]].share) most[1] = k;
+    }
     report_html(h, "<h3>Heads</h3>\n");
+    size_t story = 0;
+    while (j->t.train + story < j->t.count && head_sequence(j, story, length, &s)) story++;
+    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>teacher</th><th>student at the start</th>"
+                   "<th>after stage 3</th></tr>\n");
+    for (int k = 0; k < 2; k++) {
+        report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k], most[k] / c->heads,
+                    most[k] % c->heads);
+        for (int i = 0; i < 3; i++) {
+            report_html(h, "<td>");
+            report_matrix(h, j, shown[i], &s, most[k]);
+            report_html(h, "</td>");
+        }
+        report_html(h, "</tr>\n");
+    }
+    report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1).</p>\n");
     report_table(h, "layer, head of the teacher|within 4 tokens|mean distance|it is|distance of M at the start|"
                     "at the end|best scaled, at the start|at the end");
     for (size_t k = 0; k < count; k++) {
@@ -1264,8 +1315,6 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
             sum[distant].distance[i] += all[k].distance[i];
             sum[distant].sine[i] += all[k].sine[i];
         }
-        if (all[k].share > all[most[0]].share) most[0] = k;
-        if (all[k].share < all[most[1]].share) most[1] = k;
         report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
                    all[k].reach, kind[distant], all[k].distance[0], all[k].distance[1], all[k].sine[0], all[k].sine[1]);
     }
@@ -1283,21 +1332,6 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
                    "&Vert;M<sub>teacher</sub>&Vert;; best scaled: the least over all multiples of "
                    "M<sub>student</sub>, the sine of the angle between the two; the start&rsquo;s calibration scales "
                    "o_proj and leaves M as it is.</p>\n", length, NEAREST);
-    size_t story = 0;
-    while (j->t.train + story < j->t.count && head_sequence(j, story, length, &s)) story++;
-    report_html(h, "<table class=\"pictures\"><tr><th></th><th>teacher</th><th>student at the start</th>"
-                   "<th>after stage 3</th></tr>\n");
-    for (int k = 0; k < 2; k++) {
-        report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k], most[k] / c->heads,
-                    most[k] % c->heads);
-        for (int i = 0; i < 3; i++) {
-            report_html(h, "<td>");
-            report_matrix(h, j, shown[i], &s, most[k]);
-            report_html(h, "</td>");
-        }
-        report_html(h, "</tr>\n");
-    }
-    report_html(h, "</table>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1).</p>\n");
     mmix_reset(j->m);
     free(all);
 }
@@ -1356,7 +1390,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     for (int k = 0; k < 3; k++)
         if (rate(j->m, t, d[k], SHOWN, 0, &s, said[k])) return;
     report_html(h, "<h3>Some questions</h3>\n");
-    report_html(h, "<table class=\"pictures\"><tr><th></th><th>question</th><th>answer</th><th>teacher</th>"
+    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>question</th><th>answer</th><th>teacher</th>"
                    "<th>student at the start</th><th>after stage 3</th></tr>\n");
     for (size_t i = 0; i < SHOWN; i++) {
         size_t row = held_row(t, i, SHOWN), n = t->length[row];
@@ -1378,7 +1412,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
         }
         report_html(h, "</td></tr>\n");
     }
-    report_html(h, "</table>\n");
+    report_html(h, "</table></div>\n");
 }
 
 /* ---- the three parts that learn ------------------------------------------------------------------------- */
@@ -1409,13 +1443,15 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
     }
     report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth, c->heads,
                 j->part == VIDEO ? " Where no window is named it holds the whole film." : "");
-    report_stages(h, o, j->part, r);
-    report_learning(h, o, j->part, r);
     mmix_decoder *start = student_create(j, variants);
-    if (start && j->part == TEXT) {
-        report_heads(h, j, start, student);
-        report_stories(h, j, start, student);
-    } else if (start) report_questions(h, j, start, student);
+    if (start) (j->part == TEXT ? report_stories : report_questions)(h, j, start, student);
+    report_html(h, "<h3>How the students learn, and what they reach</h3>\n");
+    if (report_few(STAGES * o->steps[j->part]))
+        report_html(h, "<p><b>%zu steps a student: %s</b></p>\n", STAGES * o->steps[j->part],
+                    report_few(STAGES * o->steps[j->part]));
+    report_learning(h, o, j->part, r);
+    report_stages(h, o, j->part, r);
+    if (start && j->part == TEXT) report_heads(h, j, start, student);
     mmix_decoder_destroy(start);
 }
 
@@ -1573,6 +1609,7 @@ static void scaling_values(const length *x, double *value)
 /* 0, 1 after Ctrl-C, -1. */
 static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *lengths)
 {
+    report_say("scaling: films of %d to %zu tokens", FIRST_LENGTH, o->budget->longest);
     mmix_vision *eye = eye_create(m, PICTURE_SIDE);
     mmix_real *media = (mmix_real *)malloc(o->budget->longest * DIM * sizeof *media);
     mmix_decoder_config c;
@@ -1632,7 +1669,7 @@ static void json_scaling(const length *x, size_t lengths)
 
 static void report_scaling(report *h, const length *x, size_t lengths)
 {
-    static const char *const name[2] = {"attention", "M-MATE"};
+    static const char *const name[2] = {"attention", "M-MATE"}, *const state_name[2] = {"attention, state", "M-MATE, state"};
     static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[2][LENGTHS_MOST], rate_of[2][LENGTHS_MOST],
         peak[2][LENGTHS_MOST], state[2][LENGTHS_MOST];
     double value[SCALING_COLUMNS];
@@ -1641,11 +1678,7 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d tokens, one sequence, "
                    "random weights; the decoders: width %d, %d layers, %d heads, and M-MATE&rsquo;s standard windows, "
                    "16 x 4 x 4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH, SCALE_HEADS);
-    report_columns_html(h, scaling_column, SCALING_COLUMNS, "tokens", NULL);
     for (size_t i = 0; i < lengths; i++) {
-        scaling_values(&x[i], value);
-        snprintf(cell, sizeof cell, "%.0f", x[i].tokens);
-        report_columns_html(h, scaling_column, SCALING_COLUMNS, cell, value);
         tokens[i] = x[i].tokens;
         see[i] = x[i].see;
         for (int k = 0; k < 2; k++) {
@@ -1655,7 +1688,6 @@ static void report_scaling(report *h, const length *x, size_t lengths)
             state[k][i] = x[i].state[k] / 1048576;
         }
     }
-    report_table(h, NULL);
     memset(&time_plot, 0, sizeof time_plot);
     time_plot.x_label = "tokens of the film";
     time_plot.log_x = time_plot.log_y = 1;
@@ -1665,7 +1697,7 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     rate_plot.y_label = "tokens a second";
     rate_plot.caption = "While the answer is decoded.";
     memory.y_label = "MiB";
-    memory.caption = "Above the weights: peak of the prefill; broken: what is carried on.";
+    memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried on.";
     for (int k = 0; k < 2; k++) {
         report_curve c = {name[k], tokens, first[k], lengths, k, 0};
         time_plot.curve[time_plot.curves++] = c;
@@ -1673,7 +1705,7 @@ static void report_scaling(report *h, const length *x, size_t lengths)
         rate_plot.curve[rate_plot.curves++] = c;
         c.y = peak[k];
         memory.curve[memory.curves++] = c;
-        c.y = state[k], c.dashed = 1;
+        c.name = state_name[k], c.y = state[k], c.dashed = 1;
         memory.curve[memory.curves++] = c;
     }
     report_curve c = {"encoder", tokens, see, lengths, 2, 0};
@@ -1682,11 +1714,41 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     report_chart(h, &time_plot);
     report_chart(h, &rate_plot);
     report_chart(h, &memory);
-    report_html(h, "</div>\n<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up to three."
+    report_html(h, "</div>\n");
+    report_columns_html(h, scaling_column, SCALING_COLUMNS, "tokens", NULL, NULL);
+    for (size_t i = 0; i < lengths; i++) {
+        scaling_values(&x[i], value);
+        snprintf(cell, sizeof cell, "%.0f", x[i].tokens);
+        report_columns_html(h, scaling_column, SCALING_COLUMNS, cell, value, NULL);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up to three."
                    "</p>\n");
 }
 
 /* ---- main ---------------------------------------------------------------------------------------------- */
+
+/* What came out, in a sentence: of each part teacher, start and end of three stages; of the last length seconds. */
+static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths, char *out, size_t room)
+{
+    static const char *const of[LEARNED] = {"of stories (perplexity)", "about pictures (right answers, %)",
+                                            "about films (right answers, %)"};
+    static const int row[3] = {0, TEACHER, 0}, column[3] = {STAGES, STAGES, 0};
+    char cell[3][64];
+    size_t n = 0;
+    for (int p = 0, any = 0; p < LEARNED; p++) {
+        if (!(o->parts >> p & 1)) continue;
+        for (int k = 0; k < 3; k++) table_cell(cell[k], sizeof cell[k], p, r[p], o->seeds, row[k], column[k]);
+        n += (size_t)snprintf(out + n, room - n, "%s %s <b>%s</b>, where the teacher has %s and the conversion alone %s",
+                              any++ ? ";" : "<p>Without attention, after three stages, students reach", of[p], cell[0],
+                              cell[1], cell[2]);
+    }
+    if (lengths)
+        n += (size_t)snprintf(out + n, room - n, "%s %.0f tokens M-MATE's decoder reads in <b>%.2f&nbsp;s</b>, attention's "
+                              "in %.2f&nbsp;s", n ? ";" : "<p>", x[lengths - 1].tokens, x[lengths - 1].first[1],
+                              x[lengths - 1].first[0]);
+    snprintf(out + n, room - n, ".</p>");
+}
 
 static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report *h)  /* 0, 1 after Ctrl-C, -1 */
 {
@@ -1695,6 +1757,8 @@ static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report 
     int end = 0;
     char date[32] = "";
     time_t t = time(NULL);
+    char finding[REPORT_ROOM];
+    long at = report_leave(h);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     report_html(h, "<p>A decoder with causal attention is converted: Flex-MA, a masked bidirectional Mamba-2, and "
                    "Local-Swin, attention in windows, take its projections (M-MATE). Then it learns from the decoder "
@@ -1711,6 +1775,8 @@ static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report 
         if (!end) report_scaling(h, x, lengths);
         if (!end && !o->json) print_scaling(x, lengths);
     }
+    find(o, r, x, lengths, finding, sizeof finding);
+    report_fill(h, at, finding);
     if (end || !o->json) return end;
     const char *comma = "{";
     for (int p = 0; p < PARTS; p++) {
@@ -1740,9 +1806,11 @@ int main(int argc, char **argv)
     }
     if (o.load && o.parts & ((1 << LEARNED) - 1) && !saved_before(&o))
         return fail("--load %s: no file of a run of these parts and seeds is there", o.load);
-    snprintf(path, sizeof path, "%s/report.html", o.out);
     if (report_folders(o.prefix)) return fail("cannot write %s-*: %s", o.prefix, strerror(errno));
-    if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+    if (report_ready(o.out, path, sizeof path)) return 2;
+    for (int p = 0; p < LEARNED; p++)
+        if (o.parts >> p & 1 && report_few(STAGES * o.steps[p]))
+            report_say("%s: %zu steps a student. %s", part_name[p], STAGES * o.steps[p], report_few(STAGES * o.steps[p]));
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;
     options.seed = o.seed;

@@ -141,6 +141,9 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
     }
 }
 
+/* A level of a pixel in the light of the share `weight` of the largest weight; a little of it is always seen. */
+static uint8_t lit(double weight, int level) { return (uint8_t)((0.2 + 0.8 * fmax(0, fmin(1, weight))) * level); }
+
 /* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the scene again, each patch as
    bright as what patch `token` takes of it, on the scale of the largest. */
 enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANEL + 104, UNIT = 4,
@@ -171,10 +174,9 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
             uint8_t *up = left + 3 * ((UPPER + i / PANEL) * TRIO_WIDTH + i % PANEL);
             uint8_t *low = up + 3 * (LOWER - UPPER) * TRIO_WIDTH;
             int frame = at == token && ((u + 1) % PATCH < 2 || (v + 1) % PATCH < 2);
-            double light = 0.2 + 0.8 * fmax(0, fmin(1, (double)row[at] / top));
             for (int c = 0; c < 3; c++) {
                 int seen = picture[3 * (v * SIDE + u) + (size_t)c] & 248;
-                if (k) low[c] = (uint8_t)(frame ? 255 : (int)(light * seen));
+                if (k) low[c] = frame ? 255 : lit((double)row[at] / top, seen);
                 else up[c] = (uint8_t)(frame ? 255 : seen);
             }
             if (k) colour((double)value[v * L + u] / of[k - 1].top, of[k - 1].kind == FORWARD, up);
@@ -521,6 +523,7 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
     scene s = still_life();
     int bad = file ? read_picture(m, file, SIDE, rgb) : 0;
     if (bad) return bad;
+    report_say("drawing the documents' figures into %s; their times take half a minute", out);
     if (!file) scene_paint(&s, SIDE, rgb, NULL);
     /* each channel's mean becomes 0 */
     double mean[3] = {0, 0, 0}, deviation[3] = {0.25, 0.25, 0.25};
@@ -543,6 +546,7 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
 
 enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, MOST_CLASS = 64, RADIUS = 2 };
 enum { DIM = 192, DEPTH = 4, HEADS = 3, SQUARE = 224 };  /* of networks with random weights */
+enum { TRIO_SIDE = 197 };                                /* of matrices in the page, pixels */
 
 /* What is told of each head of a layer, in one direction. The first four are of the blocks beside the diagonal, of
    one direction those on the side that is not zero. Of several blocks, and of all heads, it is the largest of what
@@ -567,11 +571,11 @@ static const report_column column[COLUMNS] = {
     {"distance", "far", "far", 5, 2},
 };
 
-static const struct { const char *name, *title, *matrix, *bound, *on; } about[3] = {      /* on the diagonal */
-    {"vit", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C", "C"},
-    {"linearvit", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features",
+static const struct { const char *name, *model, *title, *matrix, *bound, *on; } about[3] = {      /* on the diagonal */
+    {"vit", "ViT", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C", "C"},
+    {"linearvit", "LinearViT", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features",
      "min(C, D_QK)", "the same"},
-    {"dinovim", "DinoVim: Mamba-2 in both directions", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)", "min(C, rank(L) · N)", "C"},
+    {"dinovim", "DinoVim", "DinoVim: Mamba-2 in both directions", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)", "min(C, rank(L) · N)", "C"},
 };
 
 /* One mixer: a layer, of DinoVim in one direction. */
@@ -843,7 +847,7 @@ static int scale_of(const model *o, double scale[2])
 
 /* The mean of two matrices (or one twice) as a picture of at most 256 squares a side. */
 static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b, const double *scale,
-                          uint8_t *rgb, const char *alt)
+                          uint8_t *rgb, int wide, const char *alt)
 {
     const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
     const int ssd = o->kind == MMIX_SSD;
@@ -855,7 +859,75 @@ static void report_matrix(report *r, const model *o, const mmix_real *a, const m
         sum = (sum / count - scale[0]) / (scale[1] - scale[0]);
         colour(ssd ? 2 * sum - 1 : fmax(0, sum), ssd, rgb + 3 * i);
     }
-    report_picture(r, rgb, side, side, o->heads > 4 ? 148 : 197, alt);
+    report_picture(r, rgb, side, side, wide, alt);
+}
+
+/* What patch `at` of the first layer's first head takes, as light on the picture, which is size x size; `at` is framed.
+   Without a model the picture itself. */
+static void report_light(report *r, const model *o, size_t at, const uint8_t *picture, size_t size, const char *alt)
+{
+    enum { MOST_SIDE = 224 };
+    static uint8_t rgb[MOST_SIDE * MOST_SIDE * 3];
+    const view *w = o->view, *other = o->kind == MMIX_SSD ? w + 1 : w;
+    const size_t side = o->patches, shown = size < MOST_SIDE ? size : MOST_SIDE;
+    double *row = (double *)calloc(side * side, sizeof *row), top = 1e-30;
+    size_t me = 0, to = 0;                               /* the token that is the patch */
+    if (!row) return;
+    for (size_t i = 0; to <= at; i++) if (!is_class(o, i)) me = i, to++;
+    for (size_t j = to = 0; j < o->tokens; j++) {
+        if (is_class(o, j)) continue;
+        row[to] = fabs((double)(w->M[me * o->tokens + j] + other->M[me * o->tokens + j]));
+        if (to++ != at) top = fmax(top, row[to - 1]);
+    }
+    for (size_t i = 0; i < shown * shown; i++) {
+        size_t y = i / shown, x = i % shown, p = y * side / shown * side + x * side / shown;
+        size_t v = y * side % shown, u = x * side % shown;           /* inside of the patch, in `side`ths of a pixel */
+        int frame = p == at && (u < 2 * side || v < 2 * side || u + 2 * side >= shown || v + 2 * side >= shown);
+        for (size_t c = 0; c < 3; c++) {
+            uint8_t level = picture[3 * (y * size / shown * size + x * size / shown) + c];
+            rgb[3 * i + c] = frame ? 255 : alt ? lit(row[p] / top, level) : level;
+        }
+    }
+    report_picture(r, rgb, shown, shown, TRIO_SIDE, alt ? alt : "the picture, a patch framed");
+    free(row);
+}
+
+/* The page begins with M of one head of each network, and one row of it. */
+static int report_trio(report *r, const model *o, size_t models, const settings *s, const uint8_t *picture, size_t size)
+{
+    uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
+    const size_t at = o->patches / 2 * o->patches + o->patches / 2;
+    double scale[2];
+    if (!rgb) return -1;
+    report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token i takes from each "
+                "token. Above, M of one head of each network, the first of layer %zu; below, the row of the framed "
+                "patch laid over the picture: as bright as it takes of a place, dark where it takes nothing.</p>\n",
+                o->view->layer);
+    report_html(r, "<table class=\"pictures fit\"><tr><th>X</th>");
+    for (size_t k = 0; k < models; k++)
+        report_html(r, "<th>M: %s%s</th>", about[o[k].kind].model, o[k].file ? "" : "<br>(random)");
+    report_html(r, "</tr>\n<tr><td>");
+    report_light(r, o, at, picture, size, NULL);
+    for (size_t k = 0; k < models; k++) {
+        const view *w = o[k].view, *other = o[k].kind == MMIX_SSD ? w + 1 : w;
+        report_html(r, "</td><td>");
+        if (scale_of(&o[k], scale)) return free(rgb), -1;
+        report_matrix(r, &o[k], w->M, other->M, scale, rgb, TRIO_SIDE, "M of the first head");
+    }
+    report_html(r, "</td></tr>\n<tr><td class=\"soft\">what the framed patch takes</td>");
+    for (size_t k = 0; k < models; k++) {
+        report_html(r, "<td>");
+        report_light(r, &o[k], o[k].patches / 2 * o[k].patches + o[k].patches / 2, picture, size, "its row as light");
+        report_html(r, "</td>");
+    }
+    report_html(r, "</tr></table>\n<p class=\"soft\">");
+    report_text(r, s->image ? s->image : "A drawn scene");
+    report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class tokens stand among them: "
+                "in front in the ViTs, in the middle in DinoVim (in its released form in front, too). Light: |M_ij| over "
+                "the largest of the other patches', of DinoVim of both directions' mean.</p>\n", size, size,
+                size / o->patches, size / o->patches);
+    free(rgb);
+    return 0;
 }
 
 /* M of each layer (down; of DinoVim forward, reverse and their mean) and head (across). */
@@ -881,7 +953,7 @@ static int report_sheet(report *r, const model *o)
             size_t at = h * o->tokens * o->tokens;
             snprintf(text, sizeof text, "M of layer %zu, head %zu", w->layer, h);
             report_html(r, "<td>");
-            report_matrix(r, o, w->M + at, other->M + at, scale, rgb, text);
+            report_matrix(r, o, w->M + at, other->M + at, scale, rgb, o->heads > 4 ? 148 : TRIO_SIDE, text);
             report_html(r, "</td>");
         }
     }
@@ -903,6 +975,23 @@ static void add_range(char *cells, size_t room, const model *o, int c)
     if (low > high) snprintf(cells + n, room - n, "|-");
     else if (high > low) snprintf(cells + n, room - n, "|%.*f … %.*f", column[c].digits, low, column[c].digits, high);
     else snprintf(cells + n, room - n, "|%.*f", column[c].digits, low);
+}
+
+/* In a sentence: how much of what a patch takes comes from near, and whether the ranks keep to their bounds. */
+static void report_finding(report *r, const model *o, size_t models)
+{
+    size_t held = 0, blocks = 0, random = 0;
+    report_html(r, "<p>Of what a patch takes, ");
+    for (size_t k = 0; k < models; k++) {
+        double near_by = 0;
+        for (size_t i = 0; i < o[k].views; i++) near_by += o[k].view[i].all[CLOSE_BY] / (double)o[k].views;
+        report_html(r, "%s<b>%.0f&nbsp;%%</b>%s in %s", k ? k + 1 < models ? ", " : " and " : "", 100 * near_by,
+                    k ? "" : " comes from the 5 x 5 patches around it", about[o[k].kind].model);
+        held += o[k].held, blocks += o[k].blocks, random += !o[k].file;
+    }
+    report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held, blocks,
+                random == models ? " All weights are random: this is what the architectures do before anything is learned."
+                                 : "");
 }
 
 static void report_claims(report *r, const model *o, size_t models)
@@ -1001,15 +1090,15 @@ static int report_numbers(report *r, const model *o)
     head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
     head_reach(ones, 1, side, side, RADIUS, &even[CLOSE_BY], &even[FAR_OFF]);
     free(ones);
-    report_columns_html(r, column, COLUMNS, "layer||head", NULL);
+    report_columns_html(r, column, COLUMNS, "layer||head", NULL, NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
             int n_text = snprintf(text, sizeof text, "%zu|%s|", w->layer, way(o, w));
             if (h < o->heads) snprintf(text + n_text, 24, "%zu", h);
             else snprintf(text + n_text, 24, "all");
-            report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all);
+            report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all, NULL);
         }
-    report_columns_html(r, column, COLUMNS, "all equal||", even);
+    report_columns_html(r, column, COLUMNS, "all equal||", even, NULL);
     report_table(r, NULL);
     return 0;
 }
@@ -1036,6 +1125,14 @@ static int report_model(report *r, const model *o)
         "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
         "from the 1st to the 99th percentile off the diagonal.");
     if (report_sheet(r, o)) return -1;
+    return report_singular(r, o);
+}
+
+static int report_ranks(report *r, const model *o)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(o->v);
+    const int ssd = o->kind == MMIX_SSD;
+    report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
     report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: beside the diagonal%s, "
         "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, where it is %s. “M”: "
         "rank of the whole matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the largest of its blocks, "
@@ -1046,34 +1143,26 @@ static int report_model(report *r, const model *o)
     report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s (“self”) and for the "
         "5 x 5 patches around it; “far”: mean distance of i and j with weights |M_ij|, in patches. The last row is "
         "what a matrix of equal numbers has.</p>\n", ssd ? ", D included" : "");
-    return report_singular(r, o) || report_numbers(r, o) ? -1 : 0;
+    return report_numbers(r, o);
 }
 
 /* All of it. 0, or an exit status. */
-static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path, uint8_t *rgb,
+static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path, const uint8_t *rgb,
                         size_t size)
 {
-    const size_t patch = mmix_vision_config_of(o->v)->patch;
     report r;
     int bad = 0;
     char date[32] = "";
     time_t t = time(NULL);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     if (report_open(&r, path, "Token mixers as matrices")) return fail("%s", r.error);
-    report_html(&r, "<p>A token mixer is Y = M X: row i of M says what token i takes from each token. This page shows "
-        "M of every head for one picture, and how much can pass through it.</p>\n<p class=\"soft\">%s, seed %" PRIu64
-        ", %s</p>\n<h2>The picture</h2>\n<div class=\"row\"><div>", date, s->seed, mmix_simd_name(m));
-    for (size_t i = 0; i < size * size; i++)                                 /* the edges of patches */
-        for (size_t c = 0; (i % size % patch == 0 || i / size % patch == 0) && c < 3; c++)
-            rgb[3 * i + c] = (uint8_t)(rgb[3 * i + c] / 2 + 100);
-    report_picture(&r, rgb, size, size, size < 224 ? 224 : (int)size, "the picture, cut into patches");
-    report_html(&r, "</div><p>");
-    report_text(&r, s->image ? s->image : "A drawn scene");
-    report_html(&r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class tokens stand among "
-        "them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too).</p></div>\n", size,
-        size, patch, patch);
-    report_claims(&r, o, models);
+    report_finding(&r, o, models);
+    bad = report_trio(&r, o, models, s, rgb, size);
     for (size_t k = 0; k < models; k++) bad |= report_model(&r, &o[k]);
+    report_claims(&r, o, models);
+    report_html(&r, "<h2>All numbers</h2>\n");
+    for (size_t k = 0; k < models; k++) bad |= report_ranks(&r, &o[k]);
+    report_html(&r, "<p class=\"soft\">%s, seed %" PRIu64 ", %s</p>\n", date, s->seed, mmix_simd_name(m));
     if (report_close(&r)) return fail("%s", r.error);
     if (bad) return fail("no memory for all of %s", path);
     fprintf(stderr, "report: %s\n", path);
@@ -1087,7 +1176,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     size_t size = s->size;
     char path[1000];
     int bad = 0, kind = 0;
-    snprintf(path, sizeof path, "%s/report.html", s->out);
+    if (report_ready(s->out, path, sizeof path)) return 2;
     for (size_t k = 0; k < models && !bad; k++, kind++) {
         while (strcmp(s->model, "all") && kind < MMIX_SSD && strcmp(s->model, about[kind].name)) kind++;
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
@@ -1097,11 +1186,11 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
         bad = plan_model(&o[k], s, size);
     }
     if (bad) return bad;
-    if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
     uint8_t *rgb = (uint8_t *)malloc(size * size * 3);
     if (!rgb) return fail("no memory for a picture of %zu x %zu", size, size);
     if (s->image) bad = read_picture(m, s->image, size, rgb);
     else scene_draw(s->seed, 1, (int)size, rgb, NULL);
+    if (!bad) report_say("the matrices of %zu network%s, and singular values of their blocks", models, models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++) {
         mmix_picture p = {rgb, size, size};
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);

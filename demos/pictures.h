@@ -23,6 +23,7 @@
 #ifndef PICTURES_H
 #define PICTURES_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,13 @@ static inline picture_names picture_list(const char *folder, int folders)
 static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height, char *why,
                                       size_t room)
 {
+    FILE *there = fopen(path, "rb");
+    if (there) fclose(there);
+    else {
+        *width = *height = 0;
+        snprintf(why, room, "%s: missing, or not to be read: %s", path, strerror(errno));
+        return NULL;
+    }
     if (picture_is_ppm(path)) {
         uint8_t *rgb = ppm_load(m, path, width, height);
         if (!rgb) snprintf(why, room, "%s; mend it or take it out of the folder", mmix_error(m));

@@ -28,6 +28,9 @@ static inline int on_screen(void)
 #endif
 }
 
+/* Seconds between two lines of progress: few where a line is written over, else so few that nobody thinks it hangs. */
+static inline double line_pause(void) { return on_screen() ? 0.5 : 5; }
+
 static double now(void)                                  /* seconds */
 {
 #ifdef _WIN32

@@ -54,6 +54,20 @@ static inline int report_refuse(const char *format, ...)
     va_end(list);
     return 2;
 }
+/* What is being done, to stderr, before it is done. */
+static inline void report_say(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+}
+/* What so few steps of learning say, for stderr and for the page; NULL if they are enough to say more. */
+static inline const char *report_few(size_t steps)
+{
+    return steps < 100 ? "So few steps show that everything runs; what is learned in them means nothing." : NULL;
+}
 /* Reads an option's whole number from low to high. 0, or an exit status with the reason said. */
 static inline int report_whole(const char *option, const char *text, unsigned long long low, unsigned long long high,
                                unsigned long long *n)
@@ -287,21 +301,23 @@ static inline int report_open(report *r, const char *path, const char *title)
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
             "p{margin:.4rem 0;max-width:48rem}\n"
-            ".soft,figcaption{color:var(--soft);font-size:.87rem}code{font-size:.87em}\n"
-            ".wide{overflow-x:auto}"
+            ".soft,figcaption{color:var(--soft);font-size:.87rem}code{font-size:.87em;overflow-wrap:anywhere}"
+            "sub,sup{font-size:12px;line-height:0}\n"
+            ".wide{overflow-x:auto}.wide table:not(.pictures) td:first-child{position:sticky;left:0;background:var(--page)}\n"
             "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6rem 0}\n"
             "th,td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
             "th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}\n"
             ".row{display:flex;flex-wrap:wrap;gap:1rem 2rem}figure{margin:.5rem 0}"
-            "figure.chart{flex:1 1 26rem;max-width:36rem}\n"
+            "figure.chart{flex:0 1 30rem}\n"
             ".pictures th,.pictures td{border:0;padding:.15rem;text-align:center}"
-            "img{display:block;border-radius:2px}\n"
-            "svg{width:100%%;height:auto;display:block}svg text{font-size:12px;fill:var(--soft)}\n"
+            "img{display:block;border-radius:2px}.fit{width:100%%;max-width:52rem;table-layout:fixed}.fit img{width:100%%}\n"
+            "svg{width:100%%;height:auto;display:block}svg text{font-size:14px;fill:var(--soft);"
+            "stroke:var(--page);stroke-width:3px;paint-order:stroke}\n"
             ".axis{stroke:var(--line);stroke-width:1;fill:none}"
             ".mark{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 4;fill:none}\n"
             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
-            ".before{stroke-dasharray:5 4;opacity:.8}\n"
+            ".before{stroke-dasharray:5 4}\n"
             "</style>\n<h1>%s</h1>\n", title, title);
     return 0;
 }
@@ -320,18 +336,18 @@ static inline void REPORT_PRINTF report_html(report *r, const char *format, ...)
     va_end(list);
 }
 
-static inline void report_span(report *r, const char *text, size_t n)
+static inline void report_escape(FILE *f, const char *text, size_t n)
 {
     for (; n-- > 0; text++)
         switch (*text) {
-        case '<': fputs("&lt;", r->file); break;
-        case '>': fputs("&gt;", r->file); break;
-        case '&': fputs("&amp;", r->file); break;
-        case '"': fputs("&quot;", r->file); break;
-        default:  fputc(*text, r->file);
+        case '<': fputs("&lt;", f); break;
+        case '>': fputs("&gt;", f); break;
+        case '&': fputs("&amp;", f); break;
+        case '"': fputs("&quot;", f); break;
+        default:  fputc(*text, f);
         }
 }
-static inline void report_text(report *r, const char *text) { report_span(r, text, strlen(text)); }
+static inline void report_text(report *r, const char *text) { report_escape(r->file, text, strlen(text)); }
 
 static inline void report_cells(report *r, const char *tag, const char *cells)            /* "a|b|c" */
 {
@@ -339,7 +355,7 @@ static inline void report_cells(report *r, const char *tag, const char *cells)  
     for (const char *end = cells; end; cells = end + 1) {
         end = strchr(cells, '|');
         fprintf(r->file, "<%s>", tag);
-        report_span(r, cells, end ? (size_t)(end - cells) : strlen(cells));
+        report_escape(r->file, cells, end ? (size_t)(end - cells) : strlen(cells));
         fprintf(r->file, "</%s>", tag);
         if (!end) break;
     }
@@ -382,16 +398,33 @@ static inline void report_columns_text(const report_column *column, int count, c
     printf("\n");
 }
 
-/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". */
+/* Whether two values differ by more than two standard errors of their difference: 1 the first is above, -1 below, 0. */
+static inline int report_differ(double a, double a_error, double b, double b_error)
+{
+    double off = a - b, two = 2 * hypot(a_error, b_error);
+    return off > two ? 1 : off < -two ? -1 : 0;
+}
+static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
+
+/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". A column whose head
+   is "±" is the error of the one before and stands in its cell; a value that lies more than two errors off `base`, if
+   there is one, is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count, const char *name,
-                                       const double *value)
+                                       const double *value, const double *base)
 {
     char cells[2048];
     size_t n = (size_t)snprintf(cells, sizeof cells, "%s", name);
-    for (int c = 0; c < count && n < sizeof cells; c++)
+    for (int c = 0; c < count && n < sizeof cells; c++) {
+        int error = c + 1 < count && !strcmp(column[c + 1].head, "±");
         if (!value) n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s", column[c].head);
         else if (!isfinite(value[c])) n += (size_t)snprintf(cells + n, sizeof cells - n, "|-");
         else n += (size_t)snprintf(cells + n, sizeof cells - n, "|%.*f", column[c].digits, value[c]);
+        if (!error) continue;
+        if (value && isfinite(value[c + 1]) && n < sizeof cells)
+            n += (size_t)snprintf(cells + n, sizeof cells - n, " ± %.*f%s", column[c + 1].digits, value[c + 1],
+                                  report_sign[1 + (base ? report_differ(value[c], value[c + 1], base[c], base[c + 1]) : 0)]);
+        c++;
+    }
     if (value) report_cells(r, "td", cells);
     else report_table(r, cells);
 }
@@ -441,7 +474,7 @@ static inline void report_picture(report *r, const uint8_t *rgb, size_t width, s
 }
 
 typedef struct report_curve {
-    const char *name;                        /* in the legend; NULL: not there */
+    const char *name;                        /* at the line's end */
     const double *x, *y;
     size_t count;
     int colour, dashed;                      /* colour 0 … 5 */
@@ -492,12 +525,112 @@ static inline int report_ticks(double low, double high, int about, int logarithm
     return n;
 }
 
-/* A curve of more than 400 points is drawn through the means of as many stretches as fit. */
+/* A mark at a place, one shape for each colour, hollow on broken lines: told apart without the colour. */
+static inline void report_mark(FILE *f, int colour, int hollow, double x, double y, double size)
+{
+    static const char *const shape[6] = {"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-3.5-3.5h7v7h-7z", "M0-5l4.5 8h-9z",
+                                         "M0-5l4.5 5l-4.5 5l-4.5-5z", "M0 5l4.5-8h-9z", "M-4.5-1.5h9v3h-9z"};
+    static const char *const solid[6] = {"c0", "c1", "c2", "c3", "c4", "c5"};
+    colour %= 6;
+    fprintf(f, "<path transform=\"translate(%.1f %.1f)scale(%g)\" stroke=\"var(--c%d)\" fill=\"var(--%s)\" d=\"%s\"/>", x,
+            y, size, colour, hollow ? "page" : solid[colour], shape[colour]);
+}
+
+/* How wide a text of the charts is, about. */
+static inline double report_wide(const char *text)
+{
+    double n = 0;
+    for (; *text; text++) n += (*text & 0xC0) != 0x80;   /* UTF-8 */
+    return 8.4 * n;
+}
+
+typedef struct report_axes {
+    double left, right, top, floor, x0, y0, kx, ky;      /* of the plot in the drawing; (x - x0) kx, (y - y0) ky */
+    int log_x, log_y;
+} report_axes;
+
+/* Draws a curve through points, of more than 400 through the means of as many stretches as fit, with marks on the way.
+   Returns the height of its end, NAN if nothing of it is there. */
+static inline double report_line(FILE *f, const report_curve *curve, const report_axes *a)
+{
+    size_t group = (curve->count + 399) / 400, points = 0, marked = 0;
+    double *at = (double *)malloc((curve->count + 1) * 2 * sizeof *at), end = NAN;
+    const char *pen = "M";
+    if (!at) return NAN;
+    fprintf(f, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "", curve->colour % 6);
+    for (size_t i = 0; i < curve->count; i += group) {
+        double x = 0, y = 0;
+        size_t count = curve->count - i < group ? curve->count - i : group;
+        for (size_t k = i; k < i + count; k++) x += curve->x[k] / (double)count, y += curve->y[k] / (double)count;
+        x = report_place(x, a->log_x), y = report_place(y, a->log_y);
+        if (!isfinite(x) || !isfinite(y)) { pen = "M"; continue; }
+        at[2 * points] = a->left + (x - a->x0) * a->kx;
+        end = at[2 * points + 1] = a->floor - (y - a->y0) * a->ky;
+        fprintf(f, "%s%.1f %.1f", pen, at[2 * points], end);
+        points++;
+        pen = "L";
+    }
+    fputs("\"/>\n", f);
+    for (size_t i = 0; i < points; i++) {                /* a sixth of the way apart, each colour a little later */
+        double way = 6 * (at[2 * i] - a->left) / (a->right - a->left) - 0.15 * (curve->colour % 6);
+        if (way < (double)marked && i + 1 < points) continue;
+        report_mark(f, curve->colour, curve->dashed, at[2 * i], at[2 * i + 1], 1);
+        marked = (size_t)fmax(0, way) + 1;
+    }
+    free(at);
+    return end;
+}
+
+/* The curves' names beside their ends, apart from each other. */
+static inline void report_names(FILE *f, const report_plot *p, const double *end, const report_axes *a)
+{
+    enum { APART = 15 };
+    size_t order[12], n = 0;
+    double at = a->top + 4, height[12];
+    for (size_t c = 0; c < p->curves; c++)
+        if (p->curve[c].name && isfinite(end[c])) {
+            size_t k = n++;
+            for (; k && end[order[k - 1]] > end[c]; k--) order[k] = order[k - 1];
+            order[k] = c;
+        }
+    for (size_t k = 0; k < n; k++, at += APART) height[k] = at = fmax(at, end[order[k]]);
+    for (size_t k = n, lowest = 0; k-- > 0; lowest++)    /* too low: pushed up again */
+        height[k] = fmin(height[k], fmin(a->floor - (double)(APART * lowest), k + 1 < n ? height[k + 1] - APART : INFINITY));
+    for (size_t k = 0; k < n; k++) {
+        const report_curve *c = &p->curve[order[k]];
+        report_mark(f, c->colour, c->dashed, a->right + 10, height[k], 1);
+        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", a->right + 18, height[k] + 5);
+        report_escape(f, c->name, strlen(c->name));
+        fputs("</text>\n", f);
+    }
+}
+
+/* Where the plot stands in a drawing 400 wide, and its scale: room on the left for numbers, on the right for names. */
+static inline report_axes report_frame(const report_plot *p, double x0, double x1, double y0, double y1)
+{
+    report_axes a;
+    double ticks[REPORT_TICKS];
+    char text[32];
+    a.left = a.right = 0;
+    for (int i = 0, n = report_ticks(y0, y1, 5, p->log_y, ticks); i < n; i++) {
+        snprintf(text, sizeof text, "%.6g", ticks[i]);
+        a.left = fmax(a.left, report_wide(text) + 8);
+    }
+    for (size_t c = 0; c < p->curves; c++)
+        if (p->curve[c].name) a.right = fmax(a.right, report_wide(p->curve[c].name) + 20);
+    a.right = 400 - fmin(170, fmax(14, a.right));
+    a.top = 28;
+    a.floor = a.top + (p->square ? a.right - a.left : 220);
+    a.x0 = x0, a.y0 = y0;
+    a.kx = (a.right - a.left) / (x1 - x0), a.ky = (a.floor - a.top) / (y1 - y0);
+    a.log_x = p->log_x, a.log_y = p->log_y;
+    return a;
+}
+
 static inline void report_chart(report *r, const report_plot *p)
 {
-    double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
-    double width = p->square ? 400 : 560, height = p->square ? 400 : 320;
-    double left = 52, right = 14, top = 12, bottom = 44;
+    double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY, ticks[REPORT_TICKS], end[12];
+    FILE *f = r->file;
     for (size_t c = 0; c < p->curves; c++)
         for (size_t i = 0; i < p->curve[c].count; i++) {
             double x = report_place(p->curve[c].x[i], p->log_x), y = report_place(p->curve[c].y[i], p->log_y);
@@ -505,7 +638,6 @@ static inline void report_chart(report *r, const report_plot *p)
             x0 = fmin(x0, x), x1 = fmax(x1, x), y0 = fmin(y0, y), y1 = fmax(y1, y);
         }
     double level = report_place(p->level, p->log_y), mark = report_place(p->mark, p->log_x);
-    double ticks[REPORT_TICKS];
     if (p->level_name) y0 = fmin(y0, level), y1 = fmax(y1, level);
     if (!(x0 <= x1)) x0 = y0 = 0, x1 = y1 = 1;
     if (x1 - x0 < 1e-12) x1 = x0 + 1;
@@ -516,76 +648,62 @@ static inline void report_chart(report *r, const report_plot *p)
         y0 = floor(y0 / tick) * tick, y1 = ceil(y1 / tick) * tick;
         if (y1 - y0 < tick) y1 = y0 + tick;
     }
-    double kx = (width - left - right) / (x1 - x0), ky = (height - top - bottom) / (y1 - y0);
-    double floor_y = height - bottom;
-    fprintf(r->file, "<figure class=\"chart\"%s><svg viewBox=\"0 0 %g %g\" role=\"img\">\n",
-            p->square ? " style=\"max-width:26rem\"" : "", width, height);
-    int n = report_ticks(y0, y1, 5, p->log_y, ticks);
-    for (int i = 0; i < n; i++) {
-        double at = floor_y - (report_place(ticks[i], p->log_y) - y0) * ky;
-        fprintf(r->file, "<path class=\"axis\" d=\"M%g %.1fH%g\"/>", left, at, width - right);
-        fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", left - 6, at + 4, ticks[i]);
-    }
-    n = report_ticks(x0, x1, p->square ? 5 : 7, p->log_x, ticks);
-    for (int i = 0; i < n; i++) {
-        double at = left + (report_place(ticks[i], p->log_x) - x0) * kx;
-        fprintf(r->file, "<path class=\"axis\" d=\"M%.1f %gv5\"/>", at, floor_y);
-        fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%.6g</text>\n", at, floor_y + 19,
-                ticks[i]);
-    }
-    fprintf(r->file, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">", (left + width - right) / 2,
-            height - 6);
-    report_text(r, p->x_label);
-    fprintf(r->file, "</text><text transform=\"translate(13 %g)rotate(-90)\" text-anchor=\"middle\">",
-            (top + floor_y) / 2);
+    report_axes a = report_frame(p, x0, x1, y0, y1);
+    fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 %g\" role=\"img\">\n<text x=\"0\" y=\"14\">", a.floor + 46);
     report_text(r, p->y_label);
-    fputs("</text>\n", r->file);
+    fputs("</text>\n", f);
+    for (int i = 0, n = report_ticks(y0, y1, 5, p->log_y, ticks); i < n; i++) {
+        double at = a.floor - (report_place(ticks[i], p->log_y) - y0) * a.ky;
+        fprintf(f, "<path class=\"axis\" d=\"M%g %.1fH%g\"/>", a.left, at, a.right);
+        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", a.left - 6, at + 5, ticks[i]);
+    }
+    for (int i = 0, n = report_ticks(x0, x1, 4, p->log_x, ticks); i < n; i++) {
+        double at = a.left + (report_place(ticks[i], p->log_x) - x0) * a.kx;
+        fprintf(f, "<path class=\"axis\" d=\"M%.1f %gv5\"/>", at, a.floor);
+        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%.6g</text>\n", at, a.floor + 20, ticks[i]);
+    }
+    fprintf(f, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">", (a.left + a.right) / 2, a.floor + 40);
+    report_text(r, p->x_label);
+    fputs("</text>\n", f);
     if (p->diagonal)
-        fprintf(r->file, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", left, floor_y, width - right, top);
+        fprintf(f, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", a.left, a.floor, a.right, a.top);
+    for (size_t c = 0; c < p->curves; c++) end[c] = report_line(f, &p->curve[c], &a);
     if (p->level_name) {
-        double at = floor_y - (level - y0) * ky, end = width - right;
-        fprintf(r->file, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", left, at, end);
-        fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">", end - 2, at + 14);
+        double at = a.floor - (level - y0) * a.ky;
+        fprintf(f, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", a.left, at, a.right);
+        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">", a.right - 2, at + 14);
         report_text(r, p->level_name);
-        fputs("</text>\n", r->file);
+        fputs("</text>\n", f);
     }
     if (p->mark_name && mark >= x0 && mark <= x1) {
-        double at = left + (mark - x0) * kx;
-        fprintf(r->file, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, top, floor_y);
-        fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (2 * at > width ? -5 : 5),
-                top + 10, 2 * at > width ? "end" : "start");
+        double at = a.left + (mark - x0) * a.kx;
+        int late = 2 * at > a.left + a.right;
+        fprintf(f, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, a.top, a.floor);
+        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (late ? -5 : 5), a.top + 12,
+                late ? "end" : "start");
         report_text(r, p->mark_name);
-        fputs("</text>\n", r->file);
+        fputs("</text>\n", f);
     }
-    for (size_t c = 0; c < p->curves; c++) {
-        const report_curve *curve = &p->curve[c];
-        size_t group = (curve->count + 399) / 400;
-        const char *pen = "M";
-        fprintf(r->file, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "",
-                curve->colour % 6);
-        for (size_t i = 0; i < curve->count; i += group) {
-            double x = 0, y = 0;
-            size_t count = curve->count - i < group ? curve->count - i : group;
-            for (size_t k = i; k < i + count; k++)
-                x += curve->x[k] / (double)count, y += curve->y[k] / (double)count;
-            x = report_place(x, p->log_x), y = report_place(y, p->log_y);
-            if (!isfinite(x) || !isfinite(y)) { pen = "M"; continue; }
-            fprintf(r->file, "%s%.1f %.1f", pen, left + (x - x0) * kx, floor_y - (y - y0) * ky);
-            pen = "L";
-        }
-        fputs("\"/>\n", r->file);
-    }
-    fputs("</svg><figcaption>", r->file);
+    report_names(f, p, end, &a);
+    fputs("</svg><figcaption>", f);
     report_text(r, p->caption);
-    for (size_t c = 0; c < p->curves; c++)
-        if (p->curve[c].name) {
-            fprintf(r->file, " <span style=\"white-space:nowrap;color:var(--c%d)\">%s&nbsp;",
-                    p->curve[c].colour % 6,
-                    p->curve[c].dashed ? "&#8943;" : "&#9473;");
-            report_text(r, p->curve[c].name);
-            fputs("</span>", r->file);
-        }
-    fputs("</figcaption></figure>\n", r->file);
+    fputs("</figcaption></figure>\n", f);
+}
+
+/* Room for a sentence that is known only when the rest of the page is written: where it is, for report_fill. */
+enum { REPORT_ROOM = 2000 };
+static inline long report_leave(report *r)
+{
+    long at = ftell(r->file);
+    fprintf(r->file, "%*s\n", REPORT_ROOM, "");
+    return at;
+}
+static inline void report_fill(report *r, long at, const char *html)
+{
+    long end = ftell(r->file);
+    if (at < 0 || fseek(r->file, at, SEEK_SET)) return;
+    fprintf(r->file, "%.*s", REPORT_ROOM, html);
+    fseek(r->file, end, SEEK_SET);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
@@ -630,6 +748,13 @@ static inline int report_folders(const char *path)
     if (!f) return -1;
     fclose(f);
     return remove(part);
+}
+
+/* The path FOLDER/report.html, tried before anything is worked on. 0, or an exit status with the reason said. */
+static inline int report_ready(const char *folder, char *path, size_t room)
+{
+    snprintf(path, room, "%s/report.html", folder);
+    return report_folders(path) ? report_refuse("cannot write %s: %s", path, strerror(errno)) : 0;
 }
 
 /* ---- figures: files of their own; what cannot be written ends the program with status 2 ---------------- */

@@ -1095,7 +1095,7 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
         if (mmix_error(e->m)) break;
         busy += now() - t, made++;
         if (now() - saved > SAVE_SECONDS && !learner_save(e, n, path)) saved = now();
-        if (now() - e->spoke > (on_screen() ? 0.5 : 20))
+        if (now() - e->spoke > line_pause())
             show_progress(e, n, seed, loss, (double)made / busy, left);
     }
     stopped(e);

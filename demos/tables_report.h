@@ -536,7 +536,7 @@ static void bootstrap(const points *p, double low[KINDS], double high[KINDS])
     }
 }
 
-/* Points in colours of mixers; small ones are early, hollow ones learned from labels. */
+/* Points in the marks of mixers; small ones are early, hollow ones learned from labels. */
 static void scatter(book *b, const points *p, const char *x_label, const char *y_label)
 {
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY, ticks[REPORT_TICKS];
@@ -548,27 +548,29 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
     if (!p->n) return;
     if (!(x1 > x0)) x0 -= 0.5, x1 += 0.5;
     if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
-    double kx = 480 / (x1 - x0), ky = 250 / (y1 - y0);
-    fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 560 320\" role=\"img\">\n");
+    double kx = 330 / (x1 - x0), ky = 220 / (y1 - y0);
+    fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 300\" role=\"img\">\n");
     for (int axis = 0; axis < 2; axis++)
-        for (int i = 0, n = report_ticks(axis ? y0 : x0, axis ? y1 : x1, 5, 0, ticks); i < n; i++) {
-            double at = axis ? 268 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
-            if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH548\"/>", at);
-            else fprintf(f, "<path class=\"axis\" d=\"M%.1f 276v5\"/>", at);
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", axis ? 50 : at, axis ? at + 4 : 295,
+        for (int i = 0, n = report_ticks(axis ? y0 : x0, axis ? y1 : x1, 4, 0, ticks); i < n; i++) {
+            double at = axis ? 246 - (ticks[i] - y0) * ky : 60 + (ticks[i] - x0) * kx;
+            if (axis) fprintf(f, "<path class=\"axis\" d=\"M54 %.1fH398\"/>", at);
+            else fprintf(f, "<path class=\"axis\" d=\"M%.1f 254v5\"/>", at);
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.6g</text>\n", axis ? 50 : at, axis ? at + 5 : 274,
                     axis ? "end" : "middle", ticks[i]);
         }
     for (size_t i = 0; i < p->n; i++) {
         const network *n = &networks[p->of[i]];
-        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" stroke=\"var(--c%d)\" fill=\"%s%d%s\"/>\n",
-                60 + (p->x[i] - x0) * kx, 268 - (p->y[i] - y0) * ky, 2 + 0.6 * (double)p->quarter[i], n->mixer,
-                n->labels ? "none\" class=\"c" : "var(--c", n->mixer, n->labels ? "" : ")");
+        report_mark(f, n->mixer, n->labels, 60 + (p->x[i] - x0) * kx, 246 - (p->y[i] - y0) * ky,
+                    0.5 + 0.15 * (double)p->quarter[i]);
     }
-    fprintf(f, "<text x=\"300\" y=\"314\" text-anchor=\"middle\">%s</text><text transform=\"translate(13 "
-            "140)rotate(-90)\" text-anchor=\"middle\">%s</text></svg><figcaption>A point: one network, one seed, "
-            "after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). Hollow: learned from labels.", x_label, y_label);
-    for (int k = 0; k < MIXERS; k++)
-        fprintf(f, " <span style=\"color:var(--c%d)\">&#9679;&nbsp;%s</span>", k, mixer_name[k]);
+    fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" y=\"14\">%s</text></svg><figcaption>"
+            "A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). Hollow: learned "
+            "from labels.", x_label, y_label);
+    for (int k = 0; k < MIXERS; k++) {
+        fprintf(f, " <svg viewBox=\"-6 -6 12 12\" style=\"display:inline;width:12px\">");
+        report_mark(f, k, 0, 0, 0, 1);
+        fprintf(f, "</svg>&nbsp;%s", mixer_name[k]);
+    }
     fprintf(f, "</figcaption></figure>\n");
 }
 

@@ -9,12 +9,13 @@ small="--size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --thread
 
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
-refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+. tests/report.sh
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line, the last, that names the program
 {
     label=$1; shift
     "$dino" "$@" >$t/out 2>$t/err </dev/null; status=$?
-    lines=$(grep -c . $t/err)
-    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^[^ ]*dino: ' $t/err; then ok
+    lines=$(grep -c '^[^ ]*dino: ' $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && tail -n 1 $t/err | grep -q '^[^ ]*dino: '; then ok
     else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
 }
 refused "missing folder" --images $t/nothing --out $t/o
@@ -31,6 +32,9 @@ refused "crops of no whole number of patches" --set size=50 --out $t/o
 refused "the mixer as a number" --set mixer=ssd --out $t/o
 refused "one start for three" --start $t/run --out $t/o
 refused "a start that is not there" --start $t/nothing --mixer ssd --steps 20 $small --out $t/o
+: >$t/file
+refused "a folder that cannot be made" --steps 20 $small --out $t/file/o
+[ "$(grep -c . $t/err)" -eq 1 ] && ok || no "--out is tried only after $(head -n 1 $t/err)"
 "$dino" --set batch=7 --set list >$t/out 2>$t/err && grep -q '^batch *7 ' $t/out && ok || no "--set list"
 
 # a picture that is none; a mask of another size
@@ -59,6 +63,9 @@ if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
 
 # stop and go on: the same steps and results
 "$dino" --steps 40 --mixer ssd --save $t/whole --json --out $t/w $small >$t/whole.json 2>$t/err && ok || { no "a short run"; tail -n 2 $t/err; }
+[ "$(head -n 1 $t/err)" = "drawing 2500 swarms of 32 x 32 pixels" ] && ok || no "it does not say first what it does"
+grep -q 'means nothing' $t/err && grep -q 'means nothing' $t/w/report.html && ok || no "40 steps are not called few"
+"$dino" --images $t/p --size 40 --steps 100 --mixer ssd --out $t/hundred $small >$t/out 2>$t/err && ! grep -q 'means nothing' $t/err $t/hundred/report.html && ok || no "100 steps are called few"
 "$dino" --steps 40 --mixer ssd --save $t/part --out $t/q $small >$t/part.txt 2>$t/err &
 pid=$!; sleep 1; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 if [ $status -eq 130 ] || [ $status -eq 0 ]; then ok; else no "Ctrl-C: status $status"; fi
@@ -76,6 +83,10 @@ head -c 5000 $t/part-ssd.safetensors >$t/cut-ssd.safetensors
 cp $t/cut-ssd.safetensors $t/before
 refused "truncated run file" --load $t/cut --out $t/c
 cmp -s $t/before $t/cut-ssd.safetensors && ok || no "the refused file was changed"
+ordered $t/w/report.html '<p>Without a label' 'Where patches resemble' '<h2>Learning' '<h2>What the features' '<h2>What it took' '<h2>How'
+grep -q 'It goes up where that entropy does' $t/w/report.html && ok || no "a rise of the loss is not explained"
+grep -q '<td>0\.[0-9]* ± 0\.[0-9]*' $t/w/report.html && ok || no "no cell has its error"
+readable $t/w/report.html $t/w/report
 grep -q '<svg' $t/w/report.html && grep -q 'data:image/png' $t/w/report.html && ok || no "the report has no figures"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -13,12 +13,12 @@ skip() { skipped=$((skipped + $2)); echo "skipped: $1"; }
 holds() { if grep -q -e "$3" "$2"; then ok; else no "$1: no \"$3\" in $2"; fi; }            # holds LABEL FILE PATTERN
 bytes() { if [ "$(wc -c <"$1")" -eq "$2" ]; then ok; else no "$1: $(wc -c <"$1") bytes, expected $2"; fi; }
 run() { label=$1; shift; if "$features" "$@" >$t/out 2>$t/err; then ok; else no "$label"; head -n 3 $t/err; fi; }
-refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line, the last, that names the program
 {
     label=$1; shift
     "$features" "$@" --out $t/o >$t/out 2>$t/err </dev/null; status=$?
-    lines=$(grep -c . $t/err)
-    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^features: ' $t/err && [ ! -s $t/out ]; then ok
+    lines=$(grep -c '^features: ' $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && tail -n 1 $t/err | grep -q '^features: ' && [ ! -s $t/out ]; then ok
     else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
 }
 picture() { printf 'P6\n%d %d\n255\n' "$2" "$3" >"$1"; head -c $(($2 * $3 * 3)) /dev/zero | tr '\0' "$4" >>"$1"; }

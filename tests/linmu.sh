@@ -8,12 +8,13 @@ passed=0 failed=0 skipped=0
 
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
-refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+. tests/report.sh
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line, the last, that names the program
 {
     label=$1; shift
     "$linmu" "$@" --out $t/o >$t/out 2>$t/err </dev/null; status=$?
-    lines=$(grep -c . $t/err)
-    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^[^ ]*linmu: ' $t/err; then ok
+    lines=$(grep -c '^[^ ]*linmu: ' $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && tail -n 1 $t/err | grep -q '^[^ ]*linmu: '; then ok
     else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
 }
 "$linmu" --help >$t/help && grep -q -- '--budget' $t/help && ok || no "--help"
@@ -41,11 +42,23 @@ for f in scan-orders spans windows mmate; do
 done
 
 # the whole part of text, two steps a stage; then the same, stopped when its first student learns
-"$linmu" text --steps 2 --json --out $t/whole >$t/whole.json 2>$t/err && ok || { no "text"; tail -n 2 $t/err; }
+{ "$linmu" text --steps 2 --json --out $t/whole 2>&1 >$t/whole.json && echo done; } |
+    while IFS= read -r line; do echo "$(date +%s) $line" >>$t/whole.times; echo "$line"; done >$t/whole.err
+[ "$(tail -n 1 $t/whole.err)" = "done" ] && ok || { no "text"; tail -n 2 $t/whole.err; }
 for run in teacher three two single nohid flex swin rank2 full; do
     grep -q "\"run\": \"$run\"" $t/whole.json && ok || no "no row $run"
 done
 grep -q '<svg' $t/whole/report.html && ok || no "the report has no figures"
+ordered $t/whole/report.html '<p>Without attention' '<h2>Text' 'A story goes on' '<h3>How the students' '<svg' 'after stage 1' 'distance of M'
+grep -q 'so a curve may jump up there' $t/whole/report.html && ok || no "a rise between stages is not explained"
+grep -q 'class="curve[^"]*"[^>]* d="M[0-9. L]*L' $t/whole/report.html && ! grep -q 'class="curve[^"]*"[^>]* d="M[^"]*M' $t/whole/report.html && ok ||
+    no "curves of few steps have gaps"
+grep -q '^text: 6 steps a student.*means nothing' $t/whole.err && grep -q 'means nothing' $t/whole/report.html && ok || no "6 steps are not called few"
+# no screen here: lines of progress, each whole, some seconds apart
+grep -q "$(printf '\r')" $t/whole.err && no "lines are written over where there is no screen" || ok
+[ "$(awk '/tells stories|stories    step/ { if (n++ && $1 - last > most) most = $1 - last; last = $1 } END { print most > 12 }' $t/whole.times)" = 0 ] &&
+    ok || no "no line for more than 12 seconds"
+readable $t/whole/report.html $t/whole/report
 "$linmu" text --steps 2 --out $t/part >$t/part.txt 2>$t/err &
 pid=$!; for i in $(seq 120); do grep -q three $t/err && break; sleep 0.5; done; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 if [ $status -eq 130 ] || [ $status -eq 0 ]; then ok; else no "Ctrl-C: status $status"; fi

@@ -8,13 +8,14 @@ passed=0 failed=0 skipped=0
 
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
+. tests/report.sh
 holds() { if grep -q -e "$3" "$2"; then ok; else no "$1: no \"$3\" in $2"; fi; }            # holds LABEL FILE PATTERN
-refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line, the last, that names the program
 {
     label=$1; shift
     "$mixers" "$@" >$t/out 2>$t/err </dev/null; status=$?
-    lines=$(grep -c . $t/err)
-    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^mixers: ' $t/err && [ ! -s $t/out ]; then ok
+    lines=$(grep -c '^mixers: ' $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && tail -n 1 $t/err | grep -q '^mixers: ' && [ ! -s $t/out ]; then ok
     else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
 }
 printf 'this is no picture' >$t/none.ppm
@@ -34,6 +35,9 @@ refused "a patch that is not there" --patch 144 --figures $t/o
 refused "figures and report at once" --figures $t/o --model vit
 refused "what belongs to figures without them" --patch 3
 refused "no picture" --image $t/missing.ppm --out $t/o
+holds "a missing picture is called so" $t/err 'missing.ppm: missing'
+refused "a photograph that is not there" --image $t/missing.jpg --out $t/o
+holds "that it is missing" $t/err 'missing.jpg: missing'
 refused "a picture that is none" --image $t/none.ppm --size 32 --out $t/o
 holds "its name" $t/err 'none.ppm'
 refused "no weights" --load $t/missing.safetensors --out $t/o
@@ -45,11 +49,14 @@ if [ -e $t/o/report.html ] || [ -e $t/o/report.html.tmp ]; then no "a refused ru
 
 # a report of three networks
 if "$mixers" --image $t/wide.ppm --size 64 --block 4 --out $t/r >$t/out 2>$t/err; then ok; else no "a report"; head -n 3 $t/err; fi
+[ "$(head -n 1 $t/err)" = "the matrices of 3 networks, and singular values of their blocks" ] && ok || no "it does not say first what it does"
+ordered $t/r/report.html '<p>Of what a patch takes' 'Read row i' 'its row as light' 'M of layer 0, head 0' 'What is claimed' '<b>Ranks'
+readable $t/r/report.html $t/r/report
 [ "$(grep -c . $t/out)" -eq 17 ] && ok || no "the table has not a line for each layer and direction"
-for section in '<h2>The picture' '<h2>What is claimed' 'rank of L is not above 1' '<h2>ViT' '<h2>LinearViT' '<h2>DinoVim' \
+for section in '<h2>Read row i' '<h2>What is claimed' 'rank of L is not above 1' '<h2>ViT' '<h2>LinearViT' '<h2>DinoVim' \
     'Random weights' '<b>Ranks' '<b>Reach' '<svg' 'data:image/png' '</html>'; do holds "the report" $t/r/report.html "$section"; done
-# 12 + 12 + 3 x 24 matrices, 3 scales, the picture
-[ "$(grep -o 'data:image/png' $t/r/report.html | wc -l)" -eq 100 ] && ok || no "the report has not all matrices"
+# 12 + 12 + 3 x 24 matrices, 3 scales; the picture, of each network one matrix and one row
+[ "$(grep -o 'data:image/png' $t/r/report.html | wc -l)" -eq 106 ] && ok || no "the report has not all matrices"
 "$mixers" --image $t/one.ppm --size 48 --model dinovim --layers 1,3 --json --out $t/j >$t/json 2>$t/err && ok || no "JSON"
 if command -v python3 >/dev/null; then
     python3 -c '
@@ -72,6 +79,11 @@ if [ -n "$dino" ]; then
     head -c 5000 $t/run-ssd.safetensors >$t/cut.safetensors
     refused "weights cut off" --load $t/cut.safetensors --out $t/c
 else skipped=$((skipped + 4)); echo "skipped: loading a run (no dino given)"; fi
+
+# without options all of it goes to build/, wherever that is
+mkdir -p $t/empty && program=$(cd "$(dirname "$mixers")" && pwd)/$(basename "$mixers")
+(cd $t/empty && "$program" --size 32 --block 2 >../out 2>../err) && [ "$(cd $t/empty && find . -type f)" = ./build/mixers-out/report.html ] && ok ||
+    no "files outside of build: $(cd $t/empty && find . -type f | head -n 3)"
 
 # figures
 "$mixers" --image $t/one.ppm --patch 0 --figures $t/f >$t/out 2>$t/err && ok || no "figures"
