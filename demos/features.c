@@ -1413,7 +1413,8 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
         o->limit = o->show;
     }
     if (!o->figures && report_ready(o->out, path, sizeof path)) return 2;
-    report_say(o->images ? "looking for pictures in %s" : "drawing scenes%s", o->images ? o->images : "");
+    if (o->images) report_say("looking for pictures in %s", o->images);
+    else report_say("drawing scenes");
     bad = o->images ? find_photos(a, o) : find_scenes(a, o);
     if (bad || (bad = share_out(a, o)) != 0) return bad;
     if (o->show > a->count) o->show = a->count;

@@ -30,7 +30,7 @@ static int above_plain(const settings *o, const model *x, int c)
     return best ? report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]) : 0;
 }
 
-/* The finding first, in a sentence: which network is above what nobody has trained, in how many measures; then each. */
+/* The finding, in a sentence: which network is above what nobody has trained, in how many measures. */
 static void report_findings(report *h, const settings *o, const album *a)
 {
     const model *base = o->model + o->models;
@@ -44,25 +44,33 @@ static void report_findings(report *h, const settings *o, const album *a)
         report_html(h, "%s<b>%s</b> is above what nobody has trained in %d of %d measures",
                     x == o->model ? "" : x + 1 < base ? ", " : " and ", x->label, above, any);
     }
-    if (any) report_html(h, ".</p>\n<p class=\"soft\">");
+    if (any) report_html(h, ".</p>\n");
+    else if (!a->classes && !a->masks)
+        report_html(h, "<p>No label says anything about these pictures, so nothing is measured. What there is "
+                    "to see: where the networks look, and which pictures they take for alike.</p>\n");
+}
+
+/* Each measure in words, of each network beside the best of those that nobody has trained. */
+static void report_words(report *h, const settings *o)
+{
+    const model *base = o->model + o->models;
+    report_html(h, "<p>");
     for (size_t k = 0; k < sizeof finding / sizeof *finding; k++) {
         int c = finding[k].at, share = c == KNN || c == PROBE;
         const model *best = best_plain(o, c);
         if (!has_column(o, c)) continue;
-        report_html(h, "%s%s", k ? "<br>\n" : "", finding[k].says);
+        report_html(h, "%s", finding[k].says);
         for (const model *x = o->model; x < base; x++)
             report_html(h, "%s %.3f &plusmn; %.3f%s %s %s%s", x > o->model ? "," : "", x->value[c], x->value[c + 1],
                         share ? " of the pictures" : "", share ? "with" : "for", x->label,
                         report_sign[1 + above_plain(o, x, c)]);
-        if (best) report_html(h, "; the best baseline, %s, has %.3f &plusmn; %.3f.", best->label, best->value[c],
+        if (best) report_html(h, "; the best baseline, %s, has %.3f &plusmn; %.3f", best->label, best->value[c],
                               best->value[c + 1]);
+        report_html(h, ".<br>\n");
     }
-    if (any) report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of the difference "
-                         "above or below the best of what nobody has trained, as if the two had been measured on "
-                         "different pictures. Less is no difference that can be told from chance.</p>\n");
-    else if (!a->classes && !a->masks)
-        report_html(h, "<p>No label says anything about these pictures, so nothing is measured. What there is "
-                    "to see: where the networks look, and which pictures they take for alike.</p>\n");
+    report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of the difference "
+                "above or below the best of what nobody has trained, as if the two had been measured on different "
+                "pictures. Less is no difference that can be told from chance.</p>\n");
 }
 
 static void report_measures(report *h, const settings *o, const album *a)
@@ -80,6 +88,7 @@ static void report_measures(report *h, const settings *o, const album *a)
     }
     if (!any) return;
     report_html(h, "<h2>Measures</h2>\n");
+    report_words(h, o);
     report_table(h, cells);
     for (const model *x = o->model; x < last(o); x++) {
         if (!has_row(x, COST, COLUMNS)) continue;

@@ -1728,24 +1728,25 @@ static void report_scaling(report *h, const length *x, size_t lengths)
 
 /* ---- main ---------------------------------------------------------------------------------------------- */
 
-/* What came out, in a sentence: of each part teacher, start and end of three stages; of the last length seconds. */
+/* What came out, in a sentence: of each part teacher, end and start of three stages; of the last length seconds. */
 static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths, char *out, size_t room)
 {
-    static const char *const of[LEARNED] = {"of stories (perplexity)", "about pictures (right answers, %)",
-                                            "about films (right answers, %)"};
-    static const int row[3] = {0, TEACHER, 0}, column[3] = {STAGES, STAGES, 0};
-    char cell[3][64];
+    static const char *const of[LEARNED] = {"a perplexity of <b>%s</b> on stories", "<b>%s&nbsp;%%</b> right answers about "
+                                            "pictures", "<b>%s&nbsp;%%</b> right answers about films"};
+    char end[64], teacher[64], start[64];
     size_t n = 0;
-    for (int p = 0, any = 0; p < LEARNED; p++) {
+    for (int p = 0; p < LEARNED; p++) {
         if (!(o->parts >> p & 1)) continue;
-        for (int k = 0; k < 3; k++) table_cell(cell[k], sizeof cell[k], p, r[p], o->seeds, row[k], column[k]);
-        n += (size_t)snprintf(out + n, room - n, "%s %s <b>%s</b>, where the teacher has %s and the conversion alone %s",
-                              any++ ? ";" : "<p>Without attention, after three stages, students reach", of[p], cell[0],
-                              cell[1], cell[2]);
+        table_cell(end, sizeof end, p, r[p], o->seeds, 0, STAGES);
+        table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
+        table_cell(start, sizeof start, p, r[p], o->seeds, 0, 0);
+        n += (size_t)snprintf(out + n, room - n, n ? ", " : "<p>Without attention, after three stages, students reach ");
+        n += (size_t)snprintf(out + n, room - n, of[p], end);
+        n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)", teacher, start);
     }
     if (lengths)
-        n += (size_t)snprintf(out + n, room - n, "%s %.0f tokens M-MATE's decoder reads in <b>%.2f&nbsp;s</b>, attention's "
-                              "in %.2f&nbsp;s", n ? ";" : "<p>", x[lengths - 1].tokens, x[lengths - 1].first[1],
+        n += (size_t)snprintf(out + n, room - n, "%s a film of %.0f tokens M-MATE's decoder reads in <b>%.2f&nbsp;s</b>, "
+                              "attention's in %.2f&nbsp;s", n ? ";" : "<p>", x[lengths - 1].tokens, x[lengths - 1].first[1],
                               x[lengths - 1].first[0]);
     snprintf(out + n, room - n, ".</p>");
 }

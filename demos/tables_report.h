@@ -708,6 +708,7 @@ static void report_state(book *b)
         "been judged on different pictures, which makes it rather too wide; in 20 such claims one may be chance. The "
         "paper's networks are larger, learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
     say(b, "soft", s.text);
+    if (report_few(b->o->steps)) say(b, "b", report_few(b->o->steps));
 }
 
 static void report_recipes(book *b)

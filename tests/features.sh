@@ -10,6 +10,7 @@ tiny="--model vit_tiny --size 64"
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
 skip() { skipped=$((skipped + $2)); echo "skipped: $1"; }
+. tests/report.sh
 holds() { if grep -q -e "$3" "$2"; then ok; else no "$1: no \"$3\" in $2"; fi; }            # holds LABEL FILE PATTERN
 bytes() { if [ "$(wc -c <"$1")" -eq "$2" ]; then ok; else no "$1: $(wc -c <"$1") bytes, expected $2"; fi; }
 run() { label=$1; shift; if "$features" "$@" >$t/out 2>$t/err; then ok; else no "$label"; head -n 3 $t/err; fi; }
@@ -60,7 +61,7 @@ printf 'these are no weights' >$t/none.pth
 refused "weights that are none" --load $t/none.pth
 holds "their name" $t/err 'none.pth'
 : >$t/file
-"$features" $tiny --limit 2 --out $t/file/o >$t/out 2>$t/err; [ $? -eq 2 ] && ok || no "a folder that cannot be made"
+"$features" $tiny --limit 2 --out $t/file/o >$t/out 2>$t/err; [ $? -eq 2 ] && [ "$(grep -c . $t/err)" -eq 1 ] && ok || no "a folder that cannot be made"
 "$features" --figures $t/file/f >$t/out 2>$t/err; [ $? -eq 2 ] && ok || no "figures that cannot be written"
 mkdir -p $t/empty
 refused "a folder without pictures" $tiny --images $t/empty
@@ -103,6 +104,7 @@ small="--model vit_tiny --size 48 --square"
 [ -n "$dino" ] && small="--load $t/run-softmax.safetensors --size 48 --square"
 run "classes and masks" $small --images $t/two --masks $t/two-m --json --out $t/w
 mv $t/out $t/w.json
+holds "a measure above all baselines is marked" $t/w/report.html 'mIoU of [01].* ▲; the best baseline'
 mkdir -p $t/two/test/c; cp $t/two/test/a/1.ppm $t/two/test/c
 refused "a class that none teaches" $small --images $t/two
 holds "its name" $t/err 'two/test/c: a class without training pictures'
@@ -135,10 +137,13 @@ bytes $t/s/mambareg_tiny-registers.npy $((128 + 4 * 12 * 256 * 4))
 [ ! -e $t/s/vit_tiny-registers.npy ] && ok || no "registers of a ViT"
 [ "$(grep -c . $t/s/pictures.txt)" -eq 4 ] && ok || no "pictures.txt has not a line for each picture"
 for section in '<h2>Costs' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2>Binary-AUC' 'nearness to the middle' '<svg' \
-    '<h2>Measures' '20 nearest by the class token name the class rightly 0.* with <b>vit_tiny (random)</b>' 'best baseline' 'histograms of edges' '&plusmn;' \
+    '<h2>Measures' '20 nearest by the class token name the class rightly 0.* with vit_tiny (random)' 'best baseline' 'histograms of edges' '&plusmn;' \
     'vit_tiny (random): what the class token reads, head by head' 'vit_tiny (random): the nearest pictures' \
     'Otsu' '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
     'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
+ordered $t/s/report.html '<p>Beyond two standard errors' '<h2>Pictures' '<h2>Measures' '20 nearest' '<h2>Binary-AUC' '<h2>Costs'
+readable $t/s/report.html $t/s-report
+[ "$(head -n 1 $t/err)" = "drawing scenes" ] && ok || no "it does not say first what it does"
 # of 3 pictures: picture, mask, 2 x (map, read, components, segmentation); picture, map, 2 blocks; picture, mean, 4
 # registers, 2 blocks; picture, 2 x (3 heads, mean); picture, 2 x (8 heads, mean); 2 x (picture, 4 nearest)
 [ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (10 + 4 + 8 + 9 + 19 + 10))) ] && ok || no "the report has not all pictures"

@@ -56,7 +56,7 @@ grep -q 'class="curve[^"]*"[^>]* d="M[0-9. L]*L' $t/whole/report.html && ! grep 
 grep -q '^text: 6 steps a student.*means nothing' $t/whole.err && grep -q 'means nothing' $t/whole/report.html && ok || no "6 steps are not called few"
 # no screen here: lines of progress, each whole, some seconds apart
 grep -q "$(printf '\r')" $t/whole.err && no "lines are written over where there is no screen" || ok
-[ "$(awk '/tells stories|stories    step/ { if (n++ && $1 - last > most) most = $1 - last; last = $1 } END { print most > 12 }' $t/whole.times)" = 0 ] &&
+[ "$(awk '/tells stories|stories    step/ { if (n++ && $1 - last > most) most = $1 - last; last = $1 } END { print (most > 12) }' $t/whole.times)" = 0 ] &&
     ok || no "no line for more than 12 seconds"
 readable $t/whole/report.html $t/whole/report
 "$linmu" text --steps 2 --out $t/part >$t/part.txt 2>$t/err &
