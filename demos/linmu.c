@@ -1811,7 +1811,7 @@ int main(int argc, char **argv)
     if (report_ready(o.out, path, sizeof path)) return 2;
     for (int p = 0; p < LEARNED; p++)
         if (o.parts >> p & 1 && report_few(STAGES * o.steps[p]))
-            report_say("%s: %zu steps a student. %s", part_name[p], STAGES * o.steps[p], report_few(STAGES * o.steps[p]));
+            report_say("%s, %zu steps a student: %s", part_name[p], STAGES * o.steps[p], report_few(STAGES * o.steps[p]));
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;
     options.seed = o.seed;

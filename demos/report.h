@@ -66,7 +66,7 @@ static inline void report_say(const char *format, ...)
 /* What so few steps of learning say, for stderr and for the page; NULL if they are enough to say more. */
 static inline const char *report_few(size_t steps)
 {
-    return steps < 100 ? "So few steps show that everything runs; what is learned in them means nothing." : NULL;
+    return steps < 100 ? "so few steps show that everything runs; what is learned in them means nothing." : NULL;
 }
 /* Reads an option's whole number from low to high. 0, or an exit status with the reason said. */
 static inline int report_whole(const char *option, const char *text, unsigned long long low, unsigned long long high,

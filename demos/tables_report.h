@@ -695,6 +695,7 @@ static void report_state(book *b)
     size_t networks_there = 0, files = 0;
     double unused, n[3];
     static const char *const name[3] = {"pictures/train", "pictures/test", "pictures/classes"};
+    char few[200];
     for (size_t k = 0; k < NETWORKS; k++) networks_there += b->found[k] > 0, files += b->found[k];
     add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there, (int)NETWORKS, files,
         NETWORKS * b->seeds, b->o->steps);
@@ -708,7 +709,8 @@ static void report_state(book *b)
         "been judged on different pictures, which makes it rather too wide; in 20 such claims one may be chance. The "
         "paper's networks are larger, learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
     say(b, "soft", s.text);
-    if (report_few(b->o->steps)) say(b, "b", report_few(b->o->steps));
+    snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps) ? report_few(b->o->steps) : "");
+    if (report_few(b->o->steps)) say(b, "b", few);
 }
 
 static void report_recipes(book *b)

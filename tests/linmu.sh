@@ -53,7 +53,7 @@ ordered $t/whole/report.html '<p>Without attention' '<h2>Text' 'A story goes on'
 grep -q 'so a curve may jump up there' $t/whole/report.html && ok || no "a rise between stages is not explained"
 grep -q 'class="curve[^"]*"[^>]* d="M[0-9. L]*L' $t/whole/report.html && ! grep -q 'class="curve[^"]*"[^>]* d="M[^"]*M' $t/whole/report.html && ok ||
     no "curves of few steps have gaps"
-grep -q '^text: 6 steps a student.*means nothing' $t/whole.err && grep -q 'means nothing' $t/whole/report.html && ok || no "6 steps are not called few"
+grep -q '^text, 6 steps a student: .*means nothing' $t/whole.err && grep -q 'means nothing' $t/whole/report.html && ok || no "6 steps are not called few"
 # no screen here: lines of progress, each whole, some seconds apart
 grep -q "$(printf '\r')" $t/whole.err && no "lines are written over where there is no screen" || ok
 [ "$(awk '/tells stories|stories    step/ { if (n++ && $1 - last > most) most = $1 - last; last = $1 } END { print (most > 12) }' $t/whole.times)" = 0 ] &&
