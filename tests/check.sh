@@ -129,6 +129,16 @@ for md in ${*:-README.md docs/*.md}; do
     awk -v base="$base" '/^```c$/ { on = 1; n++; file = base "_" n ".c"; next } /^```/ { on = 0 } on { print > file }' "$md"
     n=1; while [ -f "${base}_$n.c" ]; do program "${base}_$n.c" "$md" $n; n=$((n + 1)); done
 done
+# a line that a document quotes, known by the names in it, is still in the source; … stands for what was left out
+cat mamba_mix.h mamba_mix_cuda.cu demos/*.[ch] | tr -d '[:space:]' >$t/source.txt
+awk '/^```/ { fenced = !fenced } FNR == 1 { fenced = 0 }
+    !fenced && /^    / && /mmixi_|MMIXI_|[a-z]->/ {
+        sub(/\/\*.*\*\//, ""); gsub(/[ \t]/, "")
+        n = split($0, part, "…"); for (i = 1; i <= n; i++) if (length(part[i]) > 3) print FILENAME ":" FNR, part[i] }' \
+    ${*:-README.md docs/*.md} >$t/quoted.txt
+while read -r where line; do
+    if grep -qF -- "$line" $t/source.txt; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$where is not in the source: $line"; fi
+done <$t/quoted.txt
 # and where the document says something else, it is noticed
 printf '```c\nint main(void) { }\n```\n\n    one 1.50 and 2\n' >$t/document.txt
 for said in "one 1.49 and 2" "one 1.50 and 3" "two 1.50 and 2" "one 1.50 and 2 more" "one 1.52 and 2"; do

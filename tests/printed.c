@@ -1,19 +1,19 @@
 /* printed.c - does a program of a document print what the document says?
 
-   printed DOCUMENT N OUTPUT      N: of the document's C blocks the N-th, OUTPUT: the file with what it printed
+   printed DOCUMENT N OUTPUT      the document's C block N, and a file with what it printed
 
-   What is written is the first indented block between the program and the next heading or fenced block. Words must be
-   equal, runs of blanks count as one, empty lines as none. A number with a point or an exponent may be off by one unit of
-   its last written digit, because SIMD levels round differently; a count may not. A comment between program and block,
-   in a line of its own, says what the machine decides:
+   What is written is the first indented block between the program and the next heading or fenced block.
+   Words must be equal; runs of blanks count as one, empty lines as none. A number with a point or an
+   exponent may be off by one unit of its last written digit, because SIMD levels round differently; a count
+   may not. A comment between program and block, in a line of its own, says what the machine decides:
 
        <!-- printed: us ms KiB vary -->     a number before one of these words may be any that is above 0
        <!-- printed: numbers vary -->       every number may be any
        <!-- printed: within 0.3 -->         numbers may be off by 30 %, or by one unit
        <!-- printed: nothing -->            the output is not written down
 
-   Ends with 0 if they agree, with 2 if the program says that it lacks a file ("no FILE: give it as an argument"), else with 1
-   and words why. */
+   Ends with 0 if they agree, with 2 if the program says that it lacks a file ("no FILE: give it as an
+   argument"), else with 1 and words why. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -113,9 +113,9 @@ int main(int argc, char **argv)
 {
     static char line[LINE], printed[LINE];
     static rules r;
-    int at = 0, blocks = 0, wanted = argc == 4 ? atoi(argv[2]) : 0, inside = 0, compared = 0;
-    FILE *document = argc == 4 ? fopen(argv[1], "r") : NULL, *output = argc == 4 ? fopen(argv[3], "r") : NULL;
-    if (!document || !output || wanted < 1) return puts("printed DOCUMENT N OUTPUT: two files that are there"), 1;
+    int at = 0, blocks = 0, wanted = argc == 4 ? atoi(argv[2]) : 0, inside = 0;
+    FILE *document = argc == 4 ? fopen(argv[1], "r") : NULL, *output = document ? fopen(argv[3], "r") : NULL;
+    if (!output || wanted < 1) return puts("printed DOCUMENT N OUTPUT, which are there"), 1;
     while (blocks < wanted && next(document, line, &at)) blocks += !strcmp(line, "```c");
     if (blocks < wanted) return printf("%s has no C block %d\n", argv[1], wanted), 1;
     while (next(document, line, &at) && strncmp(line, "```", 3)) ;
@@ -127,13 +127,14 @@ int main(int argc, char **argv)
         if (*line == '#' || !strncmp(line, "```", 3)) break;
         if (!indented) { read_rule(line, &r); continue; }
         if (!inside && !strncmp(printed, "no ", 3) && strstr(printed, "argument")) return puts(printed), 2;
-        inside = 1, compared++;
+        inside = 1;
         if (!more || !lines_agree(line + 4, printed, &r))
-            return printf("%s:%d\n  written: %s\n  printed: %s\n", argv[1], at, line + 4, more ? printed : "(no more)"), 1;
+            return printf("%s:%d\n  written: %s\n  printed: %s\n", argv[1], at, line + 4,
+                          more ? printed : "(no more)"), 1;
         more = next_printed(output, printed);
     }
     if (r.nothing) return 0;
-    if (!compared) return printf("%s:%d: nothing is written of what this program prints\n", argv[1], start), 1;
+    if (!inside) return printf("%s:%d: nothing is written of what this program prints\n", argv[1], start), 1;
     if (more) return printf("%s:%d\n  printed, but not written: %s\n", argv[1], at, printed), 1;
     return 0;
 }
