@@ -612,6 +612,7 @@ static void npy_seeds(void)
         {"i2.npy", "{'descr': '=i2', 'fortran_order': False, 'shape': (0, 4), }\n", 1, 0},
         {"i1.npy", "{'descr': '|i1', 'fortran_order': False, 'shape': (5,), }\n", 1, 5},
         {"u1.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 2, 1, 2, 1, 2, 1, 1), }\n", 1, 8},
+        {"u4.npy", "{'descr': '>u4', 'fortran_order': False, 'shape': (2,), }\n", 1, 8},
         {"b1.npy", "{'descr': '|b1', 'fortran_order': True, 'shape': (2, 2), }\n", 1, 4}
     };
     zip z;
