@@ -7439,10 +7439,11 @@ enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(1
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
                                  size_t rows, mmix_tensor *y)
 {
+    size_t more = mmix_ndim(y) == 2 ? 2 : 0;     /* one or two rows alone would be dot products */
     for (size_t at = 0, n, all = mmix_shape(y, 0); at < all && !m->error_kind; at += n) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part[3];
-        n = all - at <= rows + 2 ? all - at : rows;      /* one or two rows more would be dot products */
+        n = all - at <= rows + more ? all - at : rows;
         for (int i = 0; i < 3; i++) part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
         if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
