@@ -132,7 +132,7 @@ done
 # a line that a document quotes, known by the names in it, is still in the source; … stands for what was left out
 cat mamba_mix.h mamba_mix_cuda.cu demos/*.[ch] | tr -d '[:space:]' >$t/source.txt
 awk '/^```/ { fenced = !fenced } FNR == 1 { fenced = 0 }
-    !fenced && /^    / && /mmixi_|MMIXI_|[a-z]->/ {
+    !fenced && /^    / && /mmixi_|MMIXI_|[^a-z][ajkr]->/ {
         sub(/\/\*.*\*\//, ""); gsub(/[ \t]/, "")
         n = split($0, part, "…"); for (i = 1; i <= n; i++) if (length(part[i]) > 3) print FILENAME ":" FNR, part[i] }' \
     ${*:-README.md docs/*.md} >$t/quoted.txt
