@@ -58,19 +58,19 @@
      heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
      Row-major; sizes are size_t; tokens and labels int32_t.
 
-     Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
-     it before you hand it on (those take NULL, and of a backbone, its parameters and a training run what
-     loads, saves, packs and runs). What an op returns, its gradient included, lives until mmix_reset, or the
-     mmix_rewind that encloses it. mmix_backward consumes what was recorded: afterwards the values of recorded
-     ops are gone (a scalar such as a loss stays readable), and the gradients of parameters and of tensors
-     marked with mmix_require_grad are there.
+     Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free (those
+     take NULL; what runs a model that is NULL says so). Contexts go last. What an op returns, its gradient
+     included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
+     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
+     gradients of parameters and of tensors marked with mmix_require_grad are there.
 
      Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
      first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
      NULL, so that a chain of calls is checked once, at its end. Nothing exits, prints or aborts.
 
      A context and what was made from it belong to one thread at a time; two contexts can work in two threads.
-     The same seed gives the same bits for any number of threads (for one SIMD level).
+     The same seed gives the same bits for any number of threads (for one SIMD level). After fork a child may
+     use what it has with one thread, its own.
 
    SOURCES
      Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al.
@@ -90,6 +90,7 @@
 extern "C" {
 #endif
 
+#define MMIX_VERSION 10000                   /* 1.00.00 */
 #ifndef MMIX_REAL
 #define MMIX_REAL float
 #endif
@@ -136,6 +137,9 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 
 typedef struct mmix_ctx mmix_ctx;            /* memory, threads, random numbers, the tape, the last error */
 typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api-tensors */
+
+/* The version of the implementation that was linked, to hold against MMIX_VERSION. */
+MMIXDEF int mmix_version(void);
 
 #define MMIX_MAX_DIMS 6
 
@@ -345,7 +349,8 @@ enum {
     MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR, MMIX_OP_CONV1D, MMIX_OP_RESIZE,
     MMIX_OP_CROSS_ENTROPY, MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION,
     MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS,
-    MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
+    MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_MAX, MMIX_OP_RELU, MMIX_OP_ABS, MMIX_OP_SIGMOID,
+    MMIX_OP_TANH, MMIX_OP_POWER, MMIX_OP_COUNT
 };
 /* Overrides an op of this context; NULL functions restore the built-in ones. 0, or -1 for an unknown op. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
@@ -383,6 +388,8 @@ MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+/* The larger one; where they are equal each gets half of the gradient, as torch.maximum has it. */
+MMIXDEF mmix_tensor *mmix_max(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 /* alpha x + beta */
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta);
 /* e^x; ln x; the square root; x σ(x); x/2 (1 + erf(x/√2)); ln(1 + e^x), x itself above 20 as in PyTorch */
@@ -392,6 +399,16 @@ MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x);
+/* max(x, 0); |x|; 1/(1 + e^-x); (e^x - e^-x)/(e^x + e^-x); x^p, of x < 0 for a whole p alone. The slope of
+   relu and abs at 0 is 0. */
+MMIXDEF mmix_tensor *mmix_relu(mmix_ctx *m, mmix_tensor *x);
+MMIXDEF mmix_tensor *mmix_abs(mmix_ctx *m, mmix_tensor *x);
+MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
+MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
+MMIXDEF mmix_tensor *mmix_power(mmix_ctx *m, mmix_tensor *x, double p);
+/* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
+   drawn from the seed, step and stream. For training; a rate of 0 gives x itself. */
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
 
 /* Sum over one axis, which disappears; sum and mean of all elements: a scalar. */
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis);
@@ -675,7 +692,8 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
 /* What the elements of an entry are. */
 enum {
     MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
-    MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_BOOL,
+    MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
+    MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
     MMIX_FILE_REAL_AS_BF16,                  /* saving only: mmix_real, rounded to BF16 in the file */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
@@ -1225,11 +1243,13 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
                                        mmix_state *s);
 
 /* How a token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of which
-   the likeliest with together `top_p` are kept (0: all), by the context's seed, `stream` and its place. */
+   the likeliest top_k (0: all), and of those the likeliest with together `top_p` (0: all) are kept, by the
+   context's seed, `stream` and its place. */
 typedef struct mmix_sampling {
     double temperature, top_p;
     uint64_t stream;
     int32_t stop;                            /* the last token to make, none if 0 */
+    size_t top_k;
 } mmix_sampling;
 /* One token from logits (K); place: its number in the sequence. 0 on error: logits are NULL after a chain of
    calls that failed, one is not a number, or all are -infinity. */
@@ -1855,7 +1875,7 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 {
     va_list list;
     va_start(list, names);
-    for (int length; *names && !m->error_kind; names += length + 2 * (names[length] == ',')) {
+    for (int length; *names && m && !m->error_kind; names += length + 2 * (names[length] == ',')) {
         int pointer = *names == '*';
         length = (int)strcspn(names, ",");
         if (pointer ? !va_arg(list, const void *) : !va_arg(list, size_t))
@@ -1863,7 +1883,7 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
                       : "%s: %.*s is 0, expected at least 1", who, length - pointer, names + pointer);
     }
     va_end(list);
-    return !m->error_kind;
+    return m && !m->error_kind;
 }
 /* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
 static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
@@ -2142,7 +2162,7 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 
 /* Purposes of the library itself; a user's are below. */
 enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
-      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE };
+      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT };
 
 static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
@@ -2519,6 +2539,23 @@ MMIXI_MATH double mmixi_log1p(double x)
     double u = 1 + x;
     if (u == 1 || !(x < 1e17)) return u == 1 ? x : mmixi_log(x);
     return u > 0 ? mmixi_log(u) * (x / (u - 1)) : mmixi_log(u);
+}
+/* e^x - 1 for x <= 0, likewise */
+MMIXI_MATH double mmixi_expm1(double x)
+{
+    double u = mmixi_exp(x);
+    return u == 1 ? x : u > 0 ? (u - 1) * (x / mmixi_log(u)) : u - 1;
+}
+/* x^p, a small whole one by multiplication */
+MMIXI_MATH double mmixi_pow(double x, double p)
+{
+    double y = 1;
+    if (p == floor(p) && fabs(p) <= 64) {
+        for (double n = fabs(p); n > 0; n--) y *= x;
+        return p < 0 ? 1 / y : y;
+    }
+    y = mmixi_exp(p * mmixi_log(fabs(x)));
+    return x >= 0 || p == floor(p) ? x < 0 && fmod(p, 2) != 0 ? -y : y : (double)NAN;
 }
 
 /* x = q π/2 + r, |r| <= π/4, with π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| up to
@@ -4548,29 +4585,32 @@ static inline void mmixi_row_next(mmixi_row_pass *p)
     if (p->dx) p->dx += p->step;
 }
 
-/* ---- add, mul, div, scale: elementwise, on views of any steps --------------------------------
+/* ---- add, mul, div, max, scale: elementwise, on views of any steps ---------------------------
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
-   scale: y = α a + β, there is no b. Backward is the same op on dy and the other one (div: on b). A stretched
-   operand is a view that does not step there: its gradient is the sum, in order. */
+   max: da = dy where a > b, dy / 2 where a = b;  scale: y = α a + β, there is no b. Backward is the same op
+   on dy and the other one (div: on b). A stretched operand is a view that does not step there: its gradient
+   is the sum, in order. */
 static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *out = c->out[0];
-    int op = c->op, back = c->dy[0] != NULL, product = op == MMIX_OP_MUL || op == MMIX_OP_DIV,
-        two = product || (op == MMIX_OP_ADD && !back);             /* b is read */
+    int op = c->op, back = c->dy[0] != NULL, max = op == MMIX_OP_MAX,
+        product = op == MMIX_OP_MUL || op == MMIX_OP_DIV,
+        two = product || max || (op == MMIX_OP_ADD && !back);      /* b is read */
     size_t n = mmixi_cols(out);
     for (int i = 0; i <= back; i++) {
         const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
             *tb = c->in[!back || op == MMIX_OP_DIV || !i];
         mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
-        int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two);
+        int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two) && !max;
         mmix_real *y0 = mmix_data(out);
         const mmix_real *a0 = back ? c->dy[0] : mmix_data(ta), *b0 = two ? mmix_data(tb) : NULL;
         for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
             mmix_real *own = y0 + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
             const mmix_real *a = a0 + (back ? r * n : mmixi_row_offset(ta, r)),
-                *b = two ? b0 + mmixi_row_offset(tb, r) : a;
+                *b = two ? b0 + mmixi_row_offset(tb, r) : a,
+                *x = max && back ? mmix_data(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
             if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
             else if (dense && !product) {
@@ -4579,8 +4619,9 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
                 (add || two || beta != 0 ? k->axpy : k->scale)(n, alpha, a, y);
             }
             else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = !product ? alpha * *a + beta * (two ? *b : 1) : op == MMIX_OP_MUL ? *a * *b
-                    : *a / *b * (i ? -own[j] : 1);
+                mmix_real v = op == MMIX_OP_MUL ? *a * *b : op == MMIX_OP_DIV ? *a / *b * (i ? -own[j] : 1)
+                    : !max ? alpha * *a + beta * (two ? *b : 1) : !back ? *a >= *b || *a != *a ? *a : *b
+                    : *a * (mmix_real)((x[j * sy] > *b) + 0.5 * (x[j * sy] == *b));
                 *y = add ? *y + v : v;
             }
         }
@@ -4638,6 +4679,7 @@ MMIXI_BINARY(add, MMIX_OP_ADD, 1)
 MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
 MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
 MMIXI_BINARY(div, MMIX_OP_DIV, 1)
+MMIXI_BINARY(max, MMIX_OP_MAX, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
@@ -4686,8 +4728,24 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- one tensor in, one of its shape out ------------------------------------------------
-   exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
-   softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
+   dx = dy f'(x), from x again; softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
+/* The rare ones, in double: f(x), or its slope. */
+static double mmixi_rare(int op, double x, double p, int slope)
+{
+    int tangent = op == MMIX_OP_TANH;
+    double e = tangent ? mmixi_expm1(-2 * fabs(x)) : op == MMIX_OP_SIGMOID ? mmixi_exp(-fabs(x)) : 0,
+        t = tangent ? -e / (2 + e) : 1 / (1 + e);
+    switch (op) {
+    case MMIX_OP_EXP: return mmixi_exp(x);
+    case MMIX_OP_LOG: return slope ? 1 / x : mmixi_log(x);
+    case MMIX_OP_SQRT: return slope ? 0.5 / sqrt(x) : sqrt(x);
+    case MMIX_OP_RELU: return slope ? x > 0 : x > 0 || x != x ? x : 0;
+    case MMIX_OP_ABS: return slope ? (x > 0) - (x < 0) : fabs(x);
+    case MMIX_OP_SIGMOID: return slope ? e * t * t : x < 0 ? e * t : t;
+    case MMIX_OP_TANH: return slope ? 4 * (1 + e) / (2 + e) / (2 + e) : x < 0 ? -t : t;
+    default: return !slope ? mmixi_pow(x, p) : p != 0 ? p * mmixi_pow(x, p - 1) : 0;
+    }
+}
 static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
@@ -4703,10 +4761,9 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         case MMIX_OP_SOFTMAX:
             dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
             break;
-        default:                                 /* the rare ones in double: f(x), or f'(x) */
+        default:
             for (size_t i = 0; i < n; i++) {
-                double v = (double)x[i], f = op == MMIX_OP_EXP ? mmixi_exp(v) : op == MMIX_OP_LOG
-                    ? dy ? 1 / v : mmixi_log(v) : dy ? 0.5 / sqrt(v) : sqrt(v);
+                double f = mmixi_rare(op, (double)x[i], c->number[0], dy != NULL);
                 if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
                 else y[i] = (mmix_real)f;
             }
@@ -4729,7 +4786,18 @@ MMIXI_UNARY(sqrt, MMIX_OP_SQRT)
 MMIXI_UNARY(silu, MMIX_OP_SILU)
 MMIXI_UNARY(gelu, MMIX_OP_GELU)
 MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
+MMIXI_UNARY(relu, MMIX_OP_RELU)
+MMIXI_UNARY(abs, MMIX_OP_ABS)
+MMIXI_UNARY(sigmoid, MMIX_OP_SIGMOID)
+MMIXI_UNARY(tanh, MMIX_OP_TANH)
 #undef MMIXI_UNARY
+MMIXDEF mmix_tensor *mmix_power(mmix_ctx *m, mmix_tensor *x, double p)
+{
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    call.number[0] = p;
+    if (!mmixi_expect(m, "mmix_power", NULL, "x ...", x)) return NULL;
+    return mmixi_run_like(m, "mmix_power", MMIX_OP_POWER, &call);
+}
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
@@ -7439,10 +7507,11 @@ enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(1
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
                                  size_t rows, mmix_tensor *y)
 {
+    size_t more = mmix_ndim(y) == 2 ? 2 : 0;     /* one or two rows alone would be dot products */
     for (size_t at = 0, n, all = mmix_shape(y, 0); at < all && !m->error_kind; at += n) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part[3];
-        n = all - at <= rows + 2 ? all - at : rows;      /* one or two rows more would be dot products */
+        n = all - at <= rows + more ? all - at : rows;
         for (int i = 0; i < 3; i++) part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
         if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
@@ -7645,13 +7714,26 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     mmix_record(m, record);
     return y;
 }
-MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
+/* (n) of 0, or 1/(1 - rate) */
+static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double rate, uint64_t step,
+                               uint64_t stream)
 {
-    mmix_tensor *s = rate > 0 ? mmix_new1(m, B) : NULL;
-    for (size_t b = 0; s && b < B; b++)
-        mmix_data(s)[b] = mmix_random_uniform(m, MMIXI_RANDOM_DROP_PATH, step, stream << 32 | b) < rate ? 0
+    mmix_tensor *s = rate > 0 ? mmix_new1(m, n) : NULL;
+    for (size_t i = 0; s && i < n; i++)
+        mmix_data(s)[i] = mmix_random_uniform(m, purpose, step, stream << 32 | i) < rate ? 0
             : (mmix_real)(1 / (1 - rate));
     return s;
+}
+MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
+{
+    return mmixi_drop(m, MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
+}
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream)
+{
+    if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x)
+        || mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999)) return NULL;
+    mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
+    return s ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
 }
 
 MMIXI_COLD_END
@@ -8559,7 +8641,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
     r.v = v; if (options) r.o = *options;
-    if (v && !mmixi_vision_begin(m, &r, image)) {
+    if (mmixi_given(m, "mmix_vision_forward", "*backbone", v) && !mmixi_vision_begin(m, &r, image)) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
         for (size_t i = 0; x && i < v->config.depth; i++) {
@@ -8603,7 +8685,7 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
     r.v = v;
-    if (!v || mmixi_vision_begin(m, &r, image)
+    if (!mmixi_given(m, "mmix_vision_attention", "*backbone", v) || mmixi_vision_begin(m, &r, image)
         || mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0, (double)v->config.depth - 1))
         return NULL;
     mmix_look *look = m->look;
@@ -9197,7 +9279,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
 {
     size_t next = 0;
     memset(s, 0, sizeof *s);
-    if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
+    if (!mmixi_given(m, who, "*decoder, *sequence", d, q)) return NULL;
     const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
     s->d = d; s->l = d->layer;
     if (options) s->o = *options;
@@ -9220,13 +9302,15 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, co
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
-    return d ? mmix_linear(m, hidden, d->classifier, NULL) : NULL;
+    return mmixi_given(m, "mmix_decoder_logits", "*decoder", d) ? mmix_linear(m, hidden, d->classifier, NULL)
+        : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
     mmixi_decoder_pass s;
-    if (!d || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
+    if (!mmixi_given(m, "mmix_decoder_matrix", "*decoder", d)
+        || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
         return NULL;
     const mmixi_decoder_layer *l = &d->layer[layer];
     int record = mmix_record(m, 0);
@@ -9249,7 +9333,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 {
     mmixi_decoder_pass s;
     mmix_tensor *x;
-    if (!d || !mmixi_given(m, "mmix_decoder_step", "*state", state)) return NULL;
+    if (!mmixi_given(m, "mmix_decoder_step", "*decoder, *state", d, state)) return NULL;
     size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
     if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this decoder and "
@@ -9290,10 +9374,14 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
         all[k].label = (double)k;
         sum += all[k].score = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
     }
-    if (sampling->top_p > 0 && sampling->top_p < 1) {
-        double enough = sampling->top_p * sum;
+    double share = sampling->top_p > 0 && sampling->top_p < 1 ? sampling->top_p : 1;
+    if (sampling->top_k && sampling->top_k < K) n = sampling->top_k;
+    if (n < K || share < 1) {
         all = mmixi_scored_sort(all, all + K, K);        /* of equal ones the lower number first */
-        for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].score;
+        if (n < K) sum = 0;
+        for (size_t k = 0; n < K && k < n; k++) sum += all[k].score;
+        double enough = share * sum;
+        if (share < 1) for (n = 0, sum = 0; sum < enough; n++) sum += all[n].score;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
     for (size_t k = 0; k < n && u >= 0; u -= all[k++].score) best = (size_t)all[k].label;
@@ -9305,7 +9393,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
 {
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!d || !mmixi_given(m, "mmix_decoder_continue", "*sequence, *tokens", sequence,
+    if (!mmixi_given(m, "mmix_decoder_continue", "*decoder, *sequence, *tokens", d, sequence,
                            count ? (void *)tokens : &size)
         || !mmixi_expect(m, "mmix_decoder_continue", &size, "tokens:i32 BL", sequence->tokens)) return 0;
     const size_t shape[2] = { size.B, 1 };
@@ -11777,10 +11865,10 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
 /* ---- types of numbers ---- */
 /* By MMIX_FILE_F64 …: as .safetensors and as .npy call it; its size in a file. */
 static const char mmixi_file_names[2][MMIX_FILE_REAL_AS_BF16 + 1][8] = {
-    {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "BF16"},
-    {"f8", "f4", "f2", "-", "i8", "i4", "i2", "i1", "u1", "b1", "-"}
+    {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "U16", "U32", "U64", "BOOL", "BF16"},
+    {"f8", "f4", "f2", "-", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "b1", "-"}
 };
-static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 2};
+static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1, 2};
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
 {
     return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[0][dtype] : NULL;
@@ -12135,8 +12223,8 @@ static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int npy, const char
     e.dtype = type && fortran >= 0 && (!npy || strspn(type, "<>|=")) ? MMIX_FILE_BOOL : -1;
     while (e.dtype >= 0 && strcmp(mmixi_file_names[npy][e.dtype], type + npy)) e.dtype--;
     if (e.dtype < 0)
-        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (.npy: <f8, "
-                            "<f4, <f2, <i8 … |i1, |u1, |b1, and fortran_order), found %.20s",
+        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64 … I8, U64 … U8, BOOL (.npy: <f8, <f4, "
+                            "<f2, <i8 … |i1, <u8 … |u1, |b1, and fortran_order), found %.20s",
                             type ? type : "none");
     e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
     if (e.ndim < 0)
@@ -12680,7 +12768,10 @@ static uint16_t mmixi_to_bf16(mmix_real x)
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
-    union { double f64; int64_t i64; int32_t i32; int16_t i16; int8_t i8; uint8_t u8; } u;
+    union {
+        double f64; int64_t i64; int32_t i32; int16_t i16; int8_t i8;
+        uint64_t u64; uint32_t u32; uint16_t u16; uint8_t u8;
+    } u;
     mmix_archive in;                             /* messages go to m */
     const unsigned char *p;
     int from, single;                            /* single: an F32, F16 or BF16 */
@@ -12698,23 +12789,26 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         for (size_t i = 0; i < count; i++, p += mmixi_file_size[from])
             ((float *)values)[i] = mmixi_file_float(p, from);
     else for (size_t i = 0; from != dtype && i < count; i++, p += mmixi_file_size[from]) {
-        int64_t v = 0; double d;
+        int64_t v = 0; double d; int large = 0;          /* above the largest int64_t */
         if (single) d = mmixi_file_float(p, from);
         else {
             memcpy(&u, p, mmixi_file_size[from]);        /* it need not be aligned */
             v = from == MMIX_FILE_F64 ? 0 : from == MMIX_FILE_I64 ? u.i64 : from == MMIX_FILE_I32 ? u.i32
                 : from == MMIX_FILE_I16 ? u.i16 : from == MMIX_FILE_I8 ? u.i8
-                : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
-            d = from == MMIX_FILE_F64 ? u.f64 : (double)v;
+                : from == MMIX_FILE_U16 ? u.u16 : from == MMIX_FILE_U32 ? u.u32
+                : from == MMIX_FILE_U64 ? (int64_t)u.u64 : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
+            large = from == MMIX_FILE_U64 && v < 0;
+            d = from == MMIX_FILE_F64 ? u.f64 : large ? (double)u.u64 : (double)v;
         }
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
         else if (dtype == MMIX_FILE_BF16) ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)d);
-        else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
-        else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
+        else if (dtype == MMIX_FILE_I64 && !large) ((int64_t *)values)[i] = v;
+        else if (dtype == MMIX_FILE_I32 && v == (int32_t)v && !large) ((int32_t *)values)[i] = (int32_t)v;
         else
-            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", dtype == MMIX_FILE_I32
-                                ? "32-bit integers" : "F64, F32, BF16, I64 or I32", d);
+            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f",
+                                dtype == MMIX_FILE_I32 ? "32-bit integers" : dtype == MMIX_FILE_I64
+                                ? "64-bit integers" : "F64, F32, BF16, I64 or I32", d);
     }
     return 0;
 }
@@ -13548,11 +13642,13 @@ MMIXI_COLD_END
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
     ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
     ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
-    ONE(kd_token, loss)
+    ONE(kd_token, loss) ONE(max, binary) ONE(relu, rows) ONE(abs, rows) ONE(sigmoid, rows) ONE(tanh, rows)  \
+    ONE(power, rows)
 #define MMIXI_OP_NAME(name, function) #name,
 #define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
 #define MMIXI_OP_TWO(name, function) \
     table->forward = mmixi_##function##_forward, table->backward = mmixi_##function##_backward, table++;
+MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
 static const char mmixi_op_names[MMIX_OP_COUNT][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }

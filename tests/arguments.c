@@ -30,6 +30,18 @@ static void bad_arguments(void)
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, huge), "mmix_new", "axis");
     BAD(mmix_add(m, a, b), "mmix_add", "(2, 3) and (4, 5)");
     BAD(mmix_div(m, a, NULL), "mmix_div", "b is NULL");
+    BAD(mmix_max(m, a, b), "mmix_max", "(2, 3) and (4, 5)");
+    BAD(mmix_relu(m, NULL), "mmix_relu", "x is NULL");
+    BAD(mmix_power(m, NULL, 2), "mmix_power", "x is NULL");
+    BAD(mmix_dropout(m, a, 1, 0, 0), "mmix_dropout", "rate is 1");
+    BAD(mmix_dropout(m, a, NAN, 0, 0), "mmix_dropout", "rate is");
+    BAD(mmix_vision_forward(m, NULL, a, NULL).token, "mmix_vision_forward", "backbone is NULL");
+    BAD(mmix_vision_attention(m, NULL, a, 0), "mmix_vision_attention", "backbone is NULL");
+    BAD(mmix_decoder_forward(m, NULL, NULL, NULL), "mmix_decoder_forward", "decoder is NULL");
+    BAD(mmix_decoder_logits(m, NULL, a), "mmix_decoder_logits", "decoder is NULL");
+    BAD(mmix_decoder_matrix(m, NULL, NULL, 0), "mmix_decoder_matrix", "decoder is NULL");
+    BAD(mmix_decoder_step(m, NULL, NULL, NULL), "mmix_decoder_step", "decoder is NULL");
+    CHECK(mmix_version() == MMIX_VERSION && !mmix_vision_forward(NULL, NULL, NULL, NULL).token);
     BAD(mmix_pool_tokens(m, NULL, NULL, 0, 1, 0), "mmix_pool_tokens", "tokens is NULL");
     {                                            /* integers in views */
         mmix_tensor *column = mmix_slice(m, i, 1, 1, 1), *y = mmix_gather(m, mmix_reshape(m, x3, 2, s10), column);

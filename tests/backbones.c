@@ -641,7 +641,7 @@ static void arrays(void)
 {
     static const char expected[] = "\x93NUMPY\1\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
     static const int dtypes[] = {MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16,
-                                 MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_BOOL};
+                                 MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL};
     static const float values[6] = {1, -2, 3, 0.5f, 0, 6};
     mmix_ctx *m = context(1, 0);
     static const char *const pair[] = {"a", "b", NULL};

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What compilers, the linker and the documents say of the header.
 #   tests/check.sh compilers     warnings under strict flags, build switches, names that leave the object, mutable data
-#   tests/check.sh documents     the code in README.md and docs
+#   tests/check.sh documents [FILE...]     the code in README.md and docs, and what it prints
 set -u
 W="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow"
 t=build/check-$1; rm -rf $t; mkdir -p $t
@@ -93,27 +93,60 @@ for bad in "-DMMIX_REAL=double $t/cuda_double.c" "-DMMIX_STATIC -c -x c++ -DMMIX
 done
 
 else
-# the header's own example and every C block with a main in the documents compiles and runs; the implementation, which
-# is in all of them, is linked but for the header's example, and what it includes is there as if it were not
-extracted=0 once="-include errno.h -include float.h -include math.h -include stdio.h -include stdlib.h -include string.h"
+# the header's own example and every C block with a main in the documents compiles, runs and prints what tests/printed.c
+# finds written below it; the implementation, which is in all of them, is linked but for the header's example, and what it
+# includes is there as if it were not
+compared=0 once="-include errno.h -include float.h -include math.h -include stdio.h -include stdlib.h -include string.h"
 try "implementation for the documents" gcc -std=c99 -Wall -Wextra -I. -fsyntax-only $t/u.c
 awk '/A complete program/ { on = 1; next } /cc -O2 program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
-for md in README.md docs/*.md; do
-    [ -f "$md" ] || continue
-    awk -v base="$t/$(basename "$md" .md)" '/^```c$/ { on = 1; n++; file = base "_" n ".c"; next } /^```/ { on = 0 } on { print > file }' "$md"
-done
-for f in $t/opening.c $t/README_*.c $t/[0-9]*_*.c; do
-    [ -f "$f" ] && grep -q 'int main' "$f" || continue
-    extracted=$((extracted + 1))
+try "printed" gcc -std=c99 -O1 $W tests/printed.c -o $t/printed -lm
+[ -d ../shared ] && ln -sfn "$PWD/../shared" build/shared        # what a program calls ../shared, from $t
+# program FILE DOCUMENT N: it compiles, runs and, if a document is named, prints what is written there
+program()
+{
+    f=$1
+    if ! grep -q 'int main' "$f"; then return; fi
     object=build/mamba_mix.o; if grep -q '^#define MMIX_REAL double$' "$f"; then object=build/mamba_mix_f64.o; fi
-    if [ "$f" = $t/opening.c ]; then try "$f" gcc -std=c99 -O0 -Wall -Wextra -I. "$f" -o "$f.out" -lm -lpthread
+    if [ $# = 1 ]; then try "$f" gcc -std=c99 -O0 -Wall -Wextra -I. "$f" -o "$f.out" -lm -lpthread
     else
         sed -i '/^#define MAMBA_MIX_IMPLEMENTATION$/d' "$f"      # linked
         try "$f" gcc -std=c99 -O1 -Wall -Wextra $once -I. "$f" $object -o "$f.out" -lm -lpthread
     fi
-    if (cd $t && "./$(basename "$f").out" >"$(basename "$f").txt" 2>&1 </dev/null); then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$f fails"; tail -n 3 "$f.txt"; fi
+    if (cd $t && "./$(basename "$f").out" >"$(basename "$f").txt" 2>&1 </dev/null); then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "$f fails"; tail -n 3 "$f.txt"; return; fi
+    [ $# = 1 ] && return
+    out=$($t/printed "$2" "$3" "$f.txt")
+    case $? in
+        0) passed=$((passed + 1)); compared=$((compared + 1)) ;;
+        2) skipped=$((skipped + 1)); echo "skipped: $2, program $3: $out" ;;
+        *) failed=$((failed + 1)); echo "$f prints something else"; echo "$out" ;;
+    esac
+}
+program $t/opening.c
+shift
+for md in ${*:-README.md docs/*.md}; do
+    base=$t/$(echo "${md%.md}" | tr / -)
+    awk -v base="$base" '/^```c$/ { on = 1; n++; file = base "_" n ".c"; next } /^```/ { on = 0 } on { print > file }' "$md"
+    n=1; while [ -f "${base}_$n.c" ]; do program "${base}_$n.c" "$md" $n; n=$((n + 1)); done
 done
-[ $extracted -ge 2 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "only $extracted programs found in the documents"; }
+# a line that a document quotes, known by the names in it, is still in the source; … stands for what was left out
+cat mamba_mix.h mamba_mix_cuda.cu demos/*.[ch] | tr -d '[:space:]' >$t/source.txt
+awk '/^```/ { fenced = !fenced } FNR == 1 { fenced = 0 }
+    !fenced && /^    / && /mmixi_|MMIXI_|[^a-z][ajkr]->/ {
+        sub(/\/\*.*\*\//, ""); gsub(/[ \t]/, "")
+        n = split($0, part, "…"); for (i = 1; i <= n; i++) if (length(part[i]) > 3) print FILENAME ":" FNR, part[i] }' \
+    ${*:-README.md docs/*.md} >$t/quoted.txt
+while read -r where line; do
+    if grep -qF -- "$line" $t/source.txt; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$where is not in the source: $line"; fi
+done <$t/quoted.txt
+# and where the document says something else, it is noticed
+printf '```c\nint main(void) { }\n```\n\n    one 1.50 and 2\n' >$t/document.txt
+for said in "one 1.49 and 2" "one 1.50 and 3" "two 1.50 and 2" "one 1.50 and 2 more" "one 1.52 and 2"; do
+    echo "$said" >$t/said.txt; $t/printed $t/document.txt 1 $t/said.txt >/dev/null; status=$?
+    case $said in *1.49*) good=0 ;; *) good=1 ;; esac
+    [ $status = $good ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$said: status $status"; }
+done
+[ $compared -ge 1 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "no program of a document was compared"; }
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

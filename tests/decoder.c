@@ -163,16 +163,20 @@ static void sampling(void)
     mmix_sampling s;
     memset(&s, 0, sizeof s);
     CHECK(mmix_sample(m, logits, K, &s, 5) == 2 && mmix_sample(m, logits, K, NULL, 5) == 2);
-    for (int way = 0; way < 6; way++) {
-        static const double temperature[6] = {1, 0.5, 2, 1, 0.7, 1}, top_p[6] = {0, 0, 1, 0.8, 0.5, 1e-6};
-        double p[K], sum = 0, kept = 0, chi = 0;
+    for (int way = 0; way < 10; way++) {
+        static const double temperature[10] = {1, 0.5, 2, 1, 0.7, 1, 1, 1, 2, 1},
+            top_p[10] = {0, 0, 1, 0.8, 0.5, 1e-6, 0, 0.5, 0, 0};
+        static const size_t top_k[10] = {0, 0, 0, 0, 0, 0, 3, 3, 1, K + 3};
+        double p[K], sum = 0, kept = 0, chi = 0, all = 0;
         int count[K] = {0}, order[K], likely = 0, same = 0, other = 0;
-        s.temperature = temperature[way], s.top_p = top_p[way];
+        const int most = top_k[way] && top_k[way] < K ? (int)top_k[way] : K;
+        s.temperature = temperature[way], s.top_p = top_p[way], s.top_k = top_k[way];
         for (int k = 0; k < K; k++) sum += p[k] = exp((double)logits[k] / s.temperature), order[k] = k;
         for (int i = 0; i < K; i++)
             for (int j = i + 1; j < K; j++)
                 if (p[order[j]] > p[order[i]]) { const int t = order[i]; order[i] = order[j], order[j] = t; }
-        for (; likely < K && (likely == 0 || s.top_p <= 0 || kept < s.top_p); likely++) kept += p[order[likely]] / sum;
+        for (int i = 0; i < most; i++) all += p[order[i]] / sum;       /* top_p is a share of the top_k */
+        for (; likely < most && (likely == 0 || s.top_p <= 0 || kept < s.top_p * all); likely++) kept += p[order[likely]] / sum;
         for (uint64_t i = 0; i < DRAWS; i++) {
             const int32_t k = mmix_sample(m, logits, K, &s, i);
             if (k < 0 || k >= K) { CHECK(0); break; }
@@ -191,7 +195,7 @@ static void sampling(void)
         CHECK_AT(chi < likely - 1 + 5 * sqrt(2.0 * likely), about);
         CHECK_AT(same == DRAWS && (likely == 1 || other < DRAWS * 0.9), about);
     }
-    s.temperature = 1, s.top_p = 0;
+    s.temperature = 1, s.top_p = 0, s.top_k = 0;
     int equal = 0;
     for (uint64_t i = 0; i < 1000; i++) {        /* another seed, other numbers */
         mmix_seed_set(m, 1);

@@ -158,7 +158,7 @@ static void bad_arguments(void)
     /* what a chain of calls ends with */
     {
         const mmix_real endless[3] = {0, 1, (mmix_real)INFINITY};
-        const mmix_sampling warm = {1, 0, 0, 0};
+        const mmix_sampling warm = {1, 0, 0, 0, 0};
         int32_t made[4] = {0, 0, 0, 0};
         mmix_tensor *short_one, *x;
         mmix_mmate_layer one = layer_of(d, d->params, 0);

@@ -129,7 +129,7 @@ static const char *refusal(mmix_ctx *m)
 
 static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, size_t *left)
 {
-    static const size_t sizes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};                /* by MMIX_FILE_F64 … */
+    static const size_t sizes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1};       /* by MMIX_FILE_F64 … */
     size_t n = 1, bytes;
     int some = 1;
     if (e->dtype < 0 || e->dtype > MMIX_FILE_BOOL || e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS)
@@ -152,7 +152,8 @@ static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix
     const int refused = mmix_archive_read(m, a, e, MMIX_FILE_I64, k, n) != 0;
     free(d), free(r), free(k);
     if (bad) return "an entry can't be read";
-    if (refused != (e->dtype < MMIX_FILE_I64)) return "an entry is read, or refused, as integers";
+    if (refused != (e->dtype < MMIX_FILE_I64) && e->dtype != MMIX_FILE_U64) return       /* some of U64 are too large */
+        "an entry is read, or refused, as integers";
     if (refused && refusal(m)) return refusal(m);
     mmix_error_clear(m);
     return NULL;
@@ -565,7 +566,9 @@ static void safetensors_seeds(void)
         "\"d\":{\"dtype\":\"I16\",\"shape\":[1],\"data_offsets\":[16,18]},"
         "\"e\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[18,19]},"
         "\"f\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[19,21]},"
-        "\"g\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[21,22]}}", 22));
+        "\"g\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[21,22]},"
+        "\"h\":{\"dtype\":\"U64\",\"shape\":[2],\"data_offsets\":[22,38]},"
+        "\"i\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[38,40]}}", 40));
     seed_is("empty.safetensors", safetensors("{}", 0));
     put_times(&page, " ", 4096 - 8 - page.size), put(&page, "", 1);
     seed_is("page.safetensors", safetensors((const char *)page.at, 0));          /* nothing behind it */
@@ -612,6 +615,7 @@ static void npy_seeds(void)
         {"i2.npy", "{'descr': '=i2', 'fortran_order': False, 'shape': (0, 4), }\n", 1, 0},
         {"i1.npy", "{'descr': '|i1', 'fortran_order': False, 'shape': (5,), }\n", 1, 5},
         {"u1.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 2, 1, 2, 1, 2, 1, 1), }\n", 1, 8},
+        {"u4.npy", "{'descr': '>u4', 'fortran_order': False, 'shape': (2,), }\n", 1, 8},
         {"b1.npy", "{'descr': '|b1', 'fortran_order': True, 'shape': (2, 2), }\n", 1, 4}
     };
     zip z;

@@ -321,6 +321,20 @@ static mmix_tensor *t_unary(int o)
     default: return mmix_softplus(m, y);
     }
 }
+static mmix_tensor *t_rare(int o)
+{
+    mmix_tensor *x = o / 8 == 0 ? leaf(0, -3, 3, 3, 2, 3, 7, 0) : o / 8 == 1 ? leaf(0, -30, 30, 1, 23, 0, 0, 0) : leaf(0, 0.3, 2, 2, 3, 5, 0, 0);
+    switch (o % 8) {
+    case 0: return mmix_relu(m, x);
+    case 1: return mmix_abs(m, x);
+    case 2: return mmix_sigmoid(m, x);
+    case 3: return mmix_tanh(m, x);
+    case 4: return mmix_power(m, mmix_scale(m, x, 0.3, 0), o / 8 == 2 ? -1.7 : 3);
+    case 5: return mmix_power(m, mmix_add(m, mmix_mul(m, x, x), mmix_fill(mmix_new1(m, 1), 0.1)), 0.5);
+    case 6: return mmix_max(m, x, normal(1, 1, o / 8 == 0 ? 7 : o / 8 == 1 ? 23 : 1, 0, 0, 0));
+    default: return mmix_max(m, mmix_dropout(m, x, 0.4, 3, 5), mmix_scale(m, mmix_dropout(m, x, 0.4, 3, 6), 0.7, -0.1));
+    }
+}
 static mmix_tensor *t_sum(int o)
 {
     mmix_tensor *x = normal(0, 3, 4, 3, 5, 0);
@@ -1238,6 +1252,7 @@ int main(void)
     many("unary", t_unary, 0, 7);
     many("unary large", t_unary, 10, 7);
     many("unary scalar", t_unary, 20, 7);
+    many("rare unary, max, dropout", t_rare, 0, 24);
     many("sum", t_sum, 0, 6);
     many("sum to one", t_sum, 7, 1);
     many("matmul", t_matmul, 0, 6);

@@ -94,6 +94,7 @@ else
     run "compilers, symbols" sh tests/check.sh compilers
     chain documents
     run "documents" sh tests/check.sh documents
+    run "fragments of the documents" sh tests/fragments.sh
     chain linmu
     run "attention out, M-MATE in" sh tests/linmu.sh build/linmu
     chain gradients

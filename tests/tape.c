@@ -350,6 +350,44 @@ static void tensors(void)
     mmix_destroy(m);
 }
 
+/* The rare ops where they bend, and dropout. */
+static void rare(void)
+{
+    static const double at[9] = {-800, -2.5, -1e-9, 0, 1e-9, 0.04, 1, 3, 800};
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_tensor *x = mmix_new1(m, 9), *y[7];
+    for (int i = 0; i < 9; i++) mmix_data(x)[i] = (mmix_real)at[i];
+    y[0] = mmix_relu(m, x), y[1] = mmix_abs(m, x), y[2] = mmix_sigmoid(m, x), y[3] = mmix_tanh(m, x);
+    y[4] = mmix_power(m, x, 3), y[5] = mmix_power(m, x, -0.5), y[6] = mmix_max(m, x, mmix_fill(mmix_new1(m, 1), 0.5));
+    for (int i = 0; i < 9; i++) {
+        const double v = (double)mmix_data(x)[i], want[7] = {v > 0 ? v : 0, fabs(v), 1 / (1 + exp(-v)), tanh(v), v * v * v,
+            pow(v, -0.5), fmax(v, 0.5)};
+        for (int k = 0; k < 7; k++) {
+            const double got = (double)mmix_data(y[k])[i];
+            snprintf(about, sizeof about, "op %d of %g: %.17g, expected %.17g", k, v, got, want[k]);
+            CHECK_AT(want[k] != want[k] ? got != got : got == want[k] || fabs(got - want[k]) <= 8 * EPS * fabs(want[k])
+                     || (mmix_real)want[k] == (mmix_real)got, about);
+        }
+    }
+    mmix_data(x)[0] = NAN;
+    y[0] = mmix_relu(m, x), y[1] = mmix_max(m, x, mmix_fill(mmix_new1(m, 1), 0)), y[2] = mmix_max(m, mmix_fill(mmix_new1(m, 1), 0), x);
+    for (int k = 0; k < 3; k++) CHECK(isnan((double)mmix_data(y[k])[0]));
+    mmix_tensor *one = mmix_fill(mmix_new2(m, 50, 80), 1), *a = mmix_dropout(m, one, 0.3, 1, 2), *b = mmix_dropout(m, one, 0.3, 1, 2),
+        *c = mmix_dropout(m, one, 0.3, 2, 2);
+    int zeros = 0, other = 0;
+    for (int i = 0; i < 4000; i++) {
+        const double v = (double)mmix_data(a)[i];
+        zeros += v == 0;
+        if (v != 0) NEAR(v, 1 / 0.7, 4 * EPS);
+        IS(v, mmix_data(b)[i]);
+        other += v != (double)mmix_data(c)[i];
+    }
+    NEAR(zeros, 1200, 120);
+    NEAR(other, 1680, 150);                      /* 2 · 0.3 · 0.7 */
+    CHECK(mmix_dropout(m, one, 0, 1, 2) == one);
+    FINE(m);
+    mmix_destroy(m);
+}
 #ifdef MMIX_REGRESSION
 /* What a backward reads again must be what the op saw. */
 static void overwritten(void)
@@ -373,7 +411,7 @@ static void overwritten(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "lifetimes", lifetimes }, { "tensors", tensors }
+        { "lifetimes", lifetimes }, { "tensors", tensors }, { "rare", rare }
 #ifdef MMIX_REGRESSION
         , { "overwritten", overwritten }
 #endif
