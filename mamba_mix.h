@@ -40,8 +40,8 @@
      >>api-tape    >>api-decoder      >>threads         >>convolution >>layers            >>metrics
      >>api-ops     >>api-metrics      >>micro-kernels   >>patches     >>losses            >>video
      >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimisers        >>images
-     >>api-kernels >>api-distillation >>tensors         >>rope        >>backbones         >>files
-     >>api-files                      >>tape            >>mixing      >>m-mate            >>model files
+     >>api-kernels >>api-distillation >>tensors         >>rope        >>m-mate            >>files
+     >>api-files                      >>tape            >>mixing      >>backbones         >>model files
      >>api-images                     >>elementary ops  >>ssd         >>decoder           >>context
 
    BUILD SWITCHES            define before the include, the same in every unit
@@ -989,6 +989,72 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
    without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
 
+/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
+   each frame. Text is what lies in no span; spans lie in order and apart. */
+typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
+/* How a mixer of decoder layers finds its tokens. */
+typedef struct mmix_layout {
+    const mmix_span *spans;
+    size_t n_spans;
+    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
+    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
+    mmix_tensor *initial_state, **final_state;
+    mmix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
+    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
+} mmix_layout;
+
+/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
+typedef struct mmix_projections {
+    mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
+    mmix_lora lora[4];
+    size_t heads, kv_heads;                  /* H, G */
+} mmix_projections;
+/* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
+enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
+enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
+/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
+typedef struct mmix_mmate_options {
+    int branches;
+    int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
+    /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
+       over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
+       own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
+    int directions;
+    int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
+    int skip;                                /* 1: adds D x */
+    size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
+    int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
+    int norm;                                /* 1: RMS norm (after the gate) before o_proj */
+    /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
+    size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
+    size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
+    int causal_window;                       /* 1: within a window only earlier tokens */
+    size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
+} mmix_mmate_options;
+
+typedef struct mmix_mmate_layer {
+    mmix_mmate_options options;
+    size_t index;                            /* of the layer: tells scan order and shift */
+    mmix_projections flex, swin;
+    struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
+    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
+        *branch_gate_bias;
+    mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
+} mmix_mmate_layer;
+/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width,
+   with biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
+MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
+                            const mmix_mmate_options *options);
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
+   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
+MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                mmix_tensor *residual, const mmix_layout *layout);
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
+   what mmix_mmate must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
+MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                       const mmix_layout *layout);
+
 /* ==== >>api-vision ===================================================================
    backbones: pictures in, tokens out
    ==================================================================================== */
@@ -1110,9 +1176,6 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
-/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
-   each frame. Text is what lies in no span; spans lie in order and apart. */
-typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
 /* What a decoder reads: B sequences of L tokens with the same spans. */
 typedef struct mmix_sequence {
     mmix_tensor *tokens;                     /* (B, L) int32; not read where media's features stand */
@@ -1120,69 +1183,6 @@ typedef struct mmix_sequence {
     size_t n_spans;
     mmix_tensor *media;                      /* (B, n, F): features of grid tokens; NULL: `tokens` has them */
 } mmix_sequence;
-/* How a mixer of decoder layers finds its tokens. */
-typedef struct mmix_layout {
-    const mmix_span *spans;
-    size_t n_spans;
-    mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
-    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
-    mmix_tensor *initial_state, **final_state;
-    mmix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
-    size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
-} mmix_layout;
-
-/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
-typedef struct mmix_projections {
-    mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
-    mmix_lora lora[4];
-    size_t heads, kv_heads;                  /* H, G */
-} mmix_projections;
-/* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
-enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN, MMIX_BRANCH_ATTENTION };
-enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
-/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
-typedef struct mmix_mmate_options {
-    int branches;
-    int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
-    /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
-       over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
-       own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
-    int directions;
-    int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
-    int skip;                                /* 1: adds D x */
-    size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
-    int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
-    int norm;                                /* 1: RMS norm (after the gate) before o_proj */
-    /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
-    size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
-    size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
-    int causal_window;                       /* 1: within a window only earlier tokens */
-    size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
-} mmix_mmate_options;
-
-typedef struct mmix_mmate_layer {
-    mmix_mmate_options options;
-    size_t index;                            /* of the layer: tells scan order and shift */
-    mmix_projections flex, swin;
-    struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
-    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
-        *branch_gate_bias;
-    mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
-} mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width,
-   with biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
-MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
-                            const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
-   be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
-MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
-   what mmix_mmate must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
-MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                       const mmix_layout *layout);
-
 enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };                               /* .mixer */
 typedef struct mmix_decoder_config {
     int mixer;
@@ -7494,6 +7494,17 @@ static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
     return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), mmix_shape(x, 2) * mmix_shape(x, 3), 0);
 }
+/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
+static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
+{
+    const int32_t *at = mmix_data_i32(list);
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
+    while (run < n && at[run] == at[0] + (int32_t)run) run++;
+    if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
+    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
+    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
+}
 /* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
    with more in its product, than ops say. */
 static int mmixi_infers(const mmix_ctx *m)
@@ -8224,488 +8235,6 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
     return lr;
 }
 
-/* ==== >>backbones ====================================================================
-   ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
-
-   ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
-         DINOv2, v3: [cls; registers; patches],  x += γ1 · attn(norm1 x), x += γ2 · ffn(norm2 x)
-   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
-         tokens = norm_f(x)
-   Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
-   ==================================================================================== */
-
-typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
-typedef struct mmixi_vision_block {
-    mmixi_norm_pair norm[2];
-    mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
-    mmix_swiglu_layer swiglu;                    /* or, without it, the MLP */
-    mmix_tensor *gamma[2];
-    mmix_mamba2_layer mamba;
-} mmixi_vision_block;
-struct mmix_vision {
-    mmix_params *params;                         /* the model lies in its parameters' memory */
-    mmix_vision_config config;
-    mmix_tensor *cls, *cls_positions, *positions, *registers, *patch_weight, *patch_bias;
-    mmixi_norm_pair norm;
-    mmixi_vision_block *block;
-};
-static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
-{
-    int vim = mixer == MMIX_SSD;
-    mmix_vision_config c;
-    memset(&c, 0, sizeof c);
-    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
-    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = vim ? 1e-5 : 1e-6;
-    c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
-    return c;
-}
-MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
-{
-    return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
-}
-MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
-{
-    return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
-}
-MMIXDEF mmix_vision_config mmix_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
-MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
-{
-    mmix_vision_config c = mmix_dinovim(dim);
-    c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
-    return c;
-}
-MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
-{
-    mmix_vision_config c = mmix_vit(dim, 14);
-    c.grid = 37; c.registers = registers; c.layer_scale = 1; c.swiglu = dim == 1536;
-    c.positions = registers ? MMIX_POSITIONS_ANTIALIAS : MMIX_POSITIONS_DINO;
-    c.depth = dim < 1024 ? 12 : dim < 1536 ? 24 : 40;
-    if (c.swiglu) c.mlp_ratio = 8.0 / 3;
-    return c;
-}
-MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
-{
-    mmix_vision_config c = mmix_vit(dim, 16);
-    c.registers = 4; c.layer_scale = 1; c.swiglu = swiglu; c.positions = MMIX_POSITIONS_AXIAL; c.eps = 1e-5;
-    c.depth = dim < 1024 ? 12 : dim < 1280 ? 24 : 32;
-    return c;
-}
-/* All numbers of a config, in the order of files. */
-static const char mmixi_vision_settings[] =
-    "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
-    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 3, Size registers 0, "
-    "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
-    "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
-    "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
-    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10";
-
-/* ---- creation ---- */
-/* One block's. LayerScale begins with 1, as for blocks that are trained from the start. */
-static void mmixi_vision_block_declare(mmix_vision *v, size_t i)
-{
-    const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
-    mmixi_vision_block *b = v->block + i;
-    mmix_params *p = v->params;
-    char block[40], part[48];
-    mmixi_dims d;
-    d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
-    snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
-    snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
-    if (vim) {
-        mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
-        mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
-        return;
-    }
-    mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
-    mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
-    b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
-    mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
-    snprintf(part, sizeof part, "%smlp.", block);
-    if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
-    else if (axial)
-        mmixi_declare(p, part, &d, "w1.weight FD normal, +w2.weight FD normal, +w3.weight DF normal, "
-                      "w1.bias F zeros, +w2.bias F zeros, +w3.bias D zeros", &b->swiglu.gate, b->swiglu.bias);
-    else
-        mmixi_declare(p, part, &d, "w12.weight GD normal, w3.weight DF normal, w12.bias G zeros, w3.bias D "
-                      "zeros", &b->swiglu.gate, &b->swiglu.down, b->swiglu.bias, b->swiglu.bias + 2);
-    if (c->layer_scale) mmixi_declare(p, block, &d, "ls1.gamma D ones, +ls2.gamma D ones", b->gamma);
-}
-/* The parameters; an error stays in the context. */
-static void mmixi_vision_declare(mmix_vision *v)
-{
-    const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_SSD, many = c->class_token == MMIX_CLASS_REGISTERS,
-        axial = c->positions == MMIX_POSITIONS_AXIAL;
-    mmix_params *p = v->params;
-    mmixi_dims d;
-    d.D = c->dim; d.P = c->patch; d.K = many ? c->registers : 1; d.R = c->registers;
-    d.N = !many + c->grid * c->grid;
-    mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
-                  many ? &v->cls_positions : NULL, axial ? NULL : &v->positions);
-    if (d.R && !many)
-        mmixi_declare(p, axial ? "storage" : "register", &d, "_tokens 1RD normal", &v->registers);
-    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
-                  : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
-    for (size_t i = 0; i < c->depth; i++) mmixi_vision_block_declare(v, i);
-    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
-                  &v->norm.weight);
-}
-/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies each. */
-static void mmixi_vision_sincos(const mmix_vision *v)
-{
-    size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
-    mmix_real *row = mmix_data(v->positions) + (v->cls_positions ? 0 : D);
-    for (size_t at = 0; at < g * g; at++, row += D)
-        for (size_t i = 0; i < 4 * quarter; i++) {
-            size_t kind = i / quarter, place = kind < 2 ? at % g : at / g;
-            double period = mmixi_exp(9.210340371976184 * (double)(i % quarter) / (double)quarter),
-                angle = (double)place / period;          /* 1 to 10,000 patches a radian */
-            row[i] = (mmix_real)(v->config.sincos * (kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle)));
-        }
-}
-/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. -1:
-   the same, the matrices being bf16. */
-static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
-{
-    int vim = c.mixer == MMIX_SSD;
-    if (mmix_error(m)) return NULL;
-    if (c.positions == MMIX_POSITIONS_AXIAL) c.grid = 1;         /* of none */
-    mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
-    if (!vim)
-        mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    if (!vim && c.class_token != MMIX_CLASS_FIRST)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
-                  "MMIX_CLASS_FIRST with attention", c.class_token, c.mixer);
-    c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
-    c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
-    if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
-    else if (vim) c.registers = 0;
-    if (c.positions == MMIX_POSITIONS_AXIAL && (vim || !c.heads || c.dim % (4 * c.heads)))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: MMIX_POSITIONS_AXIAL expects attention with "
-                  "heads of a multiple of 4, found dim %.0f, %.0f heads", (double)c.dim, (double)c.heads);
-    mmix_params *p = mmix_params_create(m);
-    mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
-    if (v) {
-        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1); p->bf16 = start < 0;
-        p->deviation = c.deviation;
-        mmixi_vision_declare(v);
-    }
-    if (!mmixi_model_ready(m, p, start > 0)) return NULL;
-    if (start > 0 && c.sincos > 0 && v->positions) mmixi_vision_sincos(v);
-    return v;
-}
-MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
-{
-    return mmixi_vision_create(m, config, 1);
-}
-MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
-MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
-{
-    return v ? &v->config : NULL;
-}
-MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
-/* Tokens that are neither patches nor read. */
-static size_t mmixi_vision_unread(const mmix_vision_config *c)
-{
-    return c->class_token == MMIX_CLASS_RELEASED ? 1 : c->class_token == MMIX_CLASS_FIRST ? c->registers : 0;
-}
-/* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
-   (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
-MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
-{
-    const mmix_vision_config *c = &v->config;
-    const mmix_mamba2_options *o = &v->block->mamba.options;
-    uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
-        L = n + mmix_vision_class_index(c, 0, NULL) + mmixi_vision_unread(c),
-        sum = c->depth * L * (c->mixer == MMIX_SSD ? 4 * o->d_inner * o->d_state
-                              : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / c->heads));
-    for (size_t i = 0; i < v->params->count; i++) {
-        const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
-        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
-    }
-    return 2 * (double)sum;
-}
-
-/* ---- tokens ---- */
-/* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
-static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
-{
-    static const int to_planes[4] = { 0, 3, 1, 2 };
-    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
-    return mmix_permute(m, patches, to_planes);
-}
-MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
-{
-    size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
-    const size_t place[4] = { 0, n / 2, (n + 1) / 2, n / (k + 1) }, S = place[c->class_token & 3];
-    for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
-    return k;
-}
-/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
-static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
-{
-    const int32_t *at = mmix_data_i32(list);
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
-    while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
-    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
-    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
-}
-
-/* One forward: what was asked for, and where its tokens stand. They are made as those that nothing reads,
-   class tokens and patches: `unread`, `at` and `patch` are their places, `from` the reverse. */
-typedef struct mmixi_vision_run {
-    const mmix_vision *v;
-    const mmixi_vision_block *b;
-    mmix_vision_options o;
-    mmix_tensor *unread, *at, *patch, *from;
-    mmix_tensor *angles, *read;                  /* of MMIX_POSITIONS_AXIAL; for mmix_vision_attention */
-    size_t B, together, done;                    /* images: all; in a block at once; features taken */
-    int take;                                    /* 1: features of this block are taken */
-    mmix_features f;
-} mmixi_vision_run;
-/* Stored positions of patches for a picture, (1, n, D): as they are only if it is square in pixels, too. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r, const mmix_tensor *image)
-{
-    static const int to_tokens[4] = { 0, 2, 3, 1 };
-    const mmix_vision_config *c = &r->v->config;
-    size_t g = c->grid, h = r->f.grid_h, w = r->f.grid_w;
-    double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
-    mmix_tensor *at = mmix_slice(m, r->v->positions, 1, !r->v->cls_positions, g * g);
-    if (h == g && w == g && image->shape[2] == image->shape[3]) return at;
-    at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), c->positions == MMIX_POSITIONS_ANTIALIAS
-                     ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC, h, w, ((double)h + more) / (double)g,
-                     ((double)w + more) / (double)g);
-    return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
-}
-/* The angles of MMIX_POSITIONS_AXIAL, (n, N/2). */
-static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw)
-{
-    size_t quarter = c->dim / c->heads / 4, n = gh * gw;
-    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
-    for (size_t i = 0; angles && i < n * 2 * quarter; i++) {
-        size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
-        double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
-            period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
-        mmix_data(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
-    }
-    return angles;
-}
-/* The tokens before the first block, (B, L, D). */
-static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
-{
-    const mmix_vision *v = r->v;
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *cls = v->cls, *part[2],
-        *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
-    if (v->positions) patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
-    patches = mmixi_keep_only(m, mark, patches);
-    if (v->positions)
-        cls = mmix_add(m, cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
-    int released = v->config.class_token == MMIX_CLASS_RELEASED;
-    part[0] = released ? cls : v->registers; part[1] = released ? v->cls : cls;
-    if (*part) part[1] = mmix_concat(m, 1, part, 2);
-    part[0] = mmix_add(m, part[1], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));      /* the same for each image */
-    part[1] = patches;
-    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
-}
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
-                                      mmix_tensor *x)
-{
-    double eps = r->v->config.eps;
-    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
-        : mmix_rms_norm(m, x, norm->weight, eps);
-}
-/* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
-static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
-}
-/* ---- blocks ---- */
-/* x + s γ ∘ u, what a half adds where its last linear layer does not: LayerScale (Touvron et al. 2021) stands
-   between, or u itself is asked for. γ (D) and s (B) may be NULL. */
-static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u, mmix_tensor *gamma,
-                                     mmix_tensor *s)
-{
-    if (gamma) u = mmix_mul(m, u, gamma);
-    if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
-    return mmix_add(m, x, u);
-}
-/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
-   Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
-static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
-{
-    mmixi_vision_run *r = (mmixi_vision_run *)user;
-    const mmixi_vision_block *b = r->b;
-    size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
-    int vim = !b->attention.heads, itself = vim ? !r->take : !b->gamma[0];     /* a layer adds to x */
-    mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1] : NULL, *t = itself ? in[2] : NULL;
-    if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
-    else {
-        mmix_attention_layer attention = b->attention;
-        attention.angles = r->angles;
-        u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
-    }
-    x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
-    if (!vim) {
-        x = mmixi_keep_only(m, mark, x);
-        u = mmixi_vision_norm(m, r, b->norm + 1, x);
-        if (itself) onto = x;
-        u = b->swiglu.down ? mmix_swiglu(m, &b->swiglu, u, onto, t) : mmix_mlp(m, &b->mlp, u, onto, t);
-        u = x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
-    }
-    if (!r->take) return x;
-    pair[0] = r->f.intermediate;
-    pair[1] = mmixi_vision_mean(m, mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->at)));
-    if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
-    else {
-        u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-        mmix_write(u, mmix_data(pair[1]));
-        r->done += n;
-    }
-    return x;
-}
-/* Block i of all images; for inference on many some go at a time, and in place. */
-static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
-{
-    const mmix_vision_config *c = &r->v->config;
-    mmixi_vision_block b = r->v->block[i];
-    mmix_tensor *in[3] = { x, NULL, NULL };
-    for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
-        in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
-                                      r->o.stream * 1024 + 2 * i + half);
-    r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
-    if (r->together >= r->B)
-        return r->take ? mmixi_vision_layer(m, r, in)
-            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
-    r->b = &b;
-    mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
-    mmixi_packed(m, &b.mamba.in_proj, 2); mmixi_packed(m, &b.swiglu.gate, 3);
-    return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
-}
-
-/* ---- forward ---- */
-/* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
-static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
-{
-    const mmix_vision_config *c = &r->v->config;
-    const mmix_vision_options *o = &r->o;
-    mmix_features *f = &r->f;
-    mmixi_dims d;
-    size_t unread = mmixi_vision_unread(c), cls = unread + mmix_vision_class_index(c, 0, NULL);
-    if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
-        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
-                        (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
-        || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
-        || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
-    r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
-    size_t n = f->grid_h * f->grid_w, L = cls + n;
-    if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
-    for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "dense[%d]", (int)i);
-        mmixi_within(m, "mmix_vision_forward", name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
-                     (double)c->depth - 1);
-        f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
-    }
-    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
-    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
-    if (c->positions == MMIX_POSITIONS_AXIAL) r->angles = mmixi_vision_angles(m, c, f->grid_h, f->grid_w);
-    r->at = mmix_slice(m, place, 0, unread, cls - unread);
-    r->patch = mmix_slice(m, place, 0, cls, n);
-    size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < unread; i++) at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : 0;
-    mmix_vision_class_index(c, n, at + unread);
-    int32_t *from = mmix_data_i32(r->from), made = (int32_t)cls;
-    memset(from, 0, L * sizeof *from);
-    for (size_t k = 0; k < cls; k++) from[at[k]] = (int32_t)k + 1;
-    for (size_t i = 0; i < L; i++) {
-        from[i] = from[i] ? from[i] - 1 : made++;
-        mmix_data_i32(place)[from[i]] = (int32_t)i;
-    }
-    /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
-    r->together = o->train || !mmixi_infers(m) ? d.B
-        : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
-    return 0;
-}
-MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
-                                          const mmix_vision_options *options)
-{
-    mmixi_vision_run r;
-    memset(&r, 0, sizeof r);
-    r.v = v; if (options) r.o = *options;
-    if (mmixi_given(m, "mmix_vision_forward", "*backbone", v) && !mmixi_vision_begin(m, &r, image)) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
-        for (size_t i = 0; x && i < v->config.depth; i++) {
-            x = mmixi_vision_run_block(m, &r, i, x);
-            if (r.o.n_dense && *r.o.dense == i) {
-                y = r.o.dense_norm ? mmixi_vision_norm(m, &r, &v->norm, x) : x;
-                y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
-                if (m->recording) *map = y;
-                else if (y) mmix_write(*map, mmix_data(y));
-                map++; r.o.dense++; r.o.n_dense--;
-            }
-            x = mmixi_keep_only(m, mark, x);
-        }
-        r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
-        y = mmixi_tokens_listed(m, x, r.at);
-        r.f.token = mmixi_vision_mean(m, y);
-        if (v->config.registers) r.f.registers = v->registers ? mmixi_tokens_listed(m, x, r.unread) : y;
-        r.f.patches = mmixi_tokens_listed(m, x, r.patch);
-    }
-    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
-    return r.f;
-}
-
-/* ---- what the class token reads ---- */
-static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
-{
-    const mmixi_vision_run *r = (const mmixi_vision_run *)user;
-    const int32_t *patch = mmix_data_i32(r->patch);
-    size_t patches = mmix_count(r->patch), n = mmix_count(r->at),
-        *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
-    mmix_vision_class_index(&r->v->config, patches, rows);
-    mmix_tensor *row = rows ? mmix_mix_rows(m, mixer, rows, n) : NULL;
-    double share = mixer->kind == MMIX_SSD ? 0.5 : 1;            /* of two directions */
-    for (size_t i = 0; row && i < mmix_count(r->read); i++)
-        mmix_data(r->read)[i] += (mmix_real)(share * (double)mmix_data(row)[i / patches * mmix_shape(row, 2)
-                                                                           + (size_t)patch[i % patches]]);
-}
-MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
-                                           size_t block)
-{
-    mmixi_vision_run r;
-    memset(&r, 0, sizeof r);
-    r.v = v;
-    if (!mmixi_given(m, "mmix_vision_attention", "*backbone", v) || mmixi_vision_begin(m, &r, image)
-        || mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0, (double)v->config.depth - 1))
-        return NULL;
-    mmix_look *look = m->look;
-    void *user = m->look_user;
-    int record = mmix_record(m, 0);
-    size_t heads = v->config.mixer == MMIX_SSD ? v->block->mamba.heads : v->config.heads;
-    r.together = r.B;                            /* one look sees all pictures */
-    r.read = mmix_fill(mmix_new4(m, r.B, heads, r.f.grid_h, r.f.grid_w), 0);
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image));
-    for (size_t i = 0; x && i <= block; i++) {
-        if (i == block) mmix_mix_watch(m, mmixi_vision_look, &r);
-        x = mmixi_keep_only(m, mark, mmixi_vision_run_block(m, &r, i, x));
-    }
-    mmix_mix_watch(m, look, user);
-    mmix_record(m, record);
-    mmix_rewind(m, mark);
-    return m->error_kind ? NULL : r.read;
-}
-
 /* ==== >>m-mate =======================================================================
    decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
 
@@ -9111,6 +8640,476 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
                          o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight
                          : NULL);
+}
+
+/* ==== >>backbones ====================================================================
+   ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
+
+   ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
+         DINOv2, v3: [cls; registers; patches],  x += γ1 · attn(norm1 x), x += γ2 · ffn(norm2 x)
+   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
+         tokens = norm_f(x)
+   Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
+   ==================================================================================== */
+
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
+typedef struct mmixi_vision_block {
+    mmixi_norm_pair norm[2];
+    mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
+    mmix_swiglu_layer swiglu;                    /* or, without it, the MLP */
+    mmix_tensor *gamma[2];
+    mmix_mamba2_layer mamba;
+} mmixi_vision_block;
+struct mmix_vision {
+    mmix_params *params;                         /* the model lies in its parameters' memory */
+    mmix_vision_config config;
+    mmix_tensor *cls, *cls_positions, *positions, *registers, *patch_weight, *patch_bias;
+    mmixi_norm_pair norm;
+    mmixi_vision_block *block;
+};
+static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
+{
+    int vim = mixer == MMIX_SSD;
+    mmix_vision_config c;
+    memset(&c, 0, sizeof c);
+    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
+    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = vim ? 1e-5 : 1e-6;
+    c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
+    return c;
+}
+MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
+{
+    return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
+}
+MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
+{
+    return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
+}
+MMIXDEF mmix_vision_config mmix_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
+MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
+{
+    mmix_vision_config c = mmix_dinovim(dim);
+    c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
+    return c;
+}
+MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
+{
+    mmix_vision_config c = mmix_vit(dim, 14);
+    c.grid = 37; c.registers = registers; c.layer_scale = 1; c.swiglu = dim == 1536;
+    c.positions = registers ? MMIX_POSITIONS_ANTIALIAS : MMIX_POSITIONS_DINO;
+    c.depth = dim < 1024 ? 12 : dim < 1536 ? 24 : 40;
+    if (c.swiglu) c.mlp_ratio = 8.0 / 3;
+    return c;
+}
+MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
+{
+    mmix_vision_config c = mmix_vit(dim, 16);
+    c.registers = 4; c.layer_scale = 1; c.swiglu = swiglu; c.positions = MMIX_POSITIONS_AXIAL; c.eps = 1e-5;
+    c.depth = dim < 1024 ? 12 : dim < 1280 ? 24 : 32;
+    return c;
+}
+/* All numbers of a config, in the order of files. */
+static const char mmixi_vision_settings[] =
+    "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
+    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 3, Size registers 0, "
+    "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
+    "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
+    "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
+    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10";
+
+/* ---- creation ---- */
+/* One block's. LayerScale begins with 1, as for blocks that are trained from the start. */
+static void mmixi_vision_block_declare(mmix_vision *v, size_t i)
+{
+    const mmix_vision_config *c = &v->config;
+    int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
+    mmixi_vision_block *b = v->block + i;
+    mmix_params *p = v->params;
+    char block[40], part[48];
+    mmixi_dims d;
+    d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
+    snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
+    snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
+    if (vim) {
+        mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
+        mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
+        return;
+    }
+    mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
+    mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
+    b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
+    mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
+    snprintf(part, sizeof part, "%smlp.", block);
+    if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
+    else if (axial)
+        mmixi_declare(p, part, &d, "w1.weight FD normal, +w2.weight FD normal, +w3.weight DF normal, "
+                      "w1.bias F zeros, +w2.bias F zeros, +w3.bias D zeros", &b->swiglu.gate, b->swiglu.bias);
+    else
+        mmixi_declare(p, part, &d, "w12.weight GD normal, w3.weight DF normal, w12.bias G zeros, w3.bias D "
+                      "zeros", &b->swiglu.gate, &b->swiglu.down, b->swiglu.bias, b->swiglu.bias + 2);
+    if (c->layer_scale) mmixi_declare(p, block, &d, "ls1.gamma D ones, +ls2.gamma D ones", b->gamma);
+}
+/* The parameters; an error stays in the context. */
+static void mmixi_vision_declare(mmix_vision *v)
+{
+    const mmix_vision_config *c = &v->config;
+    int vim = c->mixer == MMIX_SSD, many = c->class_token == MMIX_CLASS_REGISTERS,
+        axial = c->positions == MMIX_POSITIONS_AXIAL;
+    mmix_params *p = v->params;
+    mmixi_dims d;
+    d.D = c->dim; d.P = c->patch; d.K = many ? c->registers : 1; d.R = c->registers;
+    d.N = !many + c->grid * c->grid;
+    mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
+                  many ? &v->cls_positions : NULL, axial ? NULL : &v->positions);
+    if (d.R && !many)
+        mmixi_declare(p, axial ? "storage" : "register", &d, "_tokens 1RD normal", &v->registers);
+    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
+                  : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
+    for (size_t i = 0; i < c->depth; i++) mmixi_vision_block_declare(v, i);
+    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
+                  &v->norm.weight);
+}
+/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies each. */
+static void mmixi_vision_sincos(const mmix_vision *v)
+{
+    size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
+    mmix_real *row = mmix_data(v->positions) + (v->cls_positions ? 0 : D);
+    for (size_t at = 0; at < g * g; at++, row += D)
+        for (size_t i = 0; i < 4 * quarter; i++) {
+            size_t kind = i / quarter, place = kind < 2 ? at % g : at / g;
+            double period = mmixi_exp(9.210340371976184 * (double)(i % quarter) / (double)quarter),
+                angle = (double)place / period;          /* 1 to 10,000 patches a radian */
+            row[i] = (mmix_real)(v->config.sincos * (kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle)));
+        }
+}
+/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. -1:
+   the same, the matrices being bf16. */
+static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
+{
+    int vim = c.mixer == MMIX_SSD;
+    if (mmix_error(m)) return NULL;
+    if (c.positions == MMIX_POSITIONS_AXIAL) c.grid = 1;         /* of none */
+    mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
+    if (!vim)
+        mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
+    if (!vim && c.class_token != MMIX_CLASS_FIRST)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
+                  "MMIX_CLASS_FIRST with attention", c.class_token, c.mixer);
+    c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
+    c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
+    if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
+    else if (vim) c.registers = 0;
+    if (c.positions == MMIX_POSITIONS_AXIAL && (vim || !c.heads || c.dim % (4 * c.heads)))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: MMIX_POSITIONS_AXIAL expects attention with "
+                  "heads of a multiple of 4, found dim %.0f, %.0f heads", (double)c.dim, (double)c.heads);
+    mmix_params *p = mmix_params_create(m);
+    mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
+    if (v) {
+        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1); p->bf16 = start < 0;
+        p->deviation = c.deviation;
+        mmixi_vision_declare(v);
+    }
+    if (!mmixi_model_ready(m, p, start > 0)) return NULL;
+    if (start > 0 && c.sincos > 0 && v->positions) mmixi_vision_sincos(v);
+    return v;
+}
+MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
+{
+    return mmixi_vision_create(m, config, 1);
+}
+MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
+MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
+{
+    return v ? &v->config : NULL;
+}
+MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
+/* Tokens that are neither patches nor read. */
+static size_t mmixi_vision_unread(const mmix_vision_config *c)
+{
+    return c->class_token == MMIX_CLASS_RELEASED ? 1 : c->class_token == MMIX_CLASS_FIRST ? c->registers : 0;
+}
+/* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
+   (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
+MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
+{
+    const mmix_vision_config *c = &v->config;
+    const mmix_mamba2_options *o = &v->block->mamba.options;
+    uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
+        L = n + mmix_vision_class_index(c, 0, NULL) + mmixi_vision_unread(c),
+        sum = c->depth * L * (c->mixer == MMIX_SSD ? 4 * o->d_inner * o->d_state
+                              : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / c->heads));
+    for (size_t i = 0; i < v->params->count; i++) {
+        const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
+        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
+    }
+    return 2 * (double)sum;
+}
+
+/* ---- tokens ---- */
+/* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
+static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
+{
+    static const int to_planes[4] = { 0, 3, 1, 2 };
+    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
+    return mmix_permute(m, patches, to_planes);
+}
+MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
+{
+    size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
+    const size_t place[4] = { 0, n / 2, (n + 1) / 2, n / (k + 1) }, S = place[c->class_token & 3];
+    for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
+    return k;
+}
+/* One forward: what was asked for, and where its tokens stand. They are made as those that nothing reads,
+   class tokens and patches: `unread`, `at` and `patch` are their places, `from` the reverse. */
+typedef struct mmixi_vision_run {
+    const mmix_vision *v;
+    const mmixi_vision_block *b;
+    mmix_vision_options o;
+    mmix_tensor *unread, *at, *patch, *from;
+    mmix_tensor *angles, *read;                  /* of MMIX_POSITIONS_AXIAL; for mmix_vision_attention */
+    size_t B, together, done;                    /* images: all; in a block at once; features taken */
+    int take;                                    /* 1: features of this block are taken */
+    mmix_features f;
+} mmixi_vision_run;
+/* Stored positions of patches for a picture, (1, n, D): as they are only if it is square in pixels, too. */
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r, const mmix_tensor *image)
+{
+    static const int to_tokens[4] = { 0, 2, 3, 1 };
+    const mmix_vision_config *c = &r->v->config;
+    size_t g = c->grid, h = r->f.grid_h, w = r->f.grid_w;
+    double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
+    mmix_tensor *at = mmix_slice(m, r->v->positions, 1, !r->v->cls_positions, g * g);
+    if (h == g && w == g && image->shape[2] == image->shape[3]) return at;
+    at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), c->positions == MMIX_POSITIONS_ANTIALIAS
+                     ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC, h, w, ((double)h + more) / (double)g,
+                     ((double)w + more) / (double)g);
+    return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
+}
+/* The angles of MMIX_POSITIONS_AXIAL, (n, N/2). */
+static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw)
+{
+    size_t quarter = c->dim / c->heads / 4, n = gh * gw;
+    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
+    for (size_t i = 0; angles && i < n * 2 * quarter; i++) {
+        size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
+        double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
+            period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
+        mmix_data(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
+    }
+    return angles;
+}
+/* The tokens before the first block, (B, L, D). */
+static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
+{
+    const mmix_vision *v = r->v;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *cls = v->cls, *part[2],
+        *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
+    if (v->positions) patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
+    patches = mmixi_keep_only(m, mark, patches);
+    if (v->positions)
+        cls = mmix_add(m, cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
+    int released = v->config.class_token == MMIX_CLASS_RELEASED;
+    part[0] = released ? cls : v->registers; part[1] = released ? v->cls : cls;
+    if (*part) part[1] = mmix_concat(m, 1, part, 2);
+    part[0] = mmix_add(m, part[1], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));      /* the same for each image */
+    part[1] = patches;
+    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
+}
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
+                                      mmix_tensor *x)
+{
+    double eps = r->v->config.eps;
+    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
+        : mmix_rms_norm(m, x, norm->weight, eps);
+}
+/* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
+static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
+}
+/* ---- blocks ---- */
+/* x + s γ ∘ u, what a half adds where its last linear layer does not: LayerScale (Touvron et al. 2021) stands
+   between, or u itself is asked for. γ (D) and s (B) may be NULL. */
+static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u, mmix_tensor *gamma,
+                                     mmix_tensor *s)
+{
+    if (gamma) u = mmix_mul(m, u, gamma);
+    if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
+    return mmix_add(m, x, u);
+}
+/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
+   Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
+static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    mmixi_vision_run *r = (mmixi_vision_run *)user;
+    const mmixi_vision_block *b = r->b;
+    size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = in[0], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
+    int vim = !b->attention.heads, itself = vim ? !r->take : !b->gamma[0];     /* a layer adds to x */
+    mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1] : NULL, *t = itself ? in[2] : NULL;
+    if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
+    else {
+        mmix_attention_layer attention = b->attention;
+        attention.angles = r->angles;
+        u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
+    }
+    x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
+    if (!vim) {
+        x = mmixi_keep_only(m, mark, x);
+        u = mmixi_vision_norm(m, r, b->norm + 1, x);
+        if (itself) onto = x;
+        u = b->swiglu.down ? mmix_swiglu(m, &b->swiglu, u, onto, t) : mmix_mlp(m, &b->mlp, u, onto, t);
+        u = x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
+    }
+    if (!r->take) return x;
+    pair[0] = r->f.intermediate;
+    pair[1] = mmixi_vision_mean(m, mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->at)));
+    if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
+    else {
+        u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
+        mmix_write(u, mmix_data(pair[1]));
+        r->done += n;
+    }
+    return x;
+}
+/* Block i of all images; for inference on many some go at a time, and in place. */
+static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
+{
+    const mmix_vision_config *c = &r->v->config;
+    mmixi_vision_block b = r->v->block[i];
+    mmix_tensor *in[3] = { x, NULL, NULL };
+    for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
+        in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
+                                      r->o.stream * 1024 + 2 * i + half);
+    r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
+    if (r->together >= r->B)
+        return r->take ? mmixi_vision_layer(m, r, in)
+            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+    r->b = &b;
+    mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
+    mmixi_packed(m, &b.mamba.in_proj, 2); mmixi_packed(m, &b.swiglu.gate, 3);
+    return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
+}
+
+/* ---- forward ---- */
+/* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
+static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
+{
+    const mmix_vision_config *c = &r->v->config;
+    const mmix_vision_options *o = &r->o;
+    mmix_features *f = &r->f;
+    mmixi_dims d;
+    size_t unread = mmixi_vision_unread(c), cls = unread + mmix_vision_class_index(c, 0, NULL);
+    if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
+        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
+                        (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
+        || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
+        || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
+    r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
+    size_t n = f->grid_h * f->grid_w, L = cls + n;
+    if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
+    for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "dense[%d]", (int)i);
+        mmixi_within(m, "mmix_vision_forward", name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+                     (double)c->depth - 1);
+        f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
+    }
+    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
+    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
+    if (c->positions == MMIX_POSITIONS_AXIAL) r->angles = mmixi_vision_angles(m, c, f->grid_h, f->grid_w);
+    r->at = mmix_slice(m, place, 0, unread, cls - unread);
+    r->patch = mmix_slice(m, place, 0, cls, n);
+    size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < unread; i++) at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : 0;
+    mmix_vision_class_index(c, n, at + unread);
+    int32_t *from = mmix_data_i32(r->from), made = (int32_t)cls;
+    memset(from, 0, L * sizeof *from);
+    for (size_t k = 0; k < cls; k++) from[at[k]] = (int32_t)k + 1;
+    for (size_t i = 0; i < L; i++) {
+        from[i] = from[i] ? from[i] - 1 : made++;
+        mmix_data_i32(place)[from[i]] = (int32_t)i;
+    }
+    /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
+    r->together = o->train || !mmixi_infers(m) ? d.B
+        : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
+    return 0;
+}
+MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                          const mmix_vision_options *options)
+{
+    mmixi_vision_run r;
+    memset(&r, 0, sizeof r);
+    r.v = v; if (options) r.o = *options;
+    if (mmixi_given(m, "mmix_vision_forward", "*backbone", v) && !mmixi_vision_begin(m, &r, image)) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
+        for (size_t i = 0; x && i < v->config.depth; i++) {
+            x = mmixi_vision_run_block(m, &r, i, x);
+            if (r.o.n_dense && *r.o.dense == i) {
+                y = r.o.dense_norm ? mmixi_vision_norm(m, &r, &v->norm, x) : x;
+                y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
+                if (m->recording) *map = y;
+                else if (y) mmix_write(*map, mmix_data(y));
+                map++; r.o.dense++; r.o.n_dense--;
+            }
+            x = mmixi_keep_only(m, mark, x);
+        }
+        r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
+        y = mmixi_tokens_listed(m, x, r.at);
+        r.f.token = mmixi_vision_mean(m, y);
+        if (v->config.registers) r.f.registers = v->registers ? mmixi_tokens_listed(m, x, r.unread) : y;
+        r.f.patches = mmixi_tokens_listed(m, x, r.patch);
+    }
+    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
+    return r.f;
+}
+
+/* ---- what the class token reads ---- */
+static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
+{
+    const mmixi_vision_run *r = (const mmixi_vision_run *)user;
+    const int32_t *patch = mmix_data_i32(r->patch);
+    size_t patches = mmix_count(r->patch), n = mmix_count(r->at),
+        *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
+    mmix_vision_class_index(&r->v->config, patches, rows);
+    mmix_tensor *row = rows ? mmix_mix_rows(m, mixer, rows, n) : NULL;
+    double share = mixer->kind == MMIX_SSD ? 0.5 : 1;            /* of two directions */
+    for (size_t i = 0; row && i < mmix_count(r->read); i++)
+        mmix_data(r->read)[i] += (mmix_real)(share * (double)mmix_data(row)[i / patches * mmix_shape(row, 2)
+                                                                           + (size_t)patch[i % patches]]);
+}
+MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                           size_t block)
+{
+    mmixi_vision_run r;
+    memset(&r, 0, sizeof r);
+    r.v = v;
+    if (!mmixi_given(m, "mmix_vision_attention", "*backbone", v) || mmixi_vision_begin(m, &r, image)
+        || mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0, (double)v->config.depth - 1))
+        return NULL;
+    mmix_look *look = m->look;
+    void *user = m->look_user;
+    int record = mmix_record(m, 0);
+    size_t heads = v->config.mixer == MMIX_SSD ? v->block->mamba.heads : v->config.heads;
+    r.together = r.B;                            /* one look sees all pictures */
+    r.read = mmix_fill(mmix_new4(m, r.B, heads, r.f.grid_h, r.f.grid_w), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image));
+    for (size_t i = 0; x && i <= block; i++) {
+        if (i == block) mmix_mix_watch(m, mmixi_vision_look, &r);
+        x = mmixi_keep_only(m, mark, mmixi_vision_run_block(m, &r, i, x));
+    }
+    mmix_mix_watch(m, look, user);
+    mmix_record(m, record);
+    mmix_rewind(m, mark);
+    return m->error_kind ? NULL : r.read;
 }
 
 /* ==== >>decoder ======================================================================
