@@ -657,7 +657,7 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     printf("\n ]}\n");
 }
 
-/* What was learned: a sentence on the class token's classes, one on its maps, and what takes something off them. */
+/* What was learned: a sentence on the class token's classes, one on its maps, what takes something off them. */
 static void report_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
     int best = -1, clear = -1, better = 0, above = 0, n = 0;
@@ -673,9 +673,9 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
     }
     const score *token = r[best].after.knn;
     if (p->classes > 1)
-        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: the nearest neighbours "
-                       "by the class token of the best, %s, name <b>%.1f&nbsp;%%</b> of the pictures rightly (&plusmn; "
-                       "%.1f), untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
+        report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: the nearest "
+                       "neighbours by the class token of the best, %s, name <b>%.1f&nbsp;%%</b> of the "
+                       "pictures rightly (&plusmn; %.1f), untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
                        "%.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
                     100 * token->balanced, 100 * token->balanced_error, 100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
@@ -686,7 +686,8 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
                        "<b>%.3f</b> (%s, untrained %.3f), of the middle %.3f.</p>\n", above, n,
                     maps_auc(&r[clear].after.auc), mixer_name[clear], maps_auc(&r[clear].before.auc),
                     maps_auc(&b->middle));
-    if (report_few(r[best].steps)) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r[best].steps, report_few(r[best].steps));
+    const char *few = report_few(r[best].steps);
+    if (few) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r[best].steps, few);
     for (int k = 0; k < MIXERS; k++)
         if (r[k].chosen && *r[k].collapse) {
             report_html(h, "<p><b>%s has collapsed:</b> ", mixer_name[k]);
@@ -715,8 +716,8 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of the others name (cosine, "
                    "temperature 0.07); balanced: the mean over the classes; the class token, the mean of the patch "
-                   "tokens or their maximum. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than "
-                   "two of them above or below the same network untrained. Effective rank: how many "
+                   "tokens or their maximum. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: "
+                   "more than two of them above or below the same network untrained. Effective rank: how many "
                    "directions the class tokens fill. Binary-AUC: area under the ROC curve of a feature map, as "
                    "drawn above, against the mask, max(A, 1 - A), mean over test pictures.</p>\n"
                    "<h2>What it took</h2>\n");
@@ -741,9 +742,9 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     loss.x_label = "step";
     knn = rank = entropy = loss;
     loss.level_name = entropy.level_name = "ln K";
-    loss.y_label = "loss", loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far the "
-        "student is from it. It goes up where that entropy does, or where the teacher sharpens faster than the student "
-        "follows: a rise alone does not say that the features get worse.";
+    loss.y_label = "loss", loss.caption = "DINO loss: the entropy of the teacher's choice and, on top, how far "
+        "the student is from it. It goes up where that entropy does, or where the teacher sharpens faster than "
+        "the student follows: a rise alone does not say that the features get worse.";
     entropy.y_label = "nats", entropy.caption = "Entropy of the teacher's choice among K prototypes: even at ln K, "
         "sharp near 0.";
     knn.y_label = "balanced k-NN", knn.caption = "Class tokens of some training pictures, leave one out.";

@@ -26,7 +26,7 @@ static const model *best_plain(const settings *o, int c)
 /* Whether a network's measure lies more than two standard errors above (1) or below (-1) the best of those. */
 static int above_plain(const settings *o, const model *x, int c)
 {
-    const model *best = best_plain(o, c);
+    const model *best = x < o->model + o->models ? best_plain(o, c) : NULL;
     return best ? report_differ(x->value[c], x->value[c + 1], best->value[c], best->value[c + 1]) : 0;
 }
 
@@ -99,9 +99,8 @@ static void report_measures(report *h, const settings *o, const album *a)
             size_t room = sizeof cells - strlen(cells);
             if (!has_column(o, shows[k].at)) continue;
             if (!isfinite(v)) snprintf(at, room, "|-");
-            else if (isfinite(e)) snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + (x < o->model + o->models ?
-                                                                          above_plain(o, x, shows[k].at) : 0)]);
-            else snprintf(at, room, "|%.3f", v);
+            else if (!isfinite(e)) snprintf(at, room, "|%.3f", v);
+            else snprintf(at, room, "|%.3f ± %.3f%s", v, e, report_sign[1 + above_plain(o, x, shows[k].at)]);
         }
         report_row(h, "%s", cells);
     }

@@ -883,8 +883,8 @@ static int prepare_text(job *j)
         if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell_stories(j);
     }
-    report_say("text: no pretrained teacher here (--teacher names one): a small one learns stories made of templates, "
-               "words as tokens");
+    report_say("text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
+               "templates, words as tokens");
     if (task_rows(&j->t, m, TEMPLATES, TEMPLATE_WORDS)) return -1;
     for (size_t i = 0; i < TEMPLATES; i++)
         if (task_template(&j->t, m, j->seed, i)) return -1;
@@ -912,8 +912,8 @@ static int draw_clips(job *j)
     const budget *b = j->o->budget;
     size_t train = b->examples[j->part], clips = train + b->held[j->part], frames = j->part == VIDEO ? FRAMES : 1;
     drawing d = {&j->t, j->seed};
-    report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part], j->seed, clips * frames,
-               DRAWN_SIDE, DRAWN_SIDE);
+    report_say("%s, seed %" PRIu64 ": drawing %zu pictures of %d x %d pixels", part_name[j->part], j->seed,
+               clips * frames, DRAWN_SIDE, DRAWN_SIDE);
     if (task_rows(&j->t, j->m, clips * SCENE_QUESTIONS, QUESTION_WORDS)) return -1;
     if (task_clips(&j->t, j->m, clips, train, frames, DRAWN_SIDE)) return -1;
     mmix_parallel_for(j->m, clips * frames, draw_task, &d);
@@ -1114,8 +1114,8 @@ static void report_stages(report *h, const settings *o, int part, const result *
                    "score stands under stage 3.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
                 part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked, part == TEXT ? "stories" : "questions",
                 STAGES * o->steps[part], o->budget->batch[part],
-                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: more than two standard errors above "
-                "or below the start.",
+                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: more than two "
+                "standard errors above or below the start.",
                 o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
 }
 
@@ -1127,8 +1127,8 @@ static void report_learning(report *h, const settings *o, int part, const result
     char caption[300];
     size_t total = STAGES * o->steps[part], n = stretches(o, part);
     memset(plot, 0, sizeof plot);
-    snprintf(caption, sizeof caption, "KL from the teacher's next token. Stages of three begin anew after %zu and %zu "
-             "steps: other weights and losses, so a curve may jump up there; that is no fault.", o->steps[part],
+    snprintf(caption, sizeof caption, "KL from the teacher's next token. Stages of three begin anew after %zu and "
+             "%zu steps: other weights and losses, so a curve may jump up there; that is no fault.", o->steps[part],
              2 * o->steps[part]);
     plot[0].y_label = "L_tok, nats";
     plot[0].caption = caption;
@@ -1293,8 +1293,8 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     report_html(h, "<h3>Heads</h3>\n");
     size_t story = 0;
     while (j->t.train + story < j->t.count && head_sequence(j, story, length, &s)) story++;
-    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>teacher</th><th>student at the start</th>"
-                   "<th>after stage 3</th></tr>\n");
+    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>teacher</th>"
+                   "<th>student at the start</th><th>after stage 3</th></tr>\n");
     for (int k = 0; k < 2; k++) {
         report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k], most[k] / c->heads,
                     most[k] % c->heads);
@@ -1305,7 +1305,8 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
         }
         report_html(h, "</tr>\n");
     }
-    report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1).</p>\n");
+    report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1)."
+                   "</p>\n");
     report_table(h, "layer, head of the teacher|within 4 tokens|mean distance|it is|distance of M at the start|"
                     "at the end|best scaled, at the start|at the end");
     for (size_t k = 0; k < count; k++) {
@@ -1390,8 +1391,8 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     for (int k = 0; k < 3; k++)
         if (rate(j->m, t, d[k], SHOWN, 0, &s, said[k])) return;
     report_html(h, "<h3>Some questions</h3>\n");
-    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>question</th><th>answer</th><th>teacher</th>"
-                   "<th>student at the start</th><th>after stage 3</th></tr>\n");
+    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>question</th><th>answer</th>"
+                   "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
     for (size_t i = 0; i < SHOWN; i++) {
         size_t row = held_row(t, i, SHOWN), n = t->length[row];
         const int32_t *token = t->token + row * t->width;
@@ -1669,7 +1670,8 @@ static void json_scaling(const length *x, size_t lengths)
 
 static void report_scaling(report *h, const length *x, size_t lengths)
 {
-    static const char *const name[2] = {"attention", "M-MATE"}, *const state_name[2] = {"attention, state", "M-MATE, state"};
+    static const char *const name[2] = {"attention", "M-MATE"};
+    static const char *const state_name[2] = {"attention, state", "M-MATE, state"};
     static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[2][LENGTHS_MOST], rate_of[2][LENGTHS_MOST],
         peak[2][LENGTHS_MOST], state[2][LENGTHS_MOST];
     double value[SCALING_COLUMNS];
@@ -1731,8 +1733,9 @@ static void report_scaling(report *h, const length *x, size_t lengths)
 /* What came out, in a sentence: of each part teacher, end and start of three stages; of the last length seconds. */
 static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, size_t lengths, char *out, size_t room)
 {
-    static const char *const of[LEARNED] = {"a perplexity of <b>%s</b> on stories", "<b>%s&nbsp;%%</b> right answers about "
-                                            "pictures", "<b>%s&nbsp;%%</b> right answers about films"};
+    static const char *const of[LEARNED] = {"a perplexity of <b>%s</b> on stories",
+                                            "<b>%s&nbsp;%%</b> right answers about pictures",
+                                            "<b>%s&nbsp;%%</b> right answers about films"};
     char end[64], teacher[64], start[64];
     size_t n = 0;
     for (int p = 0; p < LEARNED; p++) {
@@ -1740,14 +1743,15 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
         table_cell(end, sizeof end, p, r[p], o->seeds, 0, STAGES);
         table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
         table_cell(start, sizeof start, p, r[p], o->seeds, 0, 0);
-        n += (size_t)snprintf(out + n, room - n, n ? ", " : "<p>Without attention, after three stages, students reach ");
+        n += (size_t)snprintf(out + n, room - n, "%s",
+                              n ? ", " : "<p>Without attention, after three stages, students reach ");
         n += (size_t)snprintf(out + n, room - n, of[p], end);
         n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)", teacher, start);
     }
     if (lengths)
-        n += (size_t)snprintf(out + n, room - n, "%s a film of %.0f tokens M-MATE's decoder reads in <b>%.2f&nbsp;s</b>, "
-                              "attention's in %.2f&nbsp;s", n ? ";" : "<p>", x[lengths - 1].tokens, x[lengths - 1].first[1],
-                              x[lengths - 1].first[0]);
+        n += (size_t)snprintf(out + n, room - n, "%s a film of %.0f tokens M-MATE's decoder reads in "
+                              "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s", n ? ";" : "<p>",
+                              x[lengths - 1].tokens, x[lengths - 1].first[1], x[lengths - 1].first[0]);
     snprintf(out + n, room - n, ".</p>");
 }
 
@@ -1811,7 +1815,8 @@ int main(int argc, char **argv)
     if (report_ready(o.out, path, sizeof path)) return 2;
     for (int p = 0; p < LEARNED; p++)
         if (o.parts >> p & 1 && report_few(STAGES * o.steps[p]))
-            report_say("%s, %zu steps a student: %s", part_name[p], STAGES * o.steps[p], report_few(STAGES * o.steps[p]));
+            report_say("%s, %zu steps a student: %s", part_name[p], STAGES * o.steps[p],
+                       report_few(STAGES * o.steps[p]));
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;
     options.seed = o.seed;

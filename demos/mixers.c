@@ -142,22 +142,26 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
 }
 
 /* A level of a pixel in the light of the share `weight` of the largest weight; a little of it is always seen. */
-static uint8_t lit(double weight, int level) { return (uint8_t)((0.2 + 0.8 * fmax(0, fmin(1, weight))) * level); }
+static uint8_t lit(double weight, int level)
+{
+    return (uint8_t)((0.2 + 0.8 * fmax(0, fmin(1, weight))) * level);
+}
 
-/* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the scene again, each patch as
-   bright as what patch `token` takes of it, on the scale of the largest. */
+/* Y = M X in one picture: the scene, M of three mixers in the colours of draw_values, and the scene again, each
+   patch as bright as what patch `token` takes of it, on the scale of the largest. */
 enum { ZOOM = 3, PANEL = ZOOM * SIDE, GAP = 40, UPPER = 60, LOWER = UPPER + PANEL + 104, UNIT = 4,
        TRIO_WIDTH = 4 * PANEL + 5 * GAP, TRIO_HEIGHT = LOWER + PANEL + GAP };
 static void centred(uint8_t *rgb, size_t panel, double y, double unit, const char *text)
 {
-    double long_is = figure_words(NULL, 0, 0, 0, 0, unit, text);
-    figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, GAP + (PANEL + GAP) * (double)panel + (PANEL - long_is) / 2, y, unit, text);
+    double left = GAP + (PANEL + GAP) * (double)panel, room = PANEL - figure_words(NULL, 0, 0, 0, 0, unit, text);
+    figure_words(rgb, TRIO_WIDTH, TRIO_HEIGHT, left + room / 2, y, unit, text);
 }
 
 static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const uint8_t *picture, size_t token)
 {
     static const struct { int kind; const char *name; double top; } of[3] = {
-        {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05}, {FORWARD, "M: SSD (Mamba-2)", 0.5}};
+        {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
+        {FORWARD, "M: SSD (Mamba-2)", 0.5}};
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
     static const uint8_t grey[3] = {200, 200, 200};
     char text[64];
@@ -180,7 +184,8 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
                 else up[c] = (uint8_t)(frame ? 255 : seen);
             }
             if (k) colour((double)value[v * L + u] / of[k - 1].top, of[k - 1].kind == FORWARD, up);
-            if (k && (i % PANEL + 1) % PANEL * (i / PANEL % (PANEL - 1)) == 0) memcpy(up, grey, 3);          /* its edge */
+            int edge = (i % PANEL + 1) % PANEL < 2 || (i / PANEL + 1) % PANEL < 2;
+            if (k && edge) memcpy(up, grey, 3);
         }
         for (size_t y = 0; k && y < 24; y++)             /* a triangle where the row begins */
             memset(left + 3 * ((UPPER + ZOOM * token + y - 11) * TRIO_WIDTH) - 48, 29, 3 * (y < 12 ? y : 24 - y));
@@ -575,7 +580,8 @@ static const struct { const char *name, *model, *title, *matrix, *bound, *on; } 
     {"vit", "ViT", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C", "C"},
     {"linearvit", "LinearViT", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features",
      "min(C, D_QK)", "the same"},
-    {"dinovim", "DinoVim", "DinoVim: Mamba-2 in both directions", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)", "min(C, rank(L) · N)", "C"},
+    {"dinovim", "DinoVim", "DinoVim: Mamba-2 in both directions", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)",
+     "min(C, rank(L) · N)", "C"},
 };
 
 /* One mixer: a layer, of DinoVim in one direction. */
@@ -862,8 +868,8 @@ static void report_matrix(report *r, const model *o, const mmix_real *a, const m
     report_picture(r, rgb, side, side, wide, alt);
 }
 
-/* What patch `at` of the first layer's first head takes, as light on the picture, which is size x size; `at` is framed.
-   Without a model the picture itself. */
+/* What patch `at` takes in the first layer's first head, as light on the picture, which is size x size; `at` is
+   framed. Without `alt` the picture itself. */
 static void report_light(report *r, const model *o, size_t at, const uint8_t *picture, size_t size, const char *alt)
 {
     enum { MOST_SIDE = 224 };
@@ -892,11 +898,13 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
     free(row);
 }
 
+static size_t middle_of(const model *o) { return o->patches / 2 * o->patches + o->patches / 2; }
+
 /* The page begins with M of one head of each network, and one row of it. */
-static int report_trio(report *r, const model *o, size_t models, const settings *s, const uint8_t *picture, size_t size)
+static int report_trio(report *r, const model *o, size_t models, const settings *s, const uint8_t *picture,
+                       size_t size)
 {
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
-    const size_t at = o->patches / 2 * o->patches + o->patches / 2;
     double scale[2];
     if (!rgb) return -1;
     report_html(r, "<h2>Read row i</h2>\n<p>A token mixer is Y = M X: row i of M says what token i takes from each "
@@ -907,7 +915,7 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     for (size_t k = 0; k < models; k++)
         report_html(r, "<th>M: %s%s</th>", about[o[k].kind].model, o[k].file ? "" : "<br>(random)");
     report_html(r, "</tr>\n<tr><td>");
-    report_light(r, o, at, picture, size, NULL);
+    report_light(r, o, middle_of(o), picture, size, NULL);
     for (size_t k = 0; k < models; k++) {
         const view *w = o[k].view, *other = o[k].kind == MMIX_SSD ? w + 1 : w;
         report_html(r, "</td><td>");
@@ -917,14 +925,14 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_html(r, "</td></tr>\n<tr><td class=\"soft\">what the framed patch takes</td>");
     for (size_t k = 0; k < models; k++) {
         report_html(r, "<td>");
-        report_light(r, &o[k], o[k].patches / 2 * o[k].patches + o[k].patches / 2, picture, size, "its row as light");
+        report_light(r, &o[k], middle_of(&o[k]), picture, size, "its row as light");
         report_html(r, "</td>");
     }
     report_html(r, "</tr></table>\n<p class=\"soft\">");
     report_text(r, s->image ? s->image : "A drawn scene");
-    report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class tokens stand among them: "
-                "in front in the ViTs, in the middle in DinoVim (in its released form in front, too). Light: |M_ij| over "
-                "the largest of the other patches', of DinoVim of both directions' mean.</p>\n", size, size,
+    report_html(r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class tokens stand among "
+                "them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too). Light: "
+                "|M_ij| over the largest of the other patches', of DinoVim of both directions' mean.</p>\n", size, size,
                 size / o->patches, size / o->patches);
     free(rgb);
     return 0;
@@ -990,8 +998,8 @@ static void report_finding(report *r, const model *o, size_t models)
         held += o[k].held, blocks += o[k].blocks, random += !o[k].file;
     }
     report_html(r, "; %zu of %zu blocks of M keep to the bound of their rank.%s</p>\n", held, blocks,
-                random == models ? " All weights are random: this is what the architectures do before anything is learned."
-                                 : "");
+                random < models ? "" : " All weights are random: this is what the architectures do before "
+                "anything is learned.");
 }
 
 static void report_claims(report *r, const model *o, size_t models)
@@ -1147,8 +1155,8 @@ static int report_ranks(report *r, const model *o)
 }
 
 /* All of it. 0, or an exit status. */
-static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path, const uint8_t *rgb,
-                        size_t size)
+static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path,
+                        const uint8_t *rgb, size_t size)
 {
     report r;
     int bad = 0;
@@ -1190,7 +1198,8 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     if (!rgb) return fail("no memory for a picture of %zu x %zu", size, size);
     if (s->image) bad = read_picture(m, s->image, size, rgb);
     else scene_draw(s->seed, 1, (int)size, rgb, NULL);
-    if (!bad) report_say("the matrices of %zu network%s, and singular values of their blocks", models, models > 1 ? "s" : "");
+    if (!bad) report_say("the matrices of %zu network%s, and singular values of their blocks", models,
+                         models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++) {
         mmix_picture p = {rgb, size, size};
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);

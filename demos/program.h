@@ -28,7 +28,7 @@ static inline int on_screen(void)
 #endif
 }
 
-/* Seconds between two lines of progress: few where a line is written over, else so few that nobody thinks it hangs. */
+/* Seconds between two lines of progress; where they stay, still so few that nobody thinks it hangs. */
 static inline double line_pause(void) { return on_screen() ? 0.5 : 5; }
 
 static double now(void)                                  /* seconds */

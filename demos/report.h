@@ -312,7 +312,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             ".row{display:flex;flex-wrap:wrap;gap:1rem 2rem}figure{margin:.5rem 0}"
             "figure.chart{flex:0 1 30rem}\n"
             ".pictures th,.pictures td{border:0;padding:.15rem;text-align:center}"
-            "img{display:block;border-radius:2px}.fit{width:100%%;max-width:52rem;table-layout:fixed}.fit img{width:100%%}\n"
+            "img{display:block;border-radius:2px}"
+            ".fit{width:100%%;max-width:52rem;table-layout:fixed}.fit img{width:100%%}\n"
             "svg{width:100%%;height:auto;display:block}svg text{font-size:14px;fill:var(--soft);"
             "stroke:var(--page);stroke-width:3px;paint-order:stroke}\n"
             ".axis{stroke:var(--line);stroke-width:1;fill:none}"
@@ -399,7 +400,7 @@ static inline void report_columns_text(const report_column *column, int count, c
     printf("\n");
 }
 
-/* Whether two values differ by more than two standard errors of their difference: 1 the first is above, -1 below, 0. */
+/* Whether a lies more than two standard errors of the difference above b (1), below it (-1), or neither (0). */
 static inline int report_differ(double a, double a_error, double b, double b_error)
 {
     double off = a - b, two = 2 * hypot(a_error, b_error);
@@ -407,9 +408,9 @@ static inline int report_differ(double a, double a_error, double b, double b_err
 }
 static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
 
-/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". A column whose head
-   is "±" is the error of the one before and stands in its cell; a value that lies more than two errors off `base`, if
-   there is one, is marked. */
+/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". A column whose
+   head is "±" is the error of the one before and stands in its cell; a value that report_differ tells from `base`
+   (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count, const char *name,
                                        const double *value, const double *base)
 {
@@ -421,10 +422,11 @@ static inline void report_columns_html(report *r, const report_column *column, i
         else if (!isfinite(value[c])) n += (size_t)snprintf(cells + n, sizeof cells - n, "|-");
         else n += (size_t)snprintf(cells + n, sizeof cells - n, "|%.*f", column[c].digits, value[c]);
         if (!error) continue;
-        if (value && isfinite(value[c + 1]) && n < sizeof cells)
-            n += (size_t)snprintf(cells + n, sizeof cells - n, " ± %.*f%s", column[c + 1].digits, value[c + 1],
-                                  report_sign[1 + (base ? report_differ(value[c], value[c + 1], base[c], base[c + 1]) : 0)]);
+        int off = value && base ? report_differ(value[c], value[c + 1], base[c], base[c + 1]) : 0;
         c++;
+        if (value && isfinite(value[c]) && n < sizeof cells)
+            n += (size_t)snprintf(cells + n, sizeof cells - n, " ± %.*f%s", column[c].digits, value[c],
+                                  report_sign[1 + off]);
     }
     if (value) report_cells(r, "td", cells);
     else report_table(r, cells);
@@ -533,8 +535,8 @@ static inline void report_mark(FILE *f, int colour, int hollow, double x, double
                                          "M0-5l4.5 5l-4.5 5l-4.5-5z", "M0 5l4.5-8h-9z", "M-4.5-1.5h9v3h-9z"};
     static const char *const solid[6] = {"c0", "c1", "c2", "c3", "c4", "c5"};
     colour %= 6;
-    fprintf(f, "<path transform=\"translate(%.1f %.1f)scale(%g)\" stroke=\"var(--c%d)\" fill=\"var(--%s)\" d=\"%s\"/>", x,
-            y, size, colour, hollow ? "page" : solid[colour], shape[colour]);
+    fprintf(f, "<path transform=\"translate(%.1f %.1f)scale(%g)\" stroke=\"var(--c%d)\" fill=\"var(--%s)\" "
+            "d=\"%s\"/>", x, y, size, colour, hollow ? "page" : solid[colour], shape[colour]);
 }
 
 /* How wide a text of the charts is, about. */
@@ -550,15 +552,16 @@ typedef struct report_axes {
     int log_x, log_y;
 } report_axes;
 
-/* Draws a curve through points, of more than 400 through the means of as many stretches as fit, with marks on the way.
-   Returns the height of its end, NAN if nothing of it is there. */
+/* Draws a curve through points, of more than 400 through the means of as many stretches as fit, with marks on the
+   way. Returns the height of its end, NAN if nothing of it is there. */
 static inline double report_line(FILE *f, const report_curve *curve, const report_axes *a)
 {
     size_t group = (curve->count + 399) / 400, points = 0, marked = 0;
     double *at = (double *)malloc((curve->count + 1) * 2 * sizeof *at), end = NAN;
     const char *pen = "M";
     if (!at) return NAN;
-    fprintf(f, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "", curve->colour % 6);
+    fprintf(f, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "",
+            curve->colour % 6);
     for (size_t i = 0; i < curve->count; i += group) {
         double x = 0, y = 0;
         size_t count = curve->count - i < group ? curve->count - i : group;
@@ -595,8 +598,8 @@ static inline void report_names(FILE *f, const report_plot *p, const double *end
             order[k] = c;
         }
     for (size_t k = 0; k < n; k++, at += APART) height[k] = at = fmax(at, end[order[k]]);
-    for (size_t k = n, lowest = 0; k-- > 0; lowest++)    /* too low: pushed up again */
-        height[k] = fmin(height[k], fmin(a->floor - (double)(APART * lowest), k + 1 < n ? height[k + 1] - APART : INFINITY));
+    at = a->floor;
+    for (size_t k = n; k-- > 0; at -= APART) height[k] = at = fmin(at, height[k]);       /* too low: pushed up again */
     for (size_t k = 0; k < n; k++) {
         const report_curve *c = &p->curve[order[k]];
         report_mark(f, c->colour, c->dashed, a->right + 10, height[k], 1);
@@ -606,7 +609,7 @@ static inline void report_names(FILE *f, const report_plot *p, const double *end
     }
 }
 
-/* Where the plot stands in a drawing 400 wide, and its scale: room on the left for numbers, on the right for names. */
+/* Where the plot stands in a drawing 400 wide, and its scale: on the left there are numbers, on the right names. */
 static inline report_axes report_frame(const report_plot *p, double x0, double x1, double y0, double y1)
 {
     report_axes a;
@@ -650,7 +653,8 @@ static inline void report_chart(report *r, const report_plot *p)
         if (y1 - y0 < tick) y1 = y0 + tick;
     }
     report_axes a = report_frame(p, x0, x1, y0, y1);
-    fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 %g\" role=\"img\">\n<text x=\"0\" y=\"14\">", a.floor + 46);
+    fprintf(f, "<figure class=\"chart\"><svg viewBox=\"0 0 400 %g\" role=\"img\">\n<text x=\"0\" y=\"14\">",
+            a.floor + 46);
     report_text(r, p->y_label);
     fputs("</text>\n", f);
     for (int i = 0, n = report_ticks(y0, y1, 5, p->log_y, ticks); i < n; i++) {
@@ -785,8 +789,9 @@ static inline void figure_png(const char *folder, const char *name, const uint8_
     free(png);
 }
 
-/* A letter's strokes, "xyxy…" in a grid of 4 or 6 x 8 (capitals from 0 down to 6, small letters from 2), a blank between
-   two. The first and last point are met; between them the points pull a quadratic spline, twice the same one to a corner. */
+/* A letter's strokes, "xyxy…", a blank between two, in a grid of 4 or 6 x 8: capitals from 0 down to 6, small letters
+   from 2. The first and last point are met; between them the points pull a quadratic spline, the same one twice to a
+   corner. */
 static inline const char *figure_letter(char c)
 {
     static const char *const small[26] = {
@@ -848,7 +853,8 @@ static inline double figure_words(uint8_t *rgb, size_t width, size_t height, dou
             p += *p == ' ';
             memcpy(end, at, sizeof *end);
             for (int i = 1; rgb && (i == 1 || i < n - 1); i++) {
-                const double *from = i > 1 ? NULL : at[0], *pull = at[n > 2 ? i : 0], *to = i + 2 < n ? NULL : at[n - 1];
+                const double *from = i > 1 ? NULL : at[0], *to = i + 2 < n ? NULL : at[n - 1];
+                const double *pull = at[n > 2 ? i : 0];
                 for (int piece = 1; piece <= PIECES; piece++) {
                     double t = (double)piece / PIECES;
                     for (int c = 0; c < 2; c++) {        /* between two pulls the middle */

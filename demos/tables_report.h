@@ -563,9 +563,9 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
         report_mark(f, n->mixer, n->labels, 60 + (p->x[i] - x0) * kx, 246 - (p->y[i] - y0) * ky,
                     0.5 + 0.15 * (double)p->quarter[i]);
     }
-    fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" y=\"14\">%s</text></svg><figcaption>"
-            "A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). Hollow: learned "
-            "from labels.", x_label, y_label);
+    fprintf(f, "<text x=\"225\" y=\"294\" text-anchor=\"middle\">%s</text><text x=\"0\" y=\"14\">%s</text></svg>"
+            "<figcaption>A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). "
+            "Hollow: learned from labels.", x_label, y_label);
     for (int k = 0; k < MIXERS; k++) {
         fprintf(f, " <svg viewBox=\"-6 -6 12 12\" style=\"display:inline;width:12px\">");
         report_mark(f, k, 0, 0, 0, 1);
@@ -709,8 +709,9 @@ static void report_state(book *b)
         "been judged on different pictures, which makes it rather too wide; in 20 such claims one may be chance. The "
         "paper's networks are larger, learned longer and from ImageNet: its orders can be compared, its numbers cannot.");
     say(b, "soft", s.text);
-    snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps) ? report_few(b->o->steps) : "");
-    if (report_few(b->o->steps)) say(b, "b", few);
+    if (!report_few(b->o->steps)) return;
+    snprintf(few, sizeof few, "%zu steps a network: %s", b->o->steps, report_few(b->o->steps));
+    say(b, "b", few);
 }
 
 static void report_recipes(book *b)

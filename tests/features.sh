@@ -104,7 +104,7 @@ small="--model vit_tiny --size 48 --square"
 [ -n "$dino" ] && small="--load $t/run-softmax.safetensors --size 48 --square"
 run "classes and masks" $small --images $t/two --masks $t/two-m --json --out $t/w
 mv $t/out $t/w.json
-holds "a measure above all baselines is marked" $t/w/report.html 'mIoU of [01].* ▲; the best baseline'
+holds "a measure above all baselines is marked" $t/w/report.html 'mIoU of [01].*▲; the best baseline'
 mkdir -p $t/two/test/c; cp $t/two/test/a/1.ppm $t/two/test/c
 refused "a class that none teaches" $small --images $t/two
 holds "its name" $t/err 'two/test/c: a class without training pictures'
