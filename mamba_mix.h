@@ -61,8 +61,8 @@
      Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free (those
      take NULL; what runs a model that is NULL says so). Contexts go last. What an op returns, its gradient
      included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
-     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
-     gradients of parameters and of tensors marked with mmix_require_grad are there.
+     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and
+     the gradients of parameters and of tensors marked with mmix_require_grad are there.
 
      Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
      first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
@@ -1001,6 +1001,10 @@ typedef struct mmix_layout {
     mmix_tensor *initial_state, **final_state;
     mmix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
     size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
+    /* One span: in Local-Swin the tokens that are not of its grid see all, and all see them. angles (L, N/2)
+       turn q and k of Local-Swin in place of positions; NULL: none do. */
+    int global;
+    mmix_tensor *angles;
 } mmix_layout;
 
 /* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
@@ -1062,8 +1066,16 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 /* Where the class token stands: FIRST with attention, any of these with Mamba. RELEASED is what DinoVim's
    code does: once in front, with position, and a second time, without, in the middle, where the output is
    read. REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1) at index
-   S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. */
-enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
+   S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. LAST: behind the patches and
+   the registers that nothing reads, where a forward scan has seen all; so it is where a block has M-MATE. */
+enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS, MMIX_CLASS_LAST };
+
+/* What mixes the tokens of a block in place of .mixer: attention; M-MATE of a span, the patches, whose
+   separators are the registers and the class token, or one branch of it. In Local-Swin these see all, and all
+   see them. */
+enum { MMIX_BLOCK_MIXER, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_LINEAR, MMIX_BLOCK_MMATE, MMIX_BLOCK_FLEX,
+      MMIX_BLOCK_SWIN };
+enum { MMIX_VISION_BLOCKS = 48 };
 
 /* Positions of patches, for grids other than the stored one: stored ones resized by scale factors
    (g + 0.1)/g0 (DINO, and DINOv2's own files without registers), to the size (Hugging Face's of these), or
@@ -1093,6 +1105,9 @@ typedef struct mmix_vision_config {
        0.02, the systems', which at 768 is 1/√(3 dim), what PyTorch's linear layers begin with. sincos, if not
        0: stored positions of patches begin with sines and cosines of that amplitude (He et al. 2022, A.1) */
     double deviation, sincos;
+    int feature;                             /* as mmix_mixer.feature, of linear attention */
+    int blocks[MMIX_VISION_BLOCKS];          /* MMIX_BLOCK_… of the first so many; with attention */
+    mmix_mmate_options mmate;                /* of those with M-MATE; .branches is set there */
 } mmix_vision_config;
 
 /* The systems, for 224 x 224 pixels: DINO's ViT, 192 (tiny), 384 (small) or 768 (base) wide; LinearViT, 768;
@@ -1109,6 +1124,9 @@ MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu);
 typedef struct mmix_vision mmix_vision;
 /* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
+/* A backbone of `config`, of the teacher's sizes, with its weights: by name, and q, k, v and o of its
+   attention in both branches of what took its place. NULL on error. */
+MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config);
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
@@ -8303,6 +8321,8 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", given)
         || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
         || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    if (a->of.global && (a->of.n_spans != 1 || a->of.state))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: `global` expects a whole sequence of one span", who);
     const mmix_span *s = a->of.spans;
     const size_t shape[4] = { 3, d.L, d.B, d.L };
     size_t n[MMIXI_KINDS] = { 0, 0, 0, 0 }, left = a->of.n_spans, own;
@@ -8367,7 +8387,7 @@ enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
 /* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself, or, with a state and
    `slot` not negative, of one that goes on from what so many slots after the call's carry. In the plain form,
-   the definition, (B, n, H, L): M with its columns where the tokens stand. */
+   the definition, (B, n, H, L): M with its columns where the keys stand, which are the list's. */
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
                                  int slot)
 {
@@ -8377,9 +8397,9 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
         return slot < 0 || !a->of.state ? mmix_mix(m, x)
             : mmix_mix_step(m, x, a->of.state, a->of.slot + (size_t)slot);
     M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
-    y = mmix_fill(mmix_new4(m, a->B, n, mmix_shape(M, 2), a->L), 0);
+    y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
     for (size_t i = 0; y && i < mmix_count(M); i++)
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] = mmix_data(M)[i];
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmix_data(M)[i];
     return y;
 }
 /* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
@@ -8398,15 +8418,15 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
-static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmixi_layout *a,
-                               int kind)
+/* Causal softmax attention among the tokens of a kind, q and k turned by their angles or rotary positions. */
+static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_projections *of,
+                               mmix_tensor *x, const mmixi_layout *a, int kind)
 {
-    mmix_mixer mixer = mmixi_projected(m, kind == MMIXI_KIND_ALL ? &w->flex : &w->swin,
-                                       mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
-    if (w->rope.theta > 0) {
-        mixer.q = mmix_rope(m, mixer.q, a->position[kind], &w->rope);
-        mixer.k = mmix_rope(m, mixer.k, a->position[kind], &w->rope);
+    mmix_mixer mixer = mmixi_projected(m, of, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
+    mmix_tensor *at = a->of.angles ? a->of.angles : w->rope.theta > 0 ? a->position[kind] : NULL;
+    if (at) {
+        mixer.q = mmix_rope(m, mixer.q, at, &w->rope);
+        mixer.k = mmix_rope(m, mixer.k, at, &w->rope);
     }
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
@@ -8422,7 +8442,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_mark mark = mmix_mark_here(m);
     mmix_mixer scan;
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
-        scan = mmixi_attend(m, f, x, a, MMIXI_KIND_ALL);
+        scan = mmixi_attend(m, f, &f->flex, x, a, MMIXI_KIND_ALL);
         return mmixi_join_heads(m, mmixi_mix_on(m, &scan, *a->list, a, 0));
     }
     int directions = f->options.directions;
@@ -8489,29 +8509,36 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 
 /* ---- Local-Swin ---- */
 
+/* A layer's windows of a span. */
+static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *x)
+{
+    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };   /* of videos, of images */
+    size_t window[3], period = w->options.shift_period ? w->options.shift_period : 2;
+    for (int k = 0; k < 3; k++)
+        window[k] = w->options.window[k] ? w->options.window[k] : usual[s->grid[0] == 1][k];
+    mmix_mixer_windows(x, 3, s->grid, window, w->index % period >= period / 2);
+}
 /* Of the grid tokens, (B, n, H, P): each span a sequence with windows; neighbours of equal grids at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
-    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };   /* windows of videos, of images */
     const mmix_mmate_options *o = &w->options;
     const mmix_span *s = a->of.spans, *end = s + a->of.n_spans;
-    size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
+    size_t parts = 0;
     mmix_tensor *part[MMIX_MAX_INPUTS], *y;
     for (size_t at = 0, equal, n; s < end; s += equal, at += n) {
         mmix_mixer mixer = *all;
         mmix_tensor **own[3] = { &mixer.q, &mixer.k, &mixer.v };
-        size_t window[3], cells = s->grid[0] * s->grid[1] * s->grid[2];
+        size_t cells = s->grid[0] * s->grid[1] * s->grid[2];
         for (equal = 1; !a->plain && s + equal < end; equal++)
             if (memcmp(s->grid, s[equal].grid, sizeof s->grid)) break;
         n = equal * cells;
         for (int k = 0; k < 3; k++) {
             y = mmix_slice(m, *own[k], 1, at, n);
             *own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
-            window[k] = o->window[k] ? o->window[k] : usual[s->grid[0] == 1][k];
         }
         if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
-        mmix_mixer_windows(&mixer, 3, s->grid, window, w->index % period >= period / 2);
+        mmixi_swin_windows(w, s, &mixer);
         y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, -1);
         part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
         if (parts == 1 || (parts < MMIX_MAX_INPUTS && s + equal < end)) continue;
@@ -8519,6 +8546,56 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
         parts = 1;
     }
     return part[0];
+}
+/* Heads of the tokens in a list. */
+static mmix_tensor *mmixi_heads_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
+{
+    size_t H = mmix_shape(x, 2), N = mmix_shape(x, 3);
+    return mmixi_split_heads(m, mmixi_tokens_listed(m, mmixi_join_heads(m, x), list), 0, H, N);
+}
+/* With `global`: of the tokens of no grid, which see all; or of the grid's, (B, n, H, P), as packed
+   sequences: each window with those others before it, whose own rows are dropped there. */
+static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer x,
+                                      const mmixi_layout *a, int kind)
+{
+    mmix_tensor *grid = a->list[MMIXI_KIND_GRID], *others = a->list[MMIXI_KIND_OTHER], *list, *row,
+        **own[3] = { &x.q, &x.k, &x.v };
+    const mmix_span *s = a->of.spans;
+    mmix_mixer windows = x;
+    size_t first[3], count[3], n = 0, G = mmix_count(others), cells = mmix_count(grid);
+    x.mask = MMIX_MASK_NONE;
+    if (kind == MMIXI_KIND_OTHER) {
+        x.q = mmixi_heads_listed(m, x.q, others);
+        return mmixi_mix_on(m, &x, *a->list, a, -1);
+    }
+    mmixi_swin_windows(w, s, &windows);
+    for (int k = 0; k < 3; k++) {                /* the first window of a shifted axis lacks `first` cells */
+        first[k] = windows.shift[k] ? windows.window[k] - windows.shift[k] : 0;
+        count[k] = mmixi_ceil_div(s->grid[k] + first[k], windows.window[k]);
+    }
+    size_t all = count[0] * count[1] * count[2], shape[2] = { a->B, cells + all * G };
+    list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1); row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
+    x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; !m->error_kind && i < all; i++) {
+        size_t at[3] = { i / count[2] / count[1], i / count[2] % count[1], i % count[2] }, low[3], high[3],
+            begin = n;
+        for (int k = 0; k < 3; k++) {
+            high[k] = mmixi_min((at[k] + 1) * windows.window[k] - first[k], s->grid[k]);
+            low[k] = at[k] ? at[k] * windows.window[k] - first[k] : 0;
+        }
+        for (size_t g = 0; g < G; g++) mmix_data_i32(list)[n++] = mmix_data_i32(others)[g];
+        for (size_t t = low[0]; t < high[0]; t++)
+            for (size_t y = low[1]; y < high[1]; y++)
+                for (size_t c = low[2]; c < high[2]; c++) {
+                    size_t cell = (t * s->grid[1] + y) * s->grid[2] + c;
+                    mmix_data_i32(row)[cell] = (int32_t)n;
+                    mmix_data_i32(list)[n++] = mmix_data_i32(grid)[cell];
+                }
+        for (size_t b = 0; b < a->B; b++)
+            for (size_t j = begin; j < n; j++) mmix_data_i32(x.seq_idx)[b * shape[1] + j] = (int32_t)i;
+    }
+    for (int k = 0; k < 3; k++) *own[k] = mmixi_heads_listed(m, *own[k], list);
+    return mmixi_heads_listed(m, mmixi_mix_on(m, &x, list, a, -1), row);
 }
 /* Of the text tokens, (B, n, H, P). In slot + 1 are keys, values and places of earlier pieces. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
@@ -8556,11 +8633,15 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
                              gate ? NULL : residual, NULL);
     if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmix_new3(m, a->B, a->L, a->plain ? w->swin.heads * a->L : mmix_shape(x, 2)), 0);
-    for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_TEXT; kind++) {
+    mmix_mixer mixer;
+    if (swins && a->of.global) mixer = mmixi_attend(m, w, &w->swin, x, a, MMIXI_KIND_ALL);
+    for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_OTHER; kind++) {
         mmix_tensor *list = a->list[kind], *swin, *z;
-        if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
-        mmix_mixer mixer = mmixi_attend(m, w, x, a, kind);
-        swin = mmixi_join_heads(m, kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
+        if (!list || kind == (a->of.global ? MMIXI_KIND_TEXT : MMIXI_KIND_OTHER)
+            || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
+        if (!a->of.global) mixer = mmixi_attend(m, w, &w->swin, x, a, kind);
+        swin = mmixi_join_heads(m, a->of.global ? mmixi_swin_global(m, w, mixer, a, kind)
+                                : kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
                                 : mmixi_swin_text(m, o->text_window, &mixer, a));
         if (!a->plain)
             swin = mmix_lora_linear(m, swin, w->swin.weight[MMIXI_O], w->swin.bias[MMIXI_O],
@@ -8647,6 +8728,7 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
          DINOv2, v3: [cls; registers; patches],  x += γ1 · attn(norm1 x), x += γ2 · ffn(norm2 x)
+         Of a block M-MATE may stand in the place of attention: [patches; registers; cls] are its one span.
    Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
          tokens = norm_f(x)
    Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
@@ -8656,6 +8738,7 @@ typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair; 
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];
     mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
+    mmix_mmate_layer mmate;                      /* in place of attention */
     mmix_swiglu_layer swiglu;                    /* or, without it, the MLP */
     mmix_tensor *gamma[2];
     mmix_mamba2_layer mamba;
@@ -8711,11 +8794,22 @@ MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
 /* All numbers of a config, in the order of files. */
 static const char mmixi_vision_settings[] =
     "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
-    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 3, Size registers 0, "
+    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 4, Size registers 0, "
     "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
     "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
     "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
-    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10";
+    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10, "
+    "Int feature 0 4, Int48 blocks 0 5, |Int mmate.branches 0 2, Int mmate.branch_gate, "
+    "Int mmate.directions 0 2, Int mmate.shared_directions, Int mmate.skip, Size mmate.conv_width 0, "
+    "Int mmate.output_gate, Int mmate.norm, Size3 mmate.window, Size mmate.shift_period, "
+    "Int mmate.causal_window 0 0, Size mmate.text_window 0 0";
+
+/* What mixes the tokens of a ViT's block: MMIX_BLOCK_SOFTMAX, … */
+static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
+{
+    return i < MMIX_VISION_BLOCKS && c->blocks[i] ? c->blocks[i]
+        : c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
+}
 
 /* ---- creation ---- */
 /* One block's. LayerScale begins with 1, as for blocks that are trained from the start. */
@@ -8729,15 +8823,23 @@ static void mmixi_vision_block_declare(mmix_vision *v, size_t i)
     mmixi_dims d;
     d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
     snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
-    snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
+    int kind = vim ? 0 : mmixi_vision_kind(c, i);
+    snprintf(part, sizeof part, vim ? "%smixer." : kind < MMIX_BLOCK_MMATE ? "%sattn." : "%smmate.", block);
     if (vim) {
         mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
         mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
         return;
     }
     mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
-    mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
-    b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
+    if (kind >= MMIX_BLOCK_MMATE) {
+        mmix_mmate_options o = c->mmate;
+        o.branches = kind - MMIX_BLOCK_MMATE;
+        mmix_mmate_init(&b->mmate, p, part, d.D, c->heads, c->heads, d.D / mmixi_max(c->heads, 1), i, 2, &o);
+    } else {
+        mmix_attention_init(&b->attention, p, part, d.D, c->heads, kind - MMIX_BLOCK_SOFTMAX, 1);
+        b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
+        b->attention.options.feature = c->feature;
+    }
     mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
     snprintf(part, sizeof part, "%smlp.", block);
     if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
@@ -8792,9 +8894,11 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
     if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    if (!vim && c.class_token != MMIX_CLASS_FIRST)
+    for (size_t i = 0; i < c.depth && i < MMIX_VISION_BLOCKS; i++)
+        if (c.blocks[i] >= MMIX_BLOCK_MMATE && !c.class_token) c.class_token = MMIX_CLASS_LAST;
+    if (!vim && c.class_token != MMIX_CLASS_FIRST && c.class_token != MMIX_CLASS_LAST)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
-                  "MMIX_CLASS_FIRST with attention", c.class_token, c.mixer);
+                  "MMIX_CLASS_FIRST or _LAST with attention", c.class_token, c.mixer);
     c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
@@ -8817,6 +8921,34 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     return mmixi_vision_create(m, config, 1);
 }
+MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config)
+{
+    if (!teacher) return NULL;
+    mmix_vision *v = mmixi_vision_create(teacher->params->m, config, 1);
+    for (size_t i = 0; v && i < v->params->count; i++) {
+        const mmix_param *to = &v->params->at[i];
+        const char *at = strstr(to->name, ".mmate."), *dot = at ? strchr(at + 7, '.') : NULL;
+        char name[160];
+        int proj = dot && strchr("qkvo", dot[1]) && !strncmp(dot + 2, "_proj.", 6);
+        size_t n = mmix_count(to->tensor),
+            part = !proj || dot[1] == 'o' ? 3 : dot[1] == 'q' ? 0 : dot[1] == 'k' ? 1 : 2;
+        if (proj)                                /* q, k and v are parts of one matrix there */
+            snprintf(name, sizeof name, "%.*s.attn.%s.%s", (int)(at - to->name), to->name,
+                     part < 3 ? "qkv" : "proj", dot + 8);
+        const mmix_tensor *from = mmix_params_find(teacher->params, proj ? name : to->name);
+        if (!from) continue;
+        if (mmix_count(from) != n * (part < 3 ? 3 : 1) || !mmix_data(from)) {
+            mmix_fail(v->params->m, MMIX_ERROR_ARGUMENT, "mmix_vision_from: %s has %.0f reals, in the "
+                      "teacher it is of %.0f%s", to->name, (double)n, (double)mmix_count(from),
+                      mmix_data(from) ? "" : " bf16");
+            return mmix_vision_destroy(v), (mmix_vision *)NULL;
+        }
+        memcpy(to->tensor->data, mmix_data(from) + part % 3 * n, n * sizeof(mmix_real));
+        if (part == 1 && config.positions == MMIX_POSITIONS_AXIAL && to->tensor->ndim == 1)
+            mmix_fill(to->tensor, 0);            /* k has none there */
+    }
+    return v;
+}
 MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 {
@@ -8826,18 +8958,32 @@ MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->pa
 /* Tokens that are neither patches nor read. */
 static size_t mmixi_vision_unread(const mmix_vision_config *c)
 {
-    return c->class_token == MMIX_CLASS_RELEASED ? 1 : c->class_token == MMIX_CLASS_FIRST ? c->registers : 0;
+    return c->class_token == MMIX_CLASS_RELEASED ? 1
+        : c->class_token == MMIX_CLASS_FIRST || c->class_token == MMIX_CLASS_LAST ? c->registers : 0;
 }
-/* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
-   (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
+/* Multiply-adds of the mixer in a ViT's block, a token and channel: softmax L twice (of windows what a token
+   sees there), linear N twice, of a scan so much in each direction. */
+static uint64_t mmixi_vision_mixing(const mmix_vision_config *c, size_t i, uint64_t n, uint64_t L)
+{
+    const size_t *w = c->mmate.window;
+    uint64_t cells = (w[1] ? w[1] : 16) * (w[2] ? w[2] : 16), N = c->dim / c->heads,
+        sees = (cells < n ? cells : n) + L - n;
+    int kind = mmixi_vision_kind(c, i);
+    return kind == MMIX_BLOCK_SOFTMAX ? 2 * L : kind == MMIX_BLOCK_LINEAR ? 2 * N
+        : (kind == MMIX_BLOCK_SWIN ? 0 : 4 * N) + (kind == MMIX_BLOCK_FLEX ? 0 : 2 * sees);
+}
+/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers', of Mamba 2 N P
+   a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
     const mmix_mamba2_options *o = &v->block->mamba.options;
+    int vim = c->mixer == MMIX_SSD;
     uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
         L = n + mmix_vision_class_index(c, 0, NULL) + mmixi_vision_unread(c),
-        sum = c->depth * L * (c->mixer == MMIX_SSD ? 4 * o->d_inner * o->d_state
-                              : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / c->heads));
+        sum = 0;
+    for (size_t i = 0; i < c->depth; i++)
+        sum += L * (vim ? 4 * o->d_inner * o->d_state : D * mmixi_vision_mixing(c, i, n, L));
     for (size_t i = 0; i < v->params->count; i++) {
         const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
         if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
@@ -8856,7 +9002,8 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
     size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
-    const size_t place[4] = { 0, n / 2, (n + 1) / 2, n / (k + 1) }, S = place[c->class_token & 3];
+    const size_t place[8] = { 0, n / 2, (n + 1) / 2, n / (k + 1), n + c->registers },
+        S = place[c->class_token & 7];
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
@@ -8886,11 +9033,12 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
                      ((double)w + more) / (double)g);
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }
-/* The angles of MMIX_POSITIONS_AXIAL, (n, N/2). */
+/* The angles of MMIX_POSITIONS_AXIAL, (n, N/2), with zeros for tokens behind the patches. */
 static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw)
 {
-    size_t quarter = c->dim / c->heads / 4, n = gh * gw;
-    mmix_tensor *angles = mmix_new2(m, n, 2 * quarter);
+    size_t quarter = c->dim / c->heads / 4, n = gh * gw,
+        behind = c->class_token == MMIX_CLASS_LAST ? 1 + c->registers : 0;
+    mmix_tensor *angles = mmix_fill(mmix_new2(m, n + behind, 2 * quarter), 0);
     for (size_t i = 0; angles && i < n * 2 * quarter; i++) {
         size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
         double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
@@ -8939,6 +9087,16 @@ static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u
     if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
     return mmix_add(m, x, u);
 }
+/* M-MATE of a block's tokens, which are one span; or its M. */
+static mmix_tensor *mmixi_vision_mmate(mmix_ctx *m, const mmixi_vision_run *r, const mmix_mmate_layer *w,
+                                       mmix_tensor *x, mmix_tensor *residual, int matrix)
+{
+    size_t n = mmix_count(r->patch);
+    const mmix_span span = { 0, { 1, r->f.grid_h, r->f.grid_w }, mmix_shape(x, 1) - n };
+    const mmix_layout layout = { &span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
+    return matrix ? mmix_mmate_matrix(m, w, x, &layout) : mmix_mmate(m, w, x, residual, &layout);
+}
+static int mmixi_has_mmate(const mmixi_vision_block *b) { return b->mmate.flex.heads || b->mmate.swin.heads; }
 /* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
    Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -8948,9 +9106,11 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = in[0], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
-    int vim = !b->attention.heads, itself = vim ? !r->take : !b->gamma[0];     /* a layer adds to x */
+    int mmate = mmixi_has_mmate(b), vim = !mmate && !b->attention.heads,
+        itself = vim ? !r->take : !b->gamma[0] && !(mmate && in[1]);           /* a layer adds to x */
     mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1] : NULL, *t = itself ? in[2] : NULL;
     if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
+    else if (mmate) u = mmixi_vision_mmate(m, r, &b->mmate, u, onto, 0);
     else {
         mmix_attention_layer attention = b->attention;
         attention.angles = r->angles;
@@ -9027,7 +9187,8 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
     r->patch = mmix_slice(m, place, 0, cls, n);
     size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
     if (m->error_kind) return -1;
-    for (size_t i = 0; i < unread; i++) at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : 0;
+    for (size_t i = 0; i < unread; i++)
+        at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : c->class_token == MMIX_CLASS_LAST ? n + i : 0;
     mmix_vision_class_index(c, n, at + unread);
     int32_t *from = mmix_data_i32(r->from), made = (int32_t)cls;
     memset(from, 0, L * sizeof *from);
@@ -9085,6 +9246,16 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
         mmix_data(r->read)[i] += (mmix_real)(share * (double)mmix_data(row)[i / patches * mmix_shape(row, 2)
                                                                            + (size_t)patch[i % patches]]);
 }
+/* The same from M (B, H, L, L). */
+static void mmixi_vision_reads(const mmixi_vision_run *r, const mmix_tensor *M)
+{
+    size_t patches = mmix_count(r->patch), n = mmix_count(r->at), L = mmix_shape(M, 3);
+    for (size_t i = 0; M && i < n * mmix_count(r->read); i++) {
+        size_t k = i / n, row = k / patches * L + (size_t)mmix_data_i32(r->at)[i % n];
+        mmix_data(r->read)[k] += mmix_data(M)[row * L + (size_t)mmix_data_i32(r->patch)[k % patches]]
+            / (mmix_real)n;
+    }
+}
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block)
 {
@@ -9103,6 +9274,12 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image));
     for (size_t i = 0; x && i <= block; i++) {
+        const mmixi_vision_block *b = v->block + i;
+        if (i == block && mmixi_has_mmate(b)) {  /* several mixers make its M */
+            x = mmixi_vision_norm(m, &r, b->norm, x);
+            mmixi_vision_reads(&r, mmixi_vision_mmate(m, &r, &b->mmate, x, NULL, 1));
+            break;
+        }
         if (i == block) mmix_mix_watch(m, mmixi_vision_look, &r);
         x = mmixi_keep_only(m, mark, mmixi_vision_run_block(m, &r, i, x));
     }
@@ -9279,7 +9456,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     size_t next = 0;
     memset(s, 0, sizeof *s);
     if (!mmixi_given(m, who, "*decoder, *sequence", d, q)) return NULL;
-    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
+    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0, 0, NULL };
     s->d = d; s->l = d->layer;
     if (options) s->o = *options;
     if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,

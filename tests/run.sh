@@ -68,7 +68,7 @@ else
         report=$!
     fi
     # in float, double and regression; in float and double alone
-    programs="properties mixing heads files distillation decoder backbones vision threads training tape context arguments allocations
+    programs="properties mixing heads linear files distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu

@@ -1,0 +1,222 @@
+/* linear.c - backbones whose attention was replaced, block by block: what must equal the teacher does, M has the
+   entries that windows allow, and files, portions and gradients know the new blocks */
+#include "models.h"
+
+#define PATH "build/linear_test.safetensors"
+static const double TOL = sizeof(real) == 4 ? 2e-6 : 1e-13;
+enum { GH = 5, GW = 7, PATCH = 4, DEPTH = 3, D = 16, HEADS = 2 };
+
+/* A ViT of DINOv2's or DINOv3's form, with values that make attention uneven. */
+static mmix_vision *teacher(mmix_ctx *m, int registers, int axial, int linear)
+{
+    mmix_vision_config c = axial ? mmix_dinov3(384, registers > 1) : mmix_dinov2(384, (size_t)registers);
+    c.mixer = linear ? MMIX_LINEAR : MMIX_SOFTMAX;
+    c.dim = D, c.depth = DEPTH, c.heads = HEADS, c.patch = PATCH, c.grid = 4, c.mlp_ratio = 2, c.registers = (size_t)registers;
+    c.deviation = 0.4;
+    return mmix_vision_create(m, c);
+}
+static mmix_tensor *image(mmix_ctx *m, size_t B) { return mmix_randn(m, mmix_new4(m, B, 3, GH * PATCH, GW * PATCH), 1, 7); }
+static mmix_vision *converted(mmix_ctx *m, const mmix_vision *t, int block, size_t window)
+{
+    mmix_vision_config c = *mmix_vision_config_of(t);
+    for (int i = 0; i < DEPTH; i++) c.blocks[i] = block;
+    for (int k = 1; k < 3; k++) c.mmate.window[k] = window;
+    (void)m;
+    return mmix_vision_from(t, c);
+}
+static double distance(mmix_tensor *a, mmix_tensor *b)
+{
+    double worst = mmix_count(a) == mmix_count(b) && a ? 0 : 1e9;
+    for (size_t i = 0; a && b && i < mmix_count(a); i++) {
+        size_t last = mmix_shape(a, -1), at[2];
+        mmix_tensor *t[2] = {a, b};
+        for (int k = 0; k < 2; k++) {
+            size_t rest = i / last;
+            at[k] = i % last * mmix_stride(t[k], -1);
+            for (int d = mmix_ndim(t[k]) - 2; d >= 0; rest /= mmix_shape(t[k], d), d--) at[k] += rest % mmix_shape(t[k], d) * mmix_stride(t[k], d);
+        }
+        worst = fmax(worst, fabs((double)mmix_data(a)[at[0]] - (double)mmix_data(b)[at[1]]));
+    }
+    return worst;
+}
+
+/* Windows as large as the grid, and attention kept, are the teacher; smaller ones are not. */
+static void equals_teacher(void)
+{
+    for (int way = 0; way < 16; way++) {
+        const int registers = way % 4, axial = way / 4 % 2, gradient = way / 8;
+        mmix_ctx *m = context(2, 0);
+        mmix_vision *t = teacher(m, registers, axial, 0), *s[3];
+        snprintf(about, sizeof about, "%d registers, axial %d, recorded %d", registers, axial, gradient);
+        s[0] = converted(m, t, MMIX_BLOCK_SWIN, 9);
+        s[1] = converted(m, t, MMIX_BLOCK_SOFTMAX, 0);
+        s[2] = converted(m, t, MMIX_BLOCK_SWIN, 3);
+        mmix_record(m, gradient);
+        mmix_features want = mmix_vision_forward(m, t, image(m, 5), NULL);
+        for (int k = 0; k < 3; k++) {
+            const mmix_vision_config *c = mmix_vision_config_of(s[k]);
+            mmix_features f = mmix_vision_forward(m, s[k], image(m, 5), NULL);
+            const double off = fmax(distance(f.token, want.token), distance(f.patches, want.patches));
+            CHECK_AT(c && c->class_token == (k == 1 ? MMIX_CLASS_FIRST : MMIX_CLASS_LAST), about);
+            COMPARE(k < 2 ? off < TOL * 10 : off > 1e-3, about, off, k < 2 ? 0 : 1);
+            if (registers) COMPARE(k == 2 || distance(f.registers, want.registers) < TOL * 10, about, distance(f.registers, want.registers), 0);
+            for (size_t b = 0; b < DEPTH; b += 2) {
+                mmix_tensor *reads = mmix_vision_attention(m, s[k], image(m, 2), b);
+                CHECK_AT(mmix_count(reads) == 2 * HEADS * GH * GW, about);
+                if (k < 2) NEAR(distance(reads, mmix_vision_attention(m, t, image(m, 2), b)), 0, TOL * 10);
+            }
+        }
+        FINE(m);
+        for (int k = 0; k < 3; k++) mmix_vision_destroy(s[k]);
+        mmix_vision_destroy(t);
+        mmix_destroy(m);
+    }
+}
+
+/* A layer alone: M of windows is M of one window, cut to what a token may see and made sum to 1 again; y = M v. */
+static void windows(void)
+{
+    for (int way = 0; way < 24; way++) {
+        const size_t window[2] = {1 + (size_t)way % 4, 1 + (size_t)way % 3}, index = (size_t)way / 12, others = (size_t)way % 5, n = GH * GW, L = n + others;
+        mmix_ctx *m = context(1, 0);
+        mmix_params *p = mmix_params_create(m);
+        mmix_mmate_layer l;
+        mmix_mmate_options o;
+        memset(&o, 0, sizeof o);
+        o.branches = MMIX_BRANCH_SWIN, o.window[0] = 1, o.window[1] = window[0], o.window[2] = window[1];
+        p->deviation = 0.5;
+        mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, index, 2, &o);
+        CHECK(mmix_params_allocate(p) == 0);
+        const mmix_span span = {0, {1, GH, GW}, others};
+        mmix_layout layout;
+        memset(&layout, 0, sizeof layout);
+        layout.spans = &span, layout.n_spans = 1, layout.global = 1;
+        mmix_tensor *x = mmix_randn(m, mmix_new3(m, 2, L, D), 1, 3), *M = mmix_mmate_matrix(m, &l, x, &layout), *all;
+        l.options.window[1] = GH, l.options.window[2] = GW;
+        all = mmix_mmate_matrix(m, &l, x, &layout);
+        l.options.window[1] = window[0], l.options.window[2] = window[1];
+        snprintf(about, sizeof about, "windows of %zu x %zu, layer %zu, %zu others", window[0], window[1], index, others);
+        const size_t shift[2] = {index && window[0] < GH ? window[0] / 2 : 0, index && window[1] < GW ? window[1] / 2 : 0};
+        double worst = 0;
+        for (size_t row = 0; M && all && row < 2 * HEADS * L; row++) {
+            const size_t i = row % L;
+            double sum = 0;
+            for (int pass = 0; pass < 2; pass++)
+                for (size_t j = 0; j < L; j++) {
+                    int sees = 1;
+                    for (int a = 0; a < 2 && i < n && j < n; a++) {
+                        const size_t ci = a ? i % GW : i / GW, cj = a ? j % GW : j / GW, w = window[a], off = shift[a] ? w - shift[a] : 0;
+                        sees &= (ci + off) / w == (cj + off) / w;
+                    }
+                    if (!pass) sum += sees ? (double)mmix_data(all)[row * L + j] : 0;
+                    else worst = fmax(worst, fabs((double)mmix_data(M)[row * L + j] - (sees ? (double)mmix_data(all)[row * L + j] / sum : 0)));
+                }
+        }
+        COMPARE(worst < TOL * 10, about, worst, 0);
+        /* y = M v before o_proj */
+        mmix_fill(l.swin.weight[3], 0), mmix_fill(l.swin.bias[3], 0);
+        for (size_t k = 0; k < D; k++) mmix_data(l.swin.weight[3])[k * D + k] = 1;
+        mmix_tensor *y = mmix_mmate(m, &l, x, NULL, &layout), *v = mmix_linear(m, x, l.swin.weight[2], l.swin.bias[2]);
+        worst = 0;
+        for (size_t k = 0; y && k < mmix_count(y); k++) {
+            const size_t c = k % D, i = k / D % L, b = k / D / L, h = c / (D / HEADS);
+            double sum = 0;
+            for (size_t j = 0; j < L; j++) sum += (double)mmix_data(M)[((b * HEADS + h) * L + i) * L + j] * (double)mmix_data(v)[(b * L + j) * D + c];
+            worst = fmax(worst, fabs(sum - (double)mmix_data(y)[k]));
+        }
+        COMPARE(worst < TOL * 20, about, worst, 0);
+        FINE(m);
+        mmix_params_destroy(p);
+        mmix_destroy(m);
+    }
+}
+
+/* Blocks of all kinds: saved and read, in portions, with and without recording, trained, with drop path. */
+static void mixed(void)
+{
+    static const int kinds[DEPTH] = {MMIX_BLOCK_MMATE, MMIX_BLOCK_LINEAR, MMIX_BLOCK_FLEX};
+    for (int way = 0; way < 4; way++) {
+        mmix_ctx *m = context(2, 0);
+        mmix_vision *t = teacher(m, way, way / 2, way == 3);
+        mmix_vision_config c = *mmix_vision_config_of(t);
+        memcpy(c.blocks, kinds, sizeof kinds);
+        c.mmate.window[1] = 2, c.mmate.window[2] = 3, c.mmate.branch_gate = way % 2, c.mmate.skip = way == 2;
+        c.feature = way ? MMIX_FEATURE_EFFICIENT : MMIX_FEATURE_ELU1;
+        mmix_vision *s = mmix_vision_from(t, c), *back = NULL;
+        snprintf(about, sizeof about, "way %d", way);
+        CHECK_AT(s != NULL, mmix_error(m) ? mmix_error(m) : about);
+        mmix_features f = mmix_vision_forward(m, s, image(m, 9), NULL), g;
+        CHECK_AT(mmix_vision_save(m, s, PATH) == 0 && (back = mmix_vision_open(m, PATH)) != NULL, mmix_error(m));
+        CHECK_AT(!memcmp(mmix_vision_config_of(back), mmix_vision_config_of(s), sizeof c), about);
+        g = mmix_vision_forward(m, back, image(m, 9), NULL);
+        NEAR(distance(f.tokens, g.tokens), 0, 0);
+        mmix_vision_destroy(back);
+        for (size_t b = 0; b < 9; b += 4) {      /* alone as among others */
+            g = mmix_vision_forward(m, s, mmix_slice(m, image(m, 9), 0, b, 1), NULL);
+            NEAR(distance(mmix_slice(m, f.tokens, 0, b, 1), g.tokens), 0, TOL * 10);
+        }
+        mmix_params_train(mmix_vision_params(s), 1);
+        mmix_record(m, 1);
+        g = mmix_vision_forward(m, s, image(m, 9), NULL);
+        NEAR(distance(f.tokens, g.tokens), 0, TOL * 10);
+        mmix_vision_options train;
+        memset(&train, 0, sizeof train);
+        train.train = 1, train.n_last = 2;
+        g = mmix_vision_forward(m, s, image(m, 9), &train);
+        CHECK_AT(mmix_shape(g.intermediate, 1) == 2 * D && !mmix_backward(m, mmix_sum(m, g.intermediate)), about);
+        mmix_record(m, 0);
+        CHECK(mmix_vision_flops(s, GH * PATCH, GW * PATCH) > 0);
+        /* the teacher's q, k, v and o lie in both branches */
+        const mmix_params *p = mmix_vision_params(s), *q = mmix_vision_params(t);
+        const mmix_real *qkv = mmix_data(mmix_params_find(q, "blocks.0.attn.qkv.weight"));
+        for (int k = 0; k < 2; k++) {
+            CHECK(!memcmp(mmix_data(mmix_params_find(p, k ? "blocks.0.mmate.swin.q_proj.weight" : "blocks.0.mmate.flex.q_proj.weight")), qkv, D * D * sizeof *qkv));
+            CHECK(!memcmp(mmix_data(mmix_params_find(p, k ? "blocks.0.mmate.swin.v_proj.weight" : "blocks.2.mmate.flex.v_proj.weight")),
+                          k ? qkv + 2 * D * D : mmix_data(mmix_params_find(q, "blocks.2.attn.qkv.weight")) + 2 * D * D, D * D * sizeof *qkv));
+        }
+        CHECK(!memcmp(mmix_data(mmix_params_find(p, "blocks.2.mmate.flex.o_proj.bias")), mmix_data(mmix_params_find(q, "blocks.2.attn.proj.bias")), D * sizeof *qkv));
+        FINE(m);
+        mmix_vision_destroy(s);
+        mmix_vision_destroy(t);
+        mmix_destroy(m);
+    }
+}
+
+static void refuses(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_vision *t = teacher(m, 0, 0, 0);
+    mmix_vision_config c = *mmix_vision_config_of(t);
+    CHECK(!mmix_vision_from(NULL, c));
+    c.dim = 2 * D;
+    BAD(mmix_vision_from(t, c), "mmix_vision_from", "in the teacher it is of");
+    c = *mmix_vision_config_of(t);
+    c.blocks[1] = 6;
+    BAD(mmix_vision_from(t, c), "blocks is 6", "expected 0 to 5");
+    c.blocks[1] = MMIX_BLOCK_SWIN, c.mmate.causal_window = 1;
+    BAD(mmix_vision_from(t, c), "causal_window is 1", "expected 0");
+    c.mmate.causal_window = 0, c.class_token = MMIX_CLASS_MIDDLE;
+    BAD(mmix_vision_from(t, c), "class_token is 1", "MMIX_CLASS_FIRST or _LAST");
+    c.class_token = MMIX_CLASS_FIRST, c.heads = 3;
+    BAD(mmix_vision_from(t, c), "mmix_", "3");
+    mmix_params *p = mmix_params_create(m);
+    mmix_mmate_layer l;
+    mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, 0, 2, NULL);
+    mmix_params_allocate(p);
+    const mmix_span span[2] = {{0, {1, 2, 2}, 0}, {4, {1, 2, 2}, 0}};
+    mmix_layout layout;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = span, layout.n_spans = 2, layout.global = 1;
+    BAD(mmix_mmate(m, &l, mmix_randn(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate", "one span");
+    mmix_params_destroy(p);
+    mmix_vision_destroy(t);
+    mmix_destroy(m);
+}
+
+int main(int argc, char **argv)
+{
+    static const section all[] = {
+        {"equals_teacher", equals_teacher}, {"windows", windows}, {"mixed", mixed}, {"refuses", refuses}
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}
