@@ -197,6 +197,12 @@ typedef struct worth {
    larger there than any that a crop has shown. */
 static size_t judged_every(const pictures *p) { return (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED; }
 static size_t map_side(const pictures *p) { return p->train.whole ? MAP_SIDE : SWARM_SIDE; }
+/* At so many their classes: photographs at more than the crops had, whose things are larger than in whole pictures
+   (Touvron et al. 2019). */
+static size_t look_side(const pictures *p, const mmix_dino_config *c)
+{
+    return p->train.whole ? p->size : c->augment.global_size;
+}
 
 static size_t shown(const pictures *p, size_t k)         /* the k-th test picture of the report */
 {
@@ -471,7 +477,7 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
         label[i] = p->train.label[i * p->train.count / n];
     }
     mmix_reset(m);
-    if (!mmix_error(m) && !look(m, v, &few.train, p->size, r->config.augment.global_size, x, 0, NULL)) {
+    if (!mmix_error(m) && !look(m, v, &few.train, p->size, look_side(p, &r->config), x, 0, NULL)) {
         if (p->classes > 1) vote(m, &few, x, READS * D, D, &s);
         r->plot[0][r->plotted] = (double)r->done;
         r->plot[1][r->plotted] = s.balanced;
@@ -487,7 +493,7 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
    0, 1 if it was interrupted (and saved), -1. */
 static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t print, int mixer)
 {
-    size_t side = r->config.augment.global_size;
+    size_t side = look_side(p, &r->config);
     mmix_dino_stats s;
     char path[1100];
     r->x = (double *)calloc(3 * r->steps + 1, sizeof *r->x);

@@ -62,9 +62,10 @@ static inline recipe recipe_standard(int mixer)
     r.place = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : MMIX_CLASS_MIDDLE;
     r.dim = 128, r.depth = 4, r.heads = 4, r.state = 16, r.patch = 8, r.deviation = 0.05, r.sincos = 0.3;
     r.prototypes = 1024, r.hidden = 512, r.bottleneck = 128;
-    r.size = 64, r.local = 32, r.locals = 4, r.scale = 0.4, r.least = 0.05;
+    r.size = 48, r.local = 24, r.locals = 4, r.scale = 0.4, r.least = 0.05;
     r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.grey = 0.2;
-    r.batch = 48, r.rate = mixer >= MMIX_SSD ? 5e-4 : 1e-3, r.warmup = 2;
+    r.read = MMIX_READ_BOTH;                             /* the class token alone learns late, and not each time */
+    r.batch = 16, r.rate = mixer == MMIX_SOFTMAX ? 1e-3 : 5e-4, r.warmup = 2;
     r.decay = 0.04, r.decay_end = 0.4, r.clip = 3, r.freeze = 1;
     r.temp = r.temp_warm = 0.02, r.center = 0.9;
     return r;
@@ -75,9 +76,7 @@ static inline void recipe_swarms(recipe *r)
 {
     r->dim = 64, r->depth = 2, r->heads = 2, r->state = 8, r->deviation = 0.08;
     r->prototypes = 512, r->hidden = 256, r->bottleneck = 64;
-    r->size = 48, r->local = 24, r->least = 0.15, r->batch = 16;
-    r->jitter = r->grey = 0;
-    r->memory = 0.98, r->read = MMIX_READ_BOTH;          /* the class token alone learns late, and not each time */
+    r->least = 0.15, r->jitter = r->grey = 0, r->memory = 0.98;
     r->rate = r->mixer == MMIX_LINEAR ? 5e-4 : 1e-3;     /* linear attention is upset by more */
 }
 

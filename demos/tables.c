@@ -198,7 +198,7 @@ static uint64_t recipes_fingerprint(const settings *o)   /* FNV-1a over their nu
     return h;
 }
 
-/* Sizes in pixels at which things are judged, as multiples of the crops' (64): whole patches. */
+/* Sizes in pixels at which things are judged, as multiples of the crops': whole patches. */
 static size_t side_of(const settings *o, double times)
 {
     recipe r = recipe_of(o, &networks[0]);

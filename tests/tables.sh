@@ -118,7 +118,7 @@ printf 'read/token 0.9\n' >$t/claims/ssd-1.txt
 refused "a measure file that is broken" --report --out $t/claims
 "$tables" --report --out $t/before >$t/out 2>$t/err </dev/null && ok || no "--report of a plan"
 for section in 'Four mixers' 'Sizes' 'Robustness' 'Table 6' 'Ranks of M' 'With labels'; do holds "report" $t/before/report.html "<h2>$section"; done
-holds "scatter" $t/before/report.html '<circle'
+holds "scatter" $t/before/report.html '<path transform="translate'
 [ "$(grep -c -e 'nan' -e 'inf ' $t/before/report.html)" -eq 0 ] && ok || no "numbers that are none in the report"
 "$tables" --report --json --out $t/before >$t/out 2>$t/err </dev/null && holds "JSON" $t/out '"at4/knn/balanced": \[0'
 echo "$passed passed, $failed failed, $skipped skipped"
