@@ -1168,6 +1168,10 @@ typedef struct mmix_vision_options {
     size_t n_dense;
     int dense_norm, train;                   /* train: drop path is on */
     uint64_t step, stream;                   /* for drop path's random numbers */
+    /* As of mmix_decoder_options: `depth` places for what a block's mixer makes (not Mamba), for its output;
+       what blocks read. class_last: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
+    mmix_tensor **mixed, **outputs, **inputs;
+    int class_last;
 } mmix_vision_options;
 /* What the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M, head by head, or
    the mean of the registers' rows; of Mamba the mean of both directions'. image as below; NULL on error. Not
@@ -1669,6 +1673,8 @@ typedef struct mmix_stage {
     double hidden, token, sequence, supervised, temperature;
     size_t steps, warmup;                    /* optimiser steps; the rate rises over the first of them */
     double lr, min_lr, weight_decay, clip;   /* then falls by half a cosine */
+    double patches;                          /* of backbones, below */
+    int hidden_outputs, teacher_inputs;      /* as those of the config, for this stage alone */
 } mmix_stage;
 #define MMIX_MAX_STAGES 8
 typedef struct mmix_distill_config {
@@ -1698,8 +1704,9 @@ typedef struct mmix_distill_stats {
     size_t stage, step, steps;               /* before this call; optimiser steps of the stage */
     double loss, hidden, token, sequence, supervised;            /* of this batch; each without its λ */
     double lr, gradient_norm;                /* of the optimiser step, if there was one */
-    size_t tokens;                           /* answer tokens */
+    size_t tokens;                           /* answer tokens, or images */
     int updated;                             /* 1: the optimiser made a step */
+    double patches;
 } mmix_distill_stats;
 /* A run; fields are for reading. */
 typedef struct mmix_distill {
@@ -1712,6 +1719,9 @@ typedef struct mmix_distill {
     uint64_t tokens, adapters;               /* answer tokens whose gradients wait; 1 if LoRA is there */
     mmix_adamw_state adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
     char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
+    const mmix_vision *vision_teacher;       /* of a run of backbones, in place of decoders */
+    mmix_vision *vision_student;
+    mmix_params *params;                     /* the student's */
 } mmix_distill;
 /* Before its first step. Teacher and student stay the caller's and outlive it; a student is in one run at a
    time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing to
@@ -1732,6 +1742,24 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
+
+/* Backbones: the same engine, without labels. A student of mmix_vision_from learns its teacher's features
+   from images (B, 3, h, w). In a stage `hidden` is λ of the blocks' mixers or outputs, `token` of the class
+   token and `patches` of the patch tokens after the final norm: relative square error + 1 - cosine.
+   MMIX_TRAIN_FLEX is linear attention, too, and MMIX_TRAIN_REST all else; LoRA, `sequence` and `supervised`
+   are for decoders. */
+/* Three: each block's new mixer on the teacher's inputs; these, end to end, on the blocks' outputs;
+   everything on the features. 300 steps each, at 1e-3, 1e-3 and 2e-4. */
+MMIXDEF mmix_distill_config mmix_vision_stages(void);
+MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
+                                                 mmix_distill_config config);
+MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
+MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
+/* What mmix_distill_save wrote of such a run. */
+MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
+                                               mmix_vision **student);
+/* As mmix_linmu_calibrate, of Flex-MA and of linear attention. */
+MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
 
 #ifdef __cplusplus
 }
@@ -7523,6 +7551,12 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
+/* A layer's value for whoever asked: into the tensor made for it, or itself where there is none. */
+static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
+{
+    if (taps && !taps[i]) taps[i] = x;
+    else if (taps && x) mmix_write(taps[i], mmix_data(x));
+}
 /* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
    with more in its product, than ops say. */
 static int mmixi_infers(const mmix_ctx *m)
@@ -7565,8 +7599,9 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
                          "+proj.weight DD normal, +proj.bias D zeros" : "qkv.weight TD normal, "
                          "proj.weight DD normal", &layer->qkv_weight, &layer->proj_weight);
 }
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
+/* What proj reads, (B, L, D). */
+static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                          mmix_state *state, size_t slot)
 {
     mmix_mixer mixer = layer->options;
     size_t H = layer->heads;
@@ -7591,6 +7626,14 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
     mixer.q = mmix_slice(m, qk, 2, 0, H); mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
+    mmix_record(m, record);
+    return x;
+}
+MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
+{
+    int record = mmix_record(m, state ? 0 : m->recording);
+    x = mmixi_attention_heads(m, layer, x, state, slot);
     x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
     mmix_record(m, record);
     return x;
@@ -8749,6 +8792,7 @@ struct mmix_vision {
     mmix_tensor *cls, *cls_positions, *positions, *registers, *patch_weight, *patch_bias;
     mmixi_norm_pair norm;
     mmixi_vision_block *block;
+    int in_run;                                  /* a distillation run trains it */
 };
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
@@ -9015,7 +9059,7 @@ typedef struct mmixi_vision_run {
     mmix_vision_options o;
     mmix_tensor *unread, *at, *patch, *from;
     mmix_tensor *angles, *read;                  /* of MMIX_POSITIONS_AXIAL; for mmix_vision_attention */
-    size_t B, together, done;                    /* images: all; in a block at once; features taken */
+    size_t i, B, together, done;                 /* block; images: all; in it at once; features taken */
     int take;                                    /* 1: features of this block are taken */
     mmix_features f;
 } mmixi_vision_run;
@@ -9087,14 +9131,18 @@ static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u
     if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
     return mmix_add(m, x, u);
 }
-/* M-MATE of a block's tokens, which are one span; or its M. */
+/* M-MATE of a block's tokens, which are one span; face 1: its M; 2: what Flex-MA's o_proj reads. */
 static mmix_tensor *mmixi_vision_mmate(mmix_ctx *m, const mmixi_vision_run *r, const mmix_mmate_layer *w,
-                                       mmix_tensor *x, mmix_tensor *residual, int matrix)
+                                       mmix_tensor *x, mmix_tensor *residual, int face)
 {
     size_t n = mmix_count(r->patch);
     const mmix_span span = { 0, { 1, r->f.grid_h, r->f.grid_w }, mmix_shape(x, 1) - n };
     const mmix_layout layout = { &span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
-    return matrix ? mmix_mmate_matrix(m, w, x, &layout) : mmix_mmate(m, w, x, residual, &layout);
+    mmixi_layout a;
+    if (face == 2)
+        return mmixi_layout_begin(m, "mmix_vision_calibrate", &a, &layout, "x BLD", x, NULL, NULL) ? NULL
+            : mmixi_flex_heads(m, w, x, &a);
+    return face ? mmix_mmate_matrix(m, w, x, &layout) : mmix_mmate(m, w, x, residual, &layout);
 }
 static int mmixi_has_mmate(const mmixi_vision_block *b) { return b->mmate.flex.heads || b->mmate.swin.heads; }
 /* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
@@ -9107,7 +9155,7 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = in[0], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
     int mmate = mmixi_has_mmate(b), vim = !mmate && !b->attention.heads,
-        itself = vim ? !r->take : !b->gamma[0] && !(mmate && in[1]);           /* a layer adds to x */
+        itself = vim ? !r->take : !b->gamma[0] && !(mmate && in[1]) && !r->o.mixed;    /* a layer adds to x */
     mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1] : NULL, *t = itself ? in[2] : NULL;
     if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
     else if (mmate) u = mmixi_vision_mmate(m, r, &b->mmate, u, onto, 0);
@@ -9116,6 +9164,7 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
         attention.angles = r->angles;
         u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
     }
+    mmixi_layer_tap(r->o.mixed, r->i, u);
     x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
     if (!vim) {
         x = mmixi_keep_only(m, mark, x);
@@ -9140,13 +9189,13 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
 {
     const mmix_vision_config *c = &r->v->config;
     mmixi_vision_block b = r->v->block[i];
-    mmix_tensor *in[3] = { x, NULL, NULL };
+    mmix_tensor *in[3] = { r->o.inputs && r->o.inputs[i] ? r->o.inputs[i] : x, NULL, NULL };
     for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
         in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
                                       r->o.stream * 1024 + 2 * i + half);
-    r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
+    r->i = i; r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
-        return r->take ? mmixi_vision_layer(m, r, in)
+        return r->take || r->o.mixed ? mmixi_vision_layer(m, r, in)
             : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
     r->b = &b;
     mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
@@ -9158,10 +9207,12 @@ static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, siz
 /* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
 static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
 {
-    const mmix_vision_config *c = &r->v->config;
+    mmix_vision_config places = r->v->config;
+    const mmix_vision_config *c = &places;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
     mmixi_dims d;
+    if (o->class_last && c->mixer != MMIX_SSD) places.class_token = MMIX_CLASS_LAST;
     size_t unread = mmixi_vision_unread(c), cls = unread + mmix_vision_class_index(c, 0, NULL);
     if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
         || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
@@ -9179,6 +9230,10 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
         f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
     if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
+    for (size_t i = 0; i < 2 * c->depth; i++) {
+        mmix_tensor **taps = i % 2 ? o->mixed : o->outputs;
+        if (taps) taps[i / 2] = m->recording ? NULL : mmix_new3(m, d.B, L, c->dim);
+    }
     mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
@@ -9198,7 +9253,7 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
         mmix_data_i32(place)[from[i]] = (int32_t)i;
     }
     /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
-    r->together = o->train || !mmixi_infers(m) ? d.B
+    r->together = o->train || o->mixed || o->inputs || !mmixi_infers(m) ? d.B
         : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
     return 0;
 }
@@ -9221,6 +9276,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                 map++; r.o.dense++; r.o.n_dense--;
             }
             x = mmixi_keep_only(m, mark, x);
+            mmixi_layer_tap(r.o.outputs, i, x);
         }
         r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
         y = mmixi_tokens_listed(m, x, r.at);
@@ -9411,18 +9467,12 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     if (x) y = mmix_add_rows(m, y, x, list);
     return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
-/* A layer's value for whoever asked: into the tensor made for it, or itself where there is none. */
-static void mmixi_decoder_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
-{
-    if (taps && !taps[i]) taps[i] = x;
-    else if (taps && x) mmix_write(taps[i], mmix_data(x));
-}
 /* The two halves of a layer. */
 static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, s->d->config.eps), *residual = s->o.mixed ? NULL : *x;
-    mmixi_decoder_tap(s->o.normed, s->i, u);
+    mmixi_layer_tap(s->o.normed, s->i, u);
     return mmixi_mmate(m, &s->l->mmate, u, residual, &s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
@@ -9440,11 +9490,11 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
         if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x)) return NULL;
         s->a.of.slot = 2 * s->i;
         y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
-        mmixi_decoder_tap(o->mixed, s->i, y);
+        mmixi_layer_tap(o->mixed, s->i, y);
         if (o->mixed) y = mmix_add(m, x, y);
         y = mmixi_keep_only(m, mark, y);
         s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
-        mmixi_decoder_tap(o->outputs, s->i, s->x);
+        mmixi_layer_tap(o->outputs, s->i, s->x);
     }
     return s->x;
 }
@@ -9694,7 +9744,25 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     mmix_rewind(m, mark);
     return d;
 }
-/* Each head of Flex-MA's o_proj is scaled to bring as much as the teacher's, on the teacher's inputs. */
+/* Scales the columns of each head in o[1]: what it makes of y[1] gets the size of what o[0] makes of y[0]. */
+static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2], size_t heads)
+{
+    size_t D = mmix_shape(o[1], 1), P = D / heads;
+    for (size_t at = 0; at < D && !m->error_kind; at += P) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *columns = NULL, *u;
+        double square[2], share;
+        for (int i = 0; i < 2; i++) {
+            columns = mmix_slice(m, o[i], 1, at, P);
+            u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns, NULL);
+            square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
+        }
+        share = sqrt(square[0] / square[1]);
+        u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
+        if (u) mmix_write(columns, mmix_data(u));
+        mmix_rewind(m, mark);
+    }
+}
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
@@ -9713,23 +9781,11 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     x = mmixi_decoder_run(m, "mmix_linmu_calibrate", &s, teacher, sequence, NULL, NULL, 0);
     for (; x && s.i < c->depth; x = mmixi_decoder_layers(m, "mmix_linmu_calibrate", &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
-        const mmix_projections *of[2] = { &s.l->mmate.flex, &student->layer[s.i].mmate.flex };
-        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *columns = NULL,
-            *y[2] = { mmixi_flex_heads(m, &s.l->mmate, u, &s.a),
-                      mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a) };
-        for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
-            mmix_mark head = mmix_mark_here(m);
-            double square[2], share;
-            for (int i = 0; i < 2; i++) {
-                columns = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
-                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns, NULL);
-                square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
-            }
-            share = sqrt(square[0] / square[1]);
-            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
-            if (u) mmix_write(columns, mmix_data(u));
-            mmix_rewind(m, head);
-        }
+        const mmix_mmate_layer *of[2] = { &s.l->mmate, &student->layer[s.i].mmate };
+        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *o[2], *y[2];
+        for (int i = 0; i < 2; i++)
+            o[i] = of[i]->flex.weight[MMIXI_O], y[i] = mmixi_flex_heads(m, of[i], u, &s.a);
+        mmixi_calibrate(m, o, y, c->heads);
         mmix_rewind(m, layer);
     }
     mmix_record(m, record);
@@ -10121,30 +10177,47 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
     /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
     static const mmix_distill_config c = { {
-        { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1 }
+        { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 0 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 0 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1,
+          0, 0, 0 }
     }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
+    return c;
+}
+MMIXDEF mmix_distill_config mmix_vision_stages(void)
+{
+    /* the same; then patches, hidden_outputs, teacher_inputs */
+    static const mmix_distill_config c = { {
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 0, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 1 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 0, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 1, 0 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_REST, 0, 1, 0, 0, 1, 300, 10, 2e-4, 1e-5, 0.01, 1,
+          1, 0, 0 }
+    }, 3, 0, 0, 0, 0, 1, 0, 0 };
     return c;
 }
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
 static const char mmixi_stage_settings[] =
     "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
     "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
-    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
+    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308, "
+    "Double patches 0 1e308, Int hidden_outputs, Int teacher_inputs";
 static const char mmixi_distill_settings[] =
     "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
     "int hidden_outputs, int teacher_inputs";
 
-/* Whether any parameter of a list belongs to what trains; with `freeze` all that do not are frozen. */
-static int mmixi_stage_trains(int train, const mmix_params *p, int freeze)
+/* Whether any parameter of a list, of the backbone v or a decoder's, belongs to what trains; with `freeze`
+   all that do not are frozen. */
+static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v, int freeze)
 {
-    int any = 0;
+    int any = 0, block, end;
     for (size_t k = 0; p && k < p->count; k++) {
         const char *name = p->at[k].name;
-        int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
+        if (sscanf(name, "blocks.%d.attn.%n", &block, (end = 0, &end)) < 1) block = -1;
+        int linear = v && end && mmixi_vision_kind(&v->config, (size_t)block) == MMIX_BLOCK_LINEAR,
+            needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
             : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
-            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST,
+            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
+            : linear ? MMIX_TRAIN_FLEX : MMIX_TRAIN_REST,
             trains = (train & needs) == needs;
         if (freeze) p->at[k].frozen = !trains;
         any |= trains;
@@ -10158,18 +10231,56 @@ static int mmixi_distill_begin(mmix_distill *run)
     mmix_decoder *d = run->student;
     while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
     int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
-    if (train & MMIX_TRAIN_LORA && !d->adapters
+    if (d && train & MMIX_TRAIN_LORA && !d->adapters
         && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
-    if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
+    if (d && d->adapters) {                      /* perhaps the caller's: a saved run says what they are */
         c->lora_rank = d->lora.rank; c->lora_alpha = d->lora.alpha; c->lora_targets = d->lora.targets;
     }
     for (int i = 0; i < 2; i++) {
-        mmix_params *p = i ? d->adapters : d->params;
+        mmix_params *p = !i ? run->params : d ? d->adapters : NULL;
         mmix_adamw_free(&run->adamw[i]);
         mmix_params_train(p, 0);
-        if (mmixi_stage_trains(train, p, 1) && mmix_adamw_init(&run->adamw[i], p)) return -1;
+        if (mmixi_stage_trains(train, p, run->vision_student, 1) && mmix_adamw_init(&run->adamw[i], p))
+            return -1;
     }
     return 0;
+}
+/* A run of a student that has passed its checks, whose stages are checked here. NULL on error. */
+static mmix_distill *mmixi_distill_new(mmix_ctx *m, const char *who, mmix_distill_config config,
+                                       mmix_decoder *student, mmix_vision *v)
+{
+    mmix_params *p = v ? v->params : student->params;
+    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
+    for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
+        int any = v || !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
+            : student->adapters || (config.lora_rank
+                                    && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
+        char name[64];
+        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
+        double own = x->token + (v ? x->patches : x->sequence + x->supervised);
+        if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
+            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + own, DBL_MIN, DBL_MAX))
+            return NULL;
+        if (x->steps && !any)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
+                      "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
+                      (double)config.lora_rank, config.lora_targets);
+    }
+    mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
+    if (!run) return NULL;
+    run->m = m; run->student = student; run->vision_student = v; run->params = p; run->config = config;
+    *(v ? &v->in_run : &student->in_run) = 1;
+    if (!mmixi_distill_begin(run)) return run;
+    mmix_distill_destroy(run);
+    return NULL;
+}
+/* The student is in another run, or its own teacher. */
+static int mmixi_distill_taken(mmix_ctx *m, const char *who, int same, int in_run)
+{
+    if (same || in_run)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                  in_run ? "in no other run" : "another model than its teacher");
+    return same || in_run;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -10179,42 +10290,37 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     mmixi_dims d;
     if (!m || !teacher || m->error_kind) return NULL;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
-    if (teacher == student || student->in_run)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  student->in_run ? "in no other run" : "another decoder than its teacher");
+    mmixi_distill_taken(m, who, teacher == student, student->in_run);
     if (teacher->m != m || t->depth != s->depth || t->media != s->media)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and media, "
                   "found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth, (double)s->media,
                   (double)t->depth, (double)t->media);
     if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
-                      student->embedding)
-        || mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
-    for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
-        int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, student->params, 0)
-            : student->adapters || (config.lora_rank
-                                    && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
-        char name[64];
-        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
-        if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
-            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
-                            + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
-        if (x->steps && !any)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
-                      "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
-                      (double)config.lora_rank, config.lora_targets);
-    }
-    mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
-    if (!run) return NULL;
-    run->m = m; run->teacher = teacher; run->student = student; run->config = config;
-    student->in_run = 1;
-    if (!mmixi_distill_begin(run)) return run;
-    mmix_distill_destroy(run);
-    return NULL;
+                      student->embedding)) return NULL;
+    mmix_distill *run = mmixi_distill_new(m, who, config, student, NULL);
+    if (run) run->teacher = teacher;
+    return run;
+}
+MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
+                                                 mmix_distill_config config)
+{
+    static const char who[] = "mmix_vision_distill_create";
+    mmix_ctx *m = student ? student->params->m : NULL;
+    if (!m || !teacher || m->error_kind) return NULL;
+    const mmix_vision_config *t = &teacher->config, *s = &student->config;
+    mmixi_distill_taken(m, who, teacher == student, student->in_run);
+    if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->patch != s->patch
+        || t->registers != s->registers || t->mixer == MMIX_SSD || s->class_token != MMIX_CLASS_LAST)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
+                  "with attention, of its context, with class_token MMIX_CLASS_LAST", who);
+    mmix_distill *run = m->error_kind ? NULL : mmixi_distill_new(m, who, config, NULL, student);
+    if (run) run->vision_teacher = teacher;
+    return run;
 }
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
-    run->student->in_run = 0;
+    *(run->student ? &run->student->in_run : &run->vision_student->in_run) = 0;
     run->stage = run->config.stages;             /* nothing trains */
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
@@ -10326,8 +10432,9 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
     mmix_ctx *m = run->m;
     const mmix_decoder *d = run->student;
     size_t depth = d->config.depth;
-    int hidden = !learn || s->hidden > 0, outputs = hidden && run->config.hidden_outputs,
-        mixed = hidden && !outputs, own = !run->config.teacher_inputs, record = m->recording;
+    int hidden = !learn || s->hidden > 0,
+        outputs = hidden && (run->config.hidden_outputs || s->hidden_outputs), mixed = hidden && !outputs,
+        own = !run->config.teacher_inputs && !s->teacher_inputs, record = m->recording;
     /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
     mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
         **its = inputs + 1 + (mixed ? depth : 0), *x, *teacher, *student, *sum = NULL;
@@ -10362,6 +10469,42 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
     return sum;
 }
 
+/* Ends a call with its loss; with `learn` backward, and an optimiser's step on what has been added up. 1: go
+   on, 0: done, -1: error. */
+static int mmixi_distill_learn(mmix_distill *run, const char *who, const mmix_stage *stage, mmix_tensor *loss,
+                               mmix_mark mark, int learn, mmix_distill_stats *stats)
+{
+    mmix_ctx *m = run->m;
+    if (m->error_kind
+        || (learn && (mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX, DBL_MAX)
+                      || mmix_backward(m, loss)))) return -1;
+    mmix_rewind(m, mark);
+    if (!learn) return 0;
+    run->number++; run->tokens += stats->tokens;
+    if (run->tokens < run->config.step_tokens) return 1;
+    mmix_adamw o = mmix_adamw_default();
+    o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
+                                            stage->lr / (double)(stage->warmup + 1), run->step);
+    o.weight_decay = stage->weight_decay;
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
+                                             NULL);
+    run->tokens = 0;                             /* after an error what had been added up is of no use */
+    for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
+    if (m->error_kind) return -1;
+    stats->updated = 1;
+    if (++run->step < stage->steps) return 1;
+    run->step = 0; run->stage++;
+    return mmixi_distill_begin(run) ? -1 : 1;
+}
+/* The stage of a call, whose stats begin; NULL: with `learn` there is none left. */
+static const mmix_stage *mmixi_distill_stage(const mmix_distill *run, int learn, mmix_distill_stats *stats)
+{
+    int over = run->stage == run->config.stages;
+    const mmix_stage *stage = run->config.stage + run->stage - over;
+    memset(stats, 0, sizeof *stats);
+    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
+    return learn && over ? NULL : stage;
+}
 /* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
 static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
                               mmix_distill_stats *stats)
@@ -10370,14 +10513,11 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     mmix_distill_stats unused;
     mmixi_answers a[2];                          /* the true ones, the teacher's */
     mmixi_dims d;
-    if (!m || m->error_kind) return -1;
-    int over = run->stage == run->config.stages;
-    const mmix_stage *stage = run->config.stage + run->stage - over;
+    if (!m || m->error_kind || !mmixi_given(m, who, "*run of decoders", run->teacher)) return -1;
     mmix_mark mark = mmix_mark_here(m);
     if (!stats) stats = &unused;
-    memset(stats, 0, sizeof *stats);
-    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
-    if (learn && over) return 0;
+    const mmix_stage *stage = mmixi_distill_stage(run, learn, stats);
+    if (!stage) return 0;
     if (!mmixi_given(m, who, "*batch", b)
         || !mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
                          b->mask)
@@ -10392,26 +10532,7 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     if (learn && !mmixi_wants(loss))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", who, (double)run->stage);
-    if (m->error_kind
-        || (learn && (mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX, DBL_MAX)
-                      || mmix_backward(m, loss)))) return -1;
-    mmix_rewind(m, mark);
-    if (!learn) return 0;
-    run->number++; run->tokens += stats->tokens;
-    if (run->tokens < run->config.step_tokens) return 1;
-    mmix_adamw o = mmix_adamw_default();         /* a step on what has been added up */
-    o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
-                                            stage->lr / (double)(stage->warmup + 1), run->step);
-    o.weight_decay = stage->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
-                                             NULL);
-    run->tokens = 0;                             /* after an error what had been added up is of no use */
-    for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
-    if (m->error_kind) return -1;
-    stats->updated = 1;
-    if (++run->step < stage->steps) return 1;
-    run->step = 0; run->stage++;
-    return mmixi_distill_begin(run) ? -1 : 1;
+    return mmixi_distill_learn(run, who, stage, loss, mark, learn, stats);
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
@@ -10420,6 +10541,103 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
     return mmixi_distill_call(run, "mmix_distill_step", batch, 1, stats);
+}
+
+/* ---- backbones ---- */
+/* Relative square error of features (B, L, D), or (B, D), and what their mean cosine lacks of 1. */
+static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teacher)
+{
+    mmix_tensor *t[2] = { x, teacher }, *unit[2];
+    for (int i = 0; i < 2; i++) {
+        if (mmix_ndim(t[i]) == 2) t[i] = mmixi_as(m, t[i], 3, 1, mmix_shape(t[i], 0), mmix_shape(t[i], 1), 0);
+        unit[i] = mmix_l2_normalise(m, t[i], 1e-12);
+    }
+    double rows = (double)(mmix_shape(*t, 0) * mmix_shape(*t, 1));
+    x = mmix_scale(m, mmix_sum(m, mmix_mul(m, unit[0], unit[1])), -1 / rows, 1);
+    return mmix_add(m, mmix_kd_hidden(m, t[0], t[1], NULL, 1), x);
+}
+static int mmixi_vision_distill_call(mmix_distill *run, const char *who, mmix_tensor *images, int learn,
+                                     mmix_distill_stats *stats)
+{
+    mmix_ctx *m = run ? run->m : NULL;
+    mmix_distill_stats unused;
+    if (!m || m->error_kind || !mmixi_given(m, who, "*run of backbones", run->vision_teacher)) return -1;
+    mmix_mark mark = mmix_mark_here(m);
+    if (!stats) stats = &unused;
+    const mmix_stage *s = mmixi_distill_stage(run, learn, stats);
+    size_t depth = run->vision_student->config.depth;
+    if (!s) return 0;
+    if (learn && !run->number && run->config.calibrate
+        && mmix_vision_calibrate(run->vision_student, run->vision_teacher, images)) return -1;
+    int hidden = !learn || s->hidden > 0, outputs = run->config.hidden_outputs || s->hidden_outputs,
+        own = !run->config.teacher_inputs && !s->teacher_inputs, record = mmix_record(m, 0);
+    /* the student's, what each block of the teacher reads (the first one its own), and its mixers' */
+    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
+        **its = inputs + 1 + (outputs ? 0 : depth), *loss = NULL;
+    if (!of) return -1;
+    mmix_vision_options teach, taught;
+    memset(&teach, 0, sizeof teach);
+    taught = teach; teach.class_last = 1;
+    if (outputs || !own) teach.outputs = inputs + 1;
+    if (hidden && outputs) taught.outputs = of;
+    if (hidden && !outputs) teach.mixed = its, taught.mixed = of;
+    if (!own) taught.inputs = inputs;
+    mmix_features t = mmix_vision_forward(m, run->vision_teacher, images, &teach);
+    if (learn) mmix_record(m, record ? record : 1);
+    mmix_features x = mmix_vision_forward(m, run->vision_student, images, &taught);
+    for (size_t i = 0; hidden && x.token && i < depth; i++)
+        loss = mmixi_weighted(m, loss, s->hidden, mmix_scale(m, mmix_kd_hidden(m, of[i], its[i], NULL, 1),
+                                                             1 / (double)depth, 0), &stats->hidden);
+    if (!learn && !own) x = mmix_vision_forward(m, run->vision_student, images, NULL);   /* by itself */
+    if (!learn || s->token > 0)
+        loss = mmixi_weighted(m, loss, s->token, mmixi_unlike(m, x.token, t.token), &stats->token);
+    if (!learn || s->patches > 0)
+        loss = mmixi_weighted(m, loss, s->patches, mmixi_unlike(m, x.patches, t.patches), &stats->patches);
+    stats->tokens = mmix_shape(images, 0); stats->loss = mmix_item(loss);
+    loss = mmix_scale(m, loss, (double)stats->tokens, 0);
+    mmix_record(m, record);
+    return mmixi_distill_learn(run, who, s, loss, mark, learn, stats);
+}
+MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
+{
+    return mmixi_vision_distill_call(run, "mmix_vision_distill_losses", images, 0, stats);
+}
+MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
+{
+    return mmixi_vision_distill_call(run, "mmix_vision_distill_step", images, 1, stats);
+}
+MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
+{
+    mmix_ctx *m = student ? student->params->m : NULL;
+    if (!m || !teacher || m->error_kind) return -1;
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
+    mmixi_vision_run r;
+    memset(&r, 0, sizeof r);
+    r.v = teacher; r.o.class_last = 1;
+    mmix_tensor *x = mmixi_vision_begin(m, &r, images) ? NULL : mmixi_vision_embed(m, &r, images);
+    for (size_t i = 0; x && i < teacher->config.depth; x = mmixi_vision_run_block(m, &r, i++, x)) {
+        mmix_mark block = mmix_mark_here(m);
+        const mmixi_vision_block *b[2] = { teacher->block + i, student->block + i };
+        mmix_tensor *u = mmixi_vision_norm(m, &r, b[0]->norm, x), *o[2], *y[2];
+        int kind = mmixi_vision_kind(&student->config, i);
+        for (int k = 0; k < 2; k++) {
+            mmix_attention_layer attention = b[k]->attention;
+            attention.angles = r.angles; o[k] = attention.proj_weight;
+            if (!mmixi_has_mmate(b[k])) y[k] = mmixi_attention_heads(m, &attention, u, NULL, 0);
+            else if (b[k]->mmate.flex.heads) {
+                o[k] = b[k]->mmate.flex.weight[MMIXI_O];
+                y[k] = mmixi_vision_mmate(m, &r, &b[k]->mmate, u, NULL, 2);
+            }
+        }
+        if (kind != MMIX_BLOCK_SOFTMAX && kind != MMIX_BLOCK_SWIN)
+            mmixi_calibrate(m, o, y, teacher->config.heads);
+        mmix_rewind(m, block);
+    }
+    mmixi_params_changed(student->params);
+    mmix_record(m, record);
+    mmix_rewind(m, mark);
+    return m->error_kind ? -1 : 0;
 }
 MMIXI_COLD_END
 
@@ -13749,30 +13967,41 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 }
 /* Saves a run, or makes it of an archive: the configs; the student's parameters, counters, the adapters, the
    moments, the gradients that wait for the optimiser, and which of them were written. NULL on error. */
-static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher, mmix_archive *a,
-                                        const char *path, const char *note)
+static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher,
+                                        const mmix_vision *seen, mmix_archive *a, const char *path,
+                                        const char *note)
 {
     char stage[] = "stage[0].";
-    mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the decoder's */
+    mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the model's */
     mmix_decoder *d = run ? run->student : NULL;
-    mmix_decoder_config size = (d ? d : teacher)->config;
-    mmixi_model_file f = mmixi_model_begin(teacher->m, a, "mamba_mix distillation run 1");
+    mmix_vision *v = run ? run->vision_student : NULL;
+    mmix_params *list = run ? run->params : NULL;
+    mmixi_model_file f = mmixi_model_begin(seen ? seen->params->m : teacher->m, a,
+                                           "mamba_mix distillation run 1");
     mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
     for (size_t i = 0; i < c.stages; i++, stage[6]++)
         mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
-    mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
-    if (a) d = mmixi_decoder_create(f.m, size, 0);
-    if (d) mmixi_model_params(&f, "student.", d->params);
-    if (a) run = mmix_distill_create(teacher, d, c);
+    if (seen) {
+        mmix_vision_config size = (v ? v : seen)->config;
+        mmixi_model_config(&f, "vision", "", &size, mmixi_vision_settings);
+        if (a && (v = mmixi_vision_create(f.m, size, 0)) != NULL) list = v->params;
+    } else {
+        mmix_decoder_config size = (d ? d : teacher)->config;
+        mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
+        if (a && (d = mmixi_decoder_create(f.m, size, 0)) != NULL) list = d->params;
+    }
+    if (list) mmixi_model_params(&f, "student.", list);
+    if (a) run = seen ? mmix_vision_distill_create(seen, v, c) : mmix_distill_create(teacher, d, c);
     if (run) {
-        run->adapters = d->adapters != NULL;
+        run->adapters = d && d->adapters;
         mmixi_model_counters(&f, &run->stage, 5);
-        if (run->stage > c.stages)
+        if (run->stage > c.stages || (seen && run->adapters))
             mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
-        if (run->adapters && !d->adapters) mmix_decoder_lora(d, c.lora_rank, c.lora_alpha, c.lora_targets);
+        if (d && run->adapters && !d->adapters)
+            mmix_decoder_lora(d, c.lora_rank, c.lora_alpha, c.lora_targets);
         if (a) mmixi_distill_begin(run);
-        if (d->adapters) mmixi_model_params(&f, "adapters.", d->adapters);
-        mmixi_model_note(&f, d->params, &run->note, note);
+        if (d && d->adapters) mmixi_model_params(&f, "adapters.", d->adapters);
+        mmixi_model_note(&f, list, &run->note, note);
     }
     for (int i = 0; i < 2 && !f.m->error_kind; i++) {
         const char *moments = i ? "adamw.adapters." : "adamw.decoder.";
@@ -13786,19 +14015,30 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
         for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
     if (!mmixi_model_end(&f, path)) return run;
-    if (a) mmix_distill_destroy(run), mmix_decoder_destroy(d);
+    if (a) mmix_distill_destroy(run), mmix_decoder_destroy(d), mmix_vision_destroy(v);
     return NULL;
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, NULL, path, note) ? 0 : -1;
+    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, run->vision_teacher, NULL, path, note)
+        ? 0 : -1;
+}
+MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
+                                               mmix_vision **student)
+{
+    mmix_ctx *m = teacher ? teacher->params->m : NULL;
+    if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_distill_load: student is NULL");
+    mmix_archive *a = mmix_archive_open(m, path);
+    mmix_distill *run = a ? mmixi_distill_file(NULL, NULL, teacher, a, NULL, NULL) : NULL;
+    if (student) *student = run ? run->vision_student : NULL;
+    return run;
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     mmix_archive *a = mmix_archive_open(m, path);
-    mmix_distill *run = a ? mmixi_distill_file(NULL, teacher, a, NULL, NULL) : NULL;
+    mmix_distill *run = a ? mmixi_distill_file(NULL, teacher, NULL, a, NULL, NULL) : NULL;
     if (student) *student = run ? run->student : NULL;
     return run;
 }

@@ -182,6 +182,136 @@ static void mixed(void)
     }
 }
 
+/* Flex-MA's heads, and linear attention's, bring as much as the teacher's after calibration; nothing else moves. */
+static double share_of(mmix_ctx *m, mmix_vision *s, const mmix_vision *t, size_t block)
+{
+    mmix_tensor *a[DEPTH], *b[DEPTH];
+    mmix_vision_options o;
+    double x[2] = {0, 0};
+    memset(&o, 0, sizeof o);
+    o.class_last = 1, o.mixed = a;
+    mmix_tensor *outputs[DEPTH + 1] = {NULL}, **mixed = b;
+    o.outputs = outputs + 1;
+    mmix_vision_forward(m, t, image(m, 4), &o);
+    o.mixed = mixed, o.outputs = NULL, o.inputs = outputs;
+    mmix_vision_forward(m, s, image(m, 4), &o);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < mmix_count(a[block]); i++) x[k] += pow((double)mmix_data(k ? b[block] : a[block])[i], 2);
+    return x[1] / x[0];
+}
+static void calibrates(void)
+{
+    mmix_ctx *m = context(2, 0);
+    mmix_vision *t = teacher(m, 1, 0, 0);
+    mmix_vision_config c = *mmix_vision_config_of(t);
+    c.blocks[0] = MMIX_BLOCK_FLEX, c.blocks[1] = MMIX_BLOCK_LINEAR;
+    mmix_vision *s = mmix_vision_from(t, c);
+    const double before[2] = {share_of(m, s, t, 0), share_of(m, s, t, 1)};
+    const uint64_t kept = hash_of(mmix_data(mmix_params_find(mmix_vision_params(s), "blocks.2.attn.proj.weight")), D * D, 1);
+    NEAR(share_of(m, s, t, 2), 1, 1e-4);
+    CHECK(!mmix_vision_calibrate(s, t, image(m, 4)));
+    for (size_t b = 0; b < 2; b++) {             /* heads add up with a bias: near 1, not 1 */
+        const double after = share_of(m, s, t, b);
+        COMPARE(fabs(log(after)) < 0.7 && fabs(log(after)) < fabs(log(before[b])), "share after calibration", after, before[b]);
+    }
+    CHECK(kept == hash_of(mmix_data(mmix_params_find(mmix_vision_params(s), "blocks.2.attn.proj.weight")), D * D, 1));
+    CHECK(mmix_vision_calibrate(NULL, t, image(m, 1)) && mmix_vision_calibrate(s, NULL, image(m, 1)));
+    FINE(m);
+    mmix_vision_destroy(s);
+    mmix_vision_destroy(t);
+    mmix_destroy(m);
+}
+
+static mmix_distill_config short_run(void)
+{
+    mmix_distill_config c = mmix_vision_stages();
+    for (int i = 0; i < 3; i++) c.stage[i].steps = 4, c.stage[i].warmup = 1;
+    return c;
+}
+static mmix_vision *student_of(const mmix_vision *t, int way)
+{
+    mmix_vision_config c = *mmix_vision_config_of(t);
+    c.blocks[0] = way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_MMATE, c.blocks[2] = way ? MMIX_BLOCK_SWIN : MMIX_BLOCK_FLEX;
+    c.mmate.window[1] = c.mmate.window[2] = 3;
+    return mmix_vision_from(t, c);
+}
+/* A student learns in stages; a run that is saved and loaded anywhere goes on to the same bits, with other threads, too. */
+static void distils(void)
+{
+    for (int way = 0; way < 3; way++) {
+        uint64_t whole = 0;
+        double first = 0, last = 0;
+        for (int cut = -1; cut < 12; cut += way ? 5 : 1) {
+            mmix_ctx *m = context(cut % 2 ? 1 : 3, 5);
+            mmix_vision *t = teacher(m, 1, way == 2, 0), *s = student_of(t, way), *u = NULL;
+            mmix_distill_config c = short_run();
+            mmix_distill_stats stats;
+            if (way == 1) c.step_tokens = 7;     /* images: two calls and a rest */
+            mmix_distill *run = mmix_vision_distill_create(t, s, c);
+            int calls = 0, state = 1;
+            snprintf(about, sizeof about, "way %d, cut at %d", way, cut);
+            CHECK_AT(run != NULL, mmix_error(m));
+            if (run && cut < 0) mmix_vision_distill_losses(run, image(m, 4), &stats), first = stats.token + stats.patches;
+            for (; run && state == 1; calls++, mmix_reset(m)) {
+                if (calls == cut) {
+                    CHECK_AT(!mmix_distill_save(run, PATH, "note"), mmix_error(m));
+                    mmix_distill_destroy(run);
+                    run = mmix_vision_distill_load(t, PATH, &u);
+                    CHECK_AT(run && u && !strcmp(run->note, "note"), mmix_error(m));
+                    if (!run) break;
+                }
+                state = mmix_vision_distill_step(run, mmix_randn(m, mmix_new4(m, 4, 3, GH * PATCH, GW * PATCH), 1, 30 + run->number), &stats);
+            }
+            if (run && cut < 0) mmix_vision_distill_losses(run, image(m, 4), &stats), last = stats.token + stats.patches;
+            const uint64_t h = hash_params(mmix_vision_params(u ? u : s), 1);
+            if (cut < 0) whole = h;
+            CHECK_AT(state == 0 && h == whole && (way == 1 || calls == 13), about);
+            mmix_distill_destroy(run);
+            FINE(m);
+            mmix_vision_destroy(u);
+            mmix_vision_destroy(s);
+            mmix_vision_destroy(t);
+            mmix_destroy(m);
+        }
+        COMPARE(last < first, "distance of features before and after 12 steps", last, first);
+    }
+}
+/* What a stage does not train stays; with the teacher's inputs a block that was kept is exact. */
+static void stages(void)
+{
+    mmix_ctx *m = context(2, 0);
+    mmix_vision *t = teacher(m, 0, 0, 0), *s = student_of(t, 1);
+    mmix_distill_config c = short_run();
+    mmix_distill_stats stats;
+    c.stages = 1, c.calibrate = 0;
+    mmix_distill *run = mmix_vision_distill_create(t, s, c);
+    mmix_params *p = mmix_vision_params(s);
+    const char *const name[4] = {"blocks.0.attn.qkv.weight", "blocks.1.attn.qkv.weight", "blocks.2.mmate.swin.v_proj.weight", "blocks.0.mlp.fc1.weight"};
+    uint64_t h[4];
+    for (int k = 0; k < 4; k++) h[k] = hash_of(mmix_data(mmix_params_find(p, name[k])), D * D, 1);
+    CHECK(run && mmix_vision_distill_step(run, image(m, 4), &stats) == 1 && stats.updated && stats.tokens == 4 && stats.hidden > 0);
+    for (int k = 0; k < 4; k++) CHECK((h[k] != hash_of(mmix_data(mmix_params_find(p, name[k])), D * D, 1)) == !(k % 2));
+    BAD(mmix_vision_distill_create(t, s, c), "in no other run", "");
+    CHECK(mmix_distill_step(run, NULL, NULL) == -1 && strstr(mmix_error(m), "run of decoders"));
+    mmix_error_clear(m);
+    mmix_distill_destroy(run);
+    BAD(mmix_vision_distill_create(t, t, c), "another model", "");
+    c.stage[0].train = MMIX_TRAIN_LORA;
+    BAD(mmix_vision_distill_create(t, s, c), "trains something", "");
+    c = short_run();
+    c.stage[1].hidden = 0;
+    BAD(mmix_vision_distill_create(t, s, c), "stage 1", "weights");
+    mmix_vision *other = converted(m, t, MMIX_BLOCK_SOFTMAX, 0);
+    BAD(mmix_vision_distill_create(t, other, short_run()), "MMIX_CLASS_LAST", "");
+    CHECK(!mmix_vision_distill_create(NULL, s, c) && !mmix_vision_distill_create(t, NULL, c));
+    CHECK(!mmix_vision_distill_load(t, PATH, NULL) && mmix_error(m));
+    mmix_error_clear(m);
+    mmix_vision_destroy(other);
+    mmix_vision_destroy(s);
+    mmix_vision_destroy(t);
+    mmix_destroy(m);
+}
+
 static void refuses(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -216,7 +346,8 @@ static void refuses(void)
 int main(int argc, char **argv)
 {
     static const section all[] = {
-        {"equals_teacher", equals_teacher}, {"windows", windows}, {"mixed", mixed}, {"refuses", refuses}
+        {"equals_teacher", equals_teacher}, {"windows", windows}, {"mixed", mixed}, {"calibrates", calibrates},
+        {"distils", distils}, {"stages", stages}, {"refuses", refuses}
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

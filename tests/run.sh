@@ -168,6 +168,6 @@ else
     if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then echo "there is a GPU here: make test-cuda runs the kernels on it"
     else echo "skipped: kernels on a GPU (there is none here; make test-cuda)"; skipped=$((skipped + 1)); fi
 fi
-build/size mamba_mix.h 145000 14000
+build/size mamba_mix.h 150000 14500
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
