@@ -91,6 +91,38 @@ static void mixer_allocations(void)
     CHECK(memory_fails(mixers_run, NULL, 0, 1) > 15);
 }
 
+/* Attention out of a backbone: conversion, two steps, a file. */
+static int linear_run(const mmix_options *o, void *user)
+{
+    mmix_ctx *m = mmix_create(o);
+    mmix_vision_config c = small_vision(MMIX_SOFTMAX);
+    mmix_distill_config stages = mmix_vision_stages();
+    (void)user;
+    if (!m) return MMIX_ERROR_MEMORY;
+    for (int i = 0; i < 3; i++) stages.stage[i].steps = i < 2, stages.stage[i].warmup = 0;
+    mmix_vision *t = mmix_vision_create(m, c), *s, *u = NULL;
+    c.blocks[0] = MMIX_BLOCK_MMATE, c.blocks[1] = MMIX_BLOCK_LINEAR, c.mmate.window[1] = c.mmate.window[2] = 2;
+    s = mmix_vision_from(t, c);
+    mmix_distill *run = mmix_vision_distill_create(t, s, stages), *back = NULL;
+    for (int i = 0; i < 2 && run; i++, mmix_error(m) ? (void)0 : mmix_reset(m))
+        mmix_vision_distill_step(run, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
+    if (run && !mmix_distill_save(run, FILE_A, "x")) back = mmix_vision_distill_load(t, FILE_A, &u);
+    const int kind = mmix_error_kind(m) ? mmix_error_kind(m) : back ? 0 : -1;
+    mmix_distill_destroy(back);
+    mmix_distill_destroy(run);
+    mmix_vision_destroy(u);
+    mmix_vision_destroy(s);
+    mmix_vision_destroy(t);
+    mmix_destroy(m);
+    return kind;
+}
+static void linear_allocations(void)
+{
+    doing("allocations (attention out of a backbone)");
+    CHECK(memory_fails(linear_run, NULL, 0, ARENA_BLOCK == 256 ? 5 : 1) > 40);
+    remove(FILE_A);
+}
+
 static void allocations(void)
 {
     mmix_dino_config config = small_dino(MMIX_SOFTMAX);
@@ -111,7 +143,7 @@ static void allocations(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "mixers", mixer_allocations }, { "training", allocations }
+        { "mixers", mixer_allocations }, { "linear", linear_allocations }, { "training", allocations }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
