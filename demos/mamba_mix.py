@@ -125,11 +125,12 @@ mmix_conv1d_options { int silu, reverse; ptr initial_state, seq_idx, final_state
 mmix_rank { size_t matrices, rows, cols, width; ptr numerical, effective, stable, singular; }
 mmix_mixer_rank { size_t block; mmix_rank M, whole; ptr decay, bound, diagonal, joined; }
 mmix_vision_config { int mixer; size_t dim, depth, heads; double mlp_ratio; size_t patch, grid; ... }
-mmix_vision_options { size_t n_last; ptr dense; size_t n_dense; int dense_norm, train; uint64_t step, stream; }
+mmix_vision_options { size_t n_last; ptr dense; size_t n_dense; int dense_norm, train; uint64_t step, stream;
+                      ptr mixed, outputs, inputs; int class_last; }
 mmix_features { ptr token, registers, patches, tokens, intermediate, dense; size_t grid_h, grid_w; }
 mmix_map { ptr similarity, scaled, map; char how[320]; }
 mmix_sequence { ptr tokens, spans; size_t n_spans; ptr media; }
-mmix_sampling { double temperature, top_p; uint64_t stream; int32_t stop; }
+mmix_sampling { double temperature, top_p; uint64_t stream; int32_t stop; size_t top_k; }
 """
 
 _ENUMS = """MMIX_OK MMIX_ERROR_ARGUMENT MMIX_ERROR_MEMORY MMIX_ERROR_FILE
@@ -863,14 +864,15 @@ class Decoder(_Model):
             y = self._context._read(self._context._lib.mmix_decoder_logits(m, d, hidden))
         return y[0] if tokens.ndim == 1 else y
 
-    def stream(self, prompt, count, temperature=0.0, top_p=0.0, stream=0, stop=0):
+    def stream(self, prompt, count, temperature=0.0, top_p=0.0, stream=0, stop=0, top_k=0):
         """Yields up to `count` tokens that follow prompt (L) int, each as soon as it is there. temperature 0: the likeliest;
-        else drawn from softmax(logits / temperature), of which the likeliest with together top_p are kept (0: all), by the
-        context's seed, `stream` and its place. stop: the last token to make, none if 0."""
+        else drawn from softmax(logits / temperature), of which the likeliest top_k (0: all), and of those the likeliest with
+        together top_p (0: all) are kept, by the context's seed, `stream` and its place. stop: the last token to make, none if 0."""
         prompt = _array("stream", "prompt", prompt, np.dtype(np.int32), False)
         if prompt.ndim != 1:
             raise ArgumentError(f"stream: prompt has shape {prompt.shape}, expected (L)")
-        o = _c.sampling(float(temperature), float(top_p), _count("stream", "stream", stream), operator.index(stop))
+        o = _c.sampling(float(temperature), float(top_p), _count("stream", "stream", stream), operator.index(stop),
+                        _count("stream", "top_k", top_k))
         return self._tokens(prompt, _count("stream", "count", count), o)
 
     def _tokens(self, piece, count, sampling):

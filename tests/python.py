@@ -557,6 +557,7 @@ def decoder(m):
         check("logits of rows", logits.shape == (2, 3, 512) and np.array_equal(logits[0], d.logits([1, 403, 407])) and logits[0, -1].argmax() == whole[0])
         draw = lambda **o: d.generate([1], 20, temperature=1, top_p=.9, **o).tolist()
         check("drawn tokens: the same of one stream, others of another", draw() == draw() != draw(stream=1))
+        check("top_k: the likeliest one is the greedy one", d.generate([1, 403, 407], 20, temperature=1, top_k=1).tolist() == whole.tolist())
         refuses("a token beyond", mamba_mix.ArgumentError, ["512"], lambda: d.logits([512]))
         refuses("a token beyond, in a stream", mamba_mix.ArgumentError, ["512"], lambda: d.generate([1, 512], 3))
         refuses("two prompts", mamba_mix.ArgumentError, ["prompt has shape"], lambda: d.stream([[1], [1]], 3))
