@@ -851,13 +851,17 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF3
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
-    /* the small products first; rest times rest is below a float's last bit */
-    mmixi_cuda_mma_tf32(c, a.rest, b.r[0], b.r[1]);
-    mmixi_cuda_mma_tf32(c, a.r, b.rest[0], b.rest[1]);
-    mmixi_cuda_mma_tf32(c, a.rest + 4, b.r[2], b.r[3]);
-    mmixi_cuda_mma_tf32(c, a.r + 4, b.rest[2], b.rest[3]);
-    mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
-    mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
+    /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns begin at
+       0 and are added as floats. Rest times rest is below a float's last bit. */
+    float large[4] = { 0, 0, 0, 0 }, small[4] = { 0, 0, 0, 0 };
+    mmixi_cuda_mma_tf32(small, a.rest, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(small, a.r, b.rest[0], b.rest[1]);
+    mmixi_cuda_mma_tf32(small, a.rest + 4, b.r[2], b.r[3]);
+    mmixi_cuda_mma_tf32(small, a.r + 4, b.rest[2], b.rest[3]);
+    mmixi_cuda_mma_tf32(large, a.r, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(large, a.r + 4, b.r[2], b.r[3]);
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++) c[e] += large[e] + small[e];
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
@@ -1166,16 +1170,15 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *s
         for (int p = 0; p < j.p; p += 64) {
             float c[MMIXI_CUDA_STRIP][4];
             const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                x = column < 8 * columns ? total * state[(n + row) * j.ldp + p + column] : 0;
-            });
+            mmixi_cuda_strip_zero(c);            /* not the state: see mmixi_cuda_mma */
             mmixi_cuda_strip_add(c, 0, columns, 64, [&](int k) {
                 return mmixi_cuda_a_of<K>([&](int row, int column) {
                     return scale[k + column] * mmixi_cuda_float(rows[(k + column) * j.ldn + n + row]);
                 });
             }, [&](int k, int i) { return mmixi_cuda_b_columns<K>(values + k * j.ldp + p + 8 * i, j.ldp); });
             mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                if (column < 8 * columns) state[(n + row) * j.ldp + p + column] = x;
+                float *to = state + (n + row) * j.ldp + p + column;
+                if (column < 8 * columns) *to = total * *to + x;
             });
         }
 }

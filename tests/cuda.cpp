@@ -334,10 +334,10 @@ static std::vector<float> download(const float *p, size_t n)
     cudaStreamSynchronize(0);
     return v;
 }
-static std::vector<float> random_floats(size_t n)
+static std::vector<float> random_floats(size_t n, double low = -1.5, double high = 1.5)
 {
     std::vector<float> v(n);
-    for (size_t i = 0; i < n; i++) v[i] = uniform(-1.5, 1.5);
+    for (size_t i = 0; i < n; i++) v[i] = uniform(low, high);
     return v;
 }
 /* q, k and v side by side in one array, and y in the middle of another, whose other numbers must stay. */
@@ -485,6 +485,161 @@ static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t
     }
     CHECK(difference(r[1], r[0], &worst) <= 2e-5);
     for (float *p : all) cudaFree(p);
+}
+
+/* ---- long sequences: sums over thousands of tokens, against loops in double ---- */
+
+/* with a mean, so that sums grow with their length */
+static std::vector<float> long_floats(size_t n) { return random_floats(n, -0.5, 1.5); }
+
+/* One head of SSD in one piece, whose state lives through all chunks. */
+static void long_ssd(size_t L, Results *expected, Results *found)
+{
+    const size_t N = 8, P = 8;
+    std::vector<float> x = long_floats(L * P), b = long_floats(L * N), c = long_floats(L * N), dy = long_floats(L * P), dt(L),
+        A(1, -1e-3f);
+    std::vector<double> h((L + 1) * P * N), dh(P * N);
+    Result want[] = { { "y", x }, { "dx", x }, { "ddt", dt }, { "db", b }, { "dc", c }, { "dA", A }, { "dinitial", A } };
+    double dA = 0;
+    for (float &v : dt) v = uniform(0.02, 0.2);
+    for (size_t t = 0; t < L; t++)
+        for (size_t p = 0; p < P; p++) {
+            double y = 0;
+            for (size_t n = 0; n < N; n++) {
+                double &now = h[(t + 1) * P * N + p * N + n];
+                now = exp((double)dt[t] * (double)A[0]) * h[t * P * N + p * N + n] + (double)dt[t] * (double)x[t * P + p] * (double)b[t * N + n];
+                y += now * (double)c[t * N + n];
+            }
+            want[0].v[t * P + p] = (float)y;
+        }
+    for (size_t t = L; t-- > 0;) {
+        const double step = dt[t], decay = exp(step * (double)A[0]), *before = &h[t * P * N], *now = before + P * N;
+        std::vector<double> db(N), dc(N), dx(P);
+        double da = 0, ddt = 0;
+        for (size_t p = 0; p < P; p++)
+            for (size_t n = 0; n < N; n++) {
+                double &d = dh[p * N + n];
+                d += (double)dy[t * P + p] * (double)c[t * N + n];
+                dc[n] += (double)dy[t * P + p] * now[p * N + n];
+                db[n] += step * (double)x[t * P + p] * d;
+                dx[p] += step * d * (double)b[t * N + n];
+                ddt += d * (double)x[t * P + p] * (double)b[t * N + n];
+                da += decay * d * before[p * N + n];
+                d *= decay;
+            }
+        for (size_t p = 0; p < P; p++) want[1].v[t * P + p] = (float)dx[p];
+        want[2].v[t] = (float)(ddt + (double)A[0] * da);
+        for (size_t n = 0; n < N; n++) want[3].v[t * N + n] = (float)db[n], want[4].v[t * N + n] = (float)dc[n];
+        dA += step * da;
+    }
+    want[5].v[0] = (float)dA;
+    want[6].v.assign(dh.begin(), dh.end());
+    expected->assign(want, want + 7);
+
+    std::vector<float *> all, to;
+    auto keep = [&](const std::vector<float> &v) { all.push_back(upload(v)); return all.back(); };
+    mmix_cuda_ssd s;
+    memset(&s, 0, sizeof s);
+    for (const Result &r : want) to.push_back(keep(r.v));
+    s.B = s.H = s.segments = 1; s.L = L; s.N = N; s.P = P;
+    s.x = mmix_cuda_heads_plain(keep(x), L, 1, P, 1);
+    s.b = mmix_cuda_heads_plain(keep(b), L, 1, N, 1);
+    s.c = mmix_cuda_heads_plain(keep(c), L, 1, N, 1);
+    s.dt = mmix_cuda_heads_plain(keep(dt), L, 1, 1, 1);
+    s.dy = mmix_cuda_heads_plain(keep(dy), L, 1, P, 1);
+    s.A = keep(A);
+    s.y = mmix_cuda_heads_plain(to[0], L, 1, P, 1);
+    s.dx = mmix_cuda_heads_plain(to[1], L, 1, P, 1);
+    s.ddt = mmix_cuda_heads_plain(to[2], L, 1, 1, 1);
+    s.db = mmix_cuda_heads_plain(to[3], L, 1, N, 1);
+    s.dc = mmix_cuda_heads_plain(to[4], L, 1, N, 1);
+    s.dA = to[5];
+    s.dinitial = to[6];
+    s.workspace = keep(std::vector<float>(mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, 1)) / 4 + 1));
+    CHECK(mmix_cuda_ssd_forward(&s) == 0 && mmix_cuda_ssd_backward(&s) == 0);
+    for (size_t i = 0; i < to.size(); i++) found->push_back({ want[i].name, download(to[i], want[i].v.size()) });
+    for (float *p : all) cudaFree(p);
+}
+/* One head of attention of L queries and S keys: y and dq are sums over keys, dk and dv over queries. */
+static void long_attention(size_t L, size_t S, Results *expected, Results *found)
+{
+    const size_t N = 8, P = 8;
+    const double scale = 1;
+    std::vector<float> q = long_floats(L * N), k = random_floats(S * N), v = long_floats(S * P),
+        dy = L > S ? long_floats(L * P) : random_floats(L * P);      /* dq is a difference of sums of dy · v */
+    std::vector<double> p(S), dp(S), dk(S * N), dv(S * P);
+    Result want[] = { { "y", dy }, { "dq", q }, { "dk", k }, { "dv", v } };
+    for (size_t i = 0; i < L; i++) {
+        std::vector<double> y(P), dq(N);
+        double sum = 0, along = 0;
+        for (size_t j = 0; j < S; j++) {
+            double s = 0;
+            for (size_t n = 0; n < N; n++) s += (double)q[i * N + n] * (double)k[j * N + n];
+            sum += p[j] = exp(scale * s);
+        }
+        for (size_t j = 0; j < S; j++) {
+            p[j] /= sum;
+            dp[j] = 0;
+            for (size_t e = 0; e < P; e++) {
+                y[e] += p[j] * (double)v[j * P + e];
+                dp[j] += (double)dy[i * P + e] * (double)v[j * P + e];
+                dv[j * P + e] += p[j] * (double)dy[i * P + e];
+            }
+            along += p[j] * dp[j];
+        }
+        for (size_t j = 0; j < S; j++)
+            for (size_t n = 0; n < N; n++) {
+                const double ds = scale * p[j] * (dp[j] - along);
+                dq[n] += ds * (double)k[j * N + n];
+                dk[j * N + n] += ds * (double)q[i * N + n];
+            }
+        for (size_t e = 0; e < P; e++) want[0].v[i * P + e] = (float)y[e];
+        for (size_t n = 0; n < N; n++) want[1].v[i * N + n] = (float)dq[n];
+    }
+    want[2].v.assign(dk.begin(), dk.end());
+    want[3].v.assign(dv.begin(), dv.end());
+    expected->assign(want, want + 4);
+
+    std::vector<float *> all, to;
+    auto keep = [&](const std::vector<float> &f) { all.push_back(upload(f)); return all.back(); };
+    mmix_cuda_attention x;
+    memset(&x, 0, sizeof x);
+    for (const Result &r : want) to.push_back(keep(r.v));
+    x.B = x.H = 1; x.L = L; x.S = S; x.N = N; x.P = P;
+    x.scale = scale;
+    x.q = mmix_cuda_heads_plain(keep(q), L, 1, N, 1);
+    x.k = mmix_cuda_heads_plain(keep(k), S, 1, N, 1);
+    x.v = mmix_cuda_heads_plain(keep(v), S, 1, P, 1);
+    x.dy = mmix_cuda_heads_plain(keep(dy), L, 1, P, 1);
+    x.y = mmix_cuda_heads_plain(to[0], L, 1, P, 1);
+    x.dq = mmix_cuda_heads_plain(to[1], L, 1, N, 1);
+    x.dk = mmix_cuda_heads_plain(to[2], S, 1, N, 1);
+    x.dv = mmix_cuda_heads_plain(to[3], S, 1, P, 1);
+    x.top = keep(std::vector<float>(L));
+    x.over = keep(std::vector<float>(L));
+    x.workspace = keep(std::vector<float>(mmix_cuda_attention_workspace(&x, 1) / 4 + 1));
+    CHECK(mmix_cuda_attention_forward(&x) == 0 && mmix_cuda_attention_backward(&x) == 0);
+    for (size_t i = 0; i < to.size(); i++) found->push_back({ want[i].name, download(to[i], want[i].v.size()) });
+    for (float *f : all) cudaFree(f);
+}
+static void long_sequences(size_t L, double bound)
+{
+    static const char *const what[] = { "SSD", "attention, many keys", "attention, many queries" };
+    for (int i = 0; i < 3; i++) {
+        Results expected, found;
+        const char *worst;
+        if (i == 0) long_ssd(L, &expected, &found);
+        else long_attention(i == 1 ? 64 : L, i == 1 ? L : 64, &expected, &found);
+        const double error = difference(expected, found, &worst);
+        printf("F32         %-22s %6d tokens:", what[i], (int)L);
+        for (size_t r = 0; r < found.size(); r++) {
+            const char *name;
+            printf(" %s %.1e", found[r].name, difference({ expected[r] }, { found[r] }, &name));
+        }
+        printf("\n");
+        if (error <= bound) passed++;
+        else { failed++; printf("FAILED  %s of %d tokens: error %.3g in %s\n", what[i], (int)L, error, worst); }
+    }
 }
 
 /* ---- the attachment ---- */
@@ -768,6 +923,7 @@ int main(int argc, char **argv)
     ssd_against_naive(132, 70, 4, 2, 5, 0, 2, 0);
     ssd_against_naive(264, 70, 4, 4, 5, 0, 4, 0);
     ssd_against_naive(1, 330, 2, 2, 70, 2, 1, 1);        /* 6 chunks in 2 pieces, each warp with rows of h */
+    for (size_t L = 4096; L <= 16384; L *= 4) long_sequences(L, 2e-5);
     attachment();
     not_a_number();
 #ifdef MMIX_CUDA_HOST
