@@ -214,7 +214,7 @@ typedef struct mmix_cuda_statistics {
    options.quiet is set: then nothing has changed; or -1. To be detached before mmix_destroy. */
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options);
 /* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can still be
-   differentiated, on the CPU. */
+   differentiated, on the CPU. An error if an op was overridden in between and still is: last come, first gone. */
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m);
 /* All 0 if m is not attached. */
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics);
@@ -244,6 +244,7 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <mutex>
 
 /* ==== >>cuda-device ==================================================================
    number formats, and each PTX instruction in a wrapper of its own
@@ -2685,6 +2686,8 @@ MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention
    ==================================================================================== */
 
 struct mmixi_cuda_attachment {
+    const mmix_ctx *m;
+    mmixi_cuda_attachment *next;
     mmix_cuda_options options;
     mmix_cuda_statistics done;
     mmix_op_functions before[MMIX_OP_COUNT];
@@ -3135,11 +3138,15 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
     return mmixi_cuda_host(m, a, call, back);
 }
 static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call);
-/* The context's attachment; NULL if the pointer it keeps is another override's. */
+/* The attachments of all contexts. They are not found by mmix_kernel_user, which may be another override's. */
+static mmixi_cuda_attachment *mmixi_cuda_attachments;
+static std::mutex mmixi_cuda_lock;
 static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
 {
-    return m && mmix_kernel(m, MMIX_OP_SSD).forward == mmixi_cuda_forward
-        ? (mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
+    std::lock_guard<std::mutex> hold(mmixi_cuda_lock);
+    mmixi_cuda_attachment *a = mmixi_cuda_attachments;
+    while (a && a->m != m) a = a->next;
+    return a;
 }
 /* Every op of an attached context comes through here: mixers go to the device, others are counted and handed on. */
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
@@ -3154,10 +3161,23 @@ static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_
 static int mmixi_cuda_backward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 1); }
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 {
-    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);
+    mmixi_cuda_attachment *a = mmixi_cuda_attached(m), **at = &mmixi_cuda_attachments;
+    int ours = 0, other = 0;
     if (!a) return;
-    for (int op = 0; op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
-    mmix_kernel_user_set(m, NULL);
+    for (int op = 0; op < MMIX_OP_COUNT; op++)
+        if (mmix_kernel(m, op).forward == mmixi_cuda_forward) ours++;
+        else other = op;
+    /* none: the context was destroyed, and this is another one at its address */
+    if (ours && ours < MMIX_OP_COUNT) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_detach: %s was overridden since mmix_cuda_attach; take that back "
+                  "first", mmix_op_name(other));
+        return;
+    }
+    for (int op = 0; ours && op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
+    mmixi_cuda_lock.lock();
+    while (*at != a) at = &(*at)->next;
+    *at = a->next;
+    mmixi_cuda_lock.unlock();
     cudaFree(a->device);
     cudaFreeHost(a->pinned);
     cudaStreamDestroy(a->stream);
@@ -3171,9 +3191,7 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
     int devices = 0, major = 0;
     if (!m || mmix_error(m)) return -1;
     mmix_cuda_detach(m);
-    if (mmix_kernel_user(m))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_attach: mmix_kernel_user belongs to another override, "
-                         "expected NULL");
+    if (mmix_error(m)) return -1;
     a = (mmixi_cuda_attachment *)calloc(1, sizeof *a);
     if (!a) return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_cuda_attach: out of memory");
     if (options) a->options = *options;
@@ -3204,7 +3222,11 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
         f.backward = a->before[op].backward ? mmixi_cuda_backward : NULL;
         mmix_kernel_set(m, op, &f);
     }
-    mmix_kernel_user_set(m, a);
+    mmixi_cuda_lock.lock();
+    a->m = m;
+    a->next = mmixi_cuda_attachments;
+    mmixi_cuda_attachments = a;
+    mmixi_cuda_lock.unlock();
     return 0;
 }
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics)

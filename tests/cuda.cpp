@@ -654,6 +654,13 @@ static Case plain_case(int kind)
     c.seed = 5;
     return c;
 }
+/* An override above the attachment, which counts by the pointer that it keeps. */
+static mmix_op_functions under;
+static int counted(mmix_ctx *m, mmix_call *call)
+{
+    ++*(int *)mmix_kernel_user(m);
+    return under.forward(m, call);
+}
 static void attachment(void)
 {
     mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
@@ -672,15 +679,27 @@ static void attachment(void)
     mmix_cuda_detach(m);
     CHECK(mmix_kernel(m, MMIX_OP_SSD).forward == before.forward && mmix_kernel(m, MMIX_OP_SSD).backward == before.backward);
     CHECK(mmix_kernel(m, MMIX_OP_RMS_NORM).forward == norm.forward && mmix_kernel_user(m) == NULL);
-    {                                            /* the pointer is another override's */
+    /* other overrides: the pointer is theirs, before and behind the attachment, and so is an op that they took */
+    for (int late = 0; late < 2; late++) {
         int own = 7;
-        mmix_cuda_statistics none;
-        mmix_kernel_user_set(m, &own);
-        CHECK(mmix_cuda_attach(m, NULL) == -1 && mmix_error(m) && strstr(mmix_error(m), "another override"));
-        mmix_error_clear(m);
-        mmix_cuda_stats(m, &none);
+        if (!late) mmix_kernel_user_set(m, &own);
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        if (late) mmix_kernel_user_set(m, &own);
+        const mmix_op_functions ours = mmix_kernel(m, MMIX_OP_SSD);
+        under = ours;
+        const mmix_op_functions counting = { counted, ours.backward };
+        CHECK(mmix_kernel_set(m, MMIX_OP_SSD, &counting) == 0);
+        CHECK(difference(run(cpu, plain_case(MMIX_SSD), 1), run(m, plain_case(MMIX_SSD), 1), &worst) < 2e-5);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 2 && own == 8);
         mmix_cuda_detach(m);
-        CHECK(none.device_calls == 0 && mmix_kernel_user(m) == &own);
+        CHECK(mmix_error_kind(m) == MMIX_ERROR_ARGUMENT && strstr(mmix_error(m), "ssd was overridden"));
+        mmix_error_clear(m);
+        mmix_kernel_set(m, MMIX_OP_SSD, &ours);
+        mmix_cuda_detach(m);
+        CHECK(!mmix_error(m) && mmix_kernel_user(m) == &own && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 0);
         mmix_kernel_user_set(m, NULL);
     }
     mmix_cuda_detach(m);
@@ -803,13 +822,14 @@ static void failures(void)
     o.least = 1;
     static const struct { int devices, driver, major; const char *text; } machines[] = { { 0, 13000, 9, "no CUDA-capable device" },
         { 1, 11080, 9, "driver version is insufficient" }, { 1, 13000, 7, "below 8.0" } };
+    const mmix_op_functions before = mmix_kernel(m, MMIX_OP_SSD);
     for (int i = 0; i < 3; i++) {
         cuda_host.devices = machines[i].devices; cuda_host.driver = machines[i].driver; cuda_host.major = machines[i].major;
         o.quiet = 0;
         CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), machines[i].text));
         mmix_error_clear(m);
         o.quiet = 1;
-        CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && !mmix_kernel_user(m));
+        CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
     }
     cuda_host.devices = 1; cuda_host.driver = 13000; cuda_host.major = 9;
 
