@@ -104,7 +104,8 @@ typedef struct mmix_cuda_heads { void *p; ptrdiff_t batch, token, head; size_t s
 MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H);
 
 /* h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t,   a_t = δ_t A,   A < 0,
-   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (in float not both above 64). */
+   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (in float not both above 64), on sm_90; what fits
+   in less shared memory is in docs/07-cuda.md. */
 typedef struct mmix_cuda_ssd {
     int precision, naive;                        /* naive: the loop over time, one thread a head */
     size_t B, L, H, N, P;
@@ -343,11 +344,21 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t
 #define MMIXI_CUDA_ROLLED _Pragma("unroll 1")
 #endif
 
-/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
-   mmixi_cuda_shared. */
 #ifndef MMIX_CUDA_HOST
 extern __shared__ uint4 mmixi_cuda_shared[];
 #endif
+/* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on sm_80, 99 on sm_86
+   and sm_89. */
+static int mmixi_cuda_most(size_t *most)
+{
+    int device, bytes = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (!e) e = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    *most = (size_t)bytes;
+    return (int)e;
+}
+/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
+   mmixi_cuda_shared. */
 template <class J>
 static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads, size_t shared, void *stream,
                              const J &job)
@@ -358,14 +369,13 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
     if (!blocks) return 0;
     if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
     if (shared > 48 * 1024) {                    /* more than a kernel has unasked */
-        int device, most = 0;
-        cudaError_t e = cudaGetDevice(&device);
-        if (!e) e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-        if (!e && shared > (size_t)most) return MMIX_CUDA_UNSUPPORTED;   /* 227 KB on sm_90, 163 on sm_80 */
+        size_t most;
+        int e = mmixi_cuda_most(&most);
+        if (!e && shared > most) return MMIX_CUDA_UNSUPPORTED;
         /* all that a block can have: were it `shared`, another thread's smaller call could take it back before
            this one's launch */
-        if (!e) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-        if (e) return (int)e;
+        if (!e) e = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
+        if (e) return e;
     }
     return (int)cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
                                  (cudaStream_t)stream);
@@ -1585,14 +1595,19 @@ static size_t mmixi_cuda_ssd_bytes(const mmixi_cuda_ssd_job *j, int back, int he
     return j->r.precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_layout(&h, NULL, j->n, j->p, heads, back)
         : mmixi_cuda_ssd_layout(&f, NULL, j->n, j->p, heads, back);
 }
-/* bytes a block of sm_90 can have; blocks that keep it busy */
-enum { MMIXI_CUDA_SHARED = 227 * 1024, MMIXI_CUDA_BUSY = 264 };
-static int mmixi_cuda_ssd_fits(const mmixi_cuda_ssd_job *j, int back)
+enum { MMIXI_CUDA_BUSY = 264 };                  /* blocks that keep a GPU busy */
+/* So many heads that share B and C as leave blocks enough, and room for two blocks where one can have `most` bytes;
+   at most 4. Each head's sums are the same for any number of heads. */
+static size_t mmixi_cuda_ssd_together(const mmixi_cuda_ssd_job *j, size_t most)
 {
-    return j->n <= 128 && j->p <= 128 && mmixi_cuda_ssd_bytes(j, back, 1) <= MMIXI_CUDA_SHARED;
+    size_t heads = 1;
+    for (size_t k = 2; j->segments == 1 && k <= 4; k *= 2)
+        if (j->r.b.share % k == 0 && j->r.c.share % k == 0 && j->r.B * j->r.H / k >= MMIXI_CUDA_BUSY
+            && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= most / 2) heads = k;
+    return heads;
 }
-/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. Everything
-   depends on the shapes alone, never on the GPU: the order of sums is part of the result. */
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. All that decides the
+   order of sums depends on the shapes alone, never on the GPU: the order is part of the result. */
 static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back, char *base)
 {
     const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N,
@@ -1615,10 +1630,6 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
     j->ldp = j->p + 8;
     j->heads = j->segments = 1;
     if (!x->naive) {
-        /* so many heads that share B and C as leave blocks enough, at most 4 */
-        for (size_t k = 2; !back && k <= 4; k *= 2)
-            if (x->b.share % k == 0 && x->c.share % k == 0 && B * H / k >= MMIXI_CUDA_BUSY
-                && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= MMIXI_CUDA_SHARED / 2) j->heads = k;
         j->segments = x->segments ? x->segments : B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
             ? MMIXI_CUDA_BUSY / (B * H) : 1;
         j->segments = mmixi_cuda_max(mmixi_cuda_min(j->segments, j->chunks), (size_t)1);
@@ -1626,7 +1637,6 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
     j->run = (j->chunks + j->segments - 1) / j->segments;
     j->segments = (j->chunks + j->run - 1) / j->run;
     if (j->segments > 1) {
-        j->heads = 1;
         j->begin = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
         j->sums = mmixi_cuda_part(base, &at, B * H * j->segments);
         if (back) j->end = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
@@ -1657,7 +1667,12 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
         error = mmixi_cuda_each(mmixi_cuda_ssd_naive<T>, heads, stream, forward);
         if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_naive_backward<T>, heads, stream, j);
     } else {
-        if (!mmixi_cuda_ssd_fits(&j, back)) return MMIX_CUDA_UNSUPPORTED;
+        mmixi_cuda_ssd_job forward = j;
+        size_t most;
+        error = mmixi_cuda_most(&most);
+        if (error) return error;
+        if (j.n > 128 || j.p > 128 || mmixi_cuda_ssd_bytes(&j, back, 1) > most) return MMIX_CUDA_UNSUPPORTED;
+        forward.heads = mmixi_cuda_ssd_together(&j, most);
         if (j.segments > 1) {
             error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, 0>, pieces, 128, one, stream, j);
             if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, heads * j.r.N * j.r.P, stream, j);
@@ -1670,9 +1685,8 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
             error = mmixi_cuda_launch(mmixi_cuda_ssd_backward<K>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
                                       stream, j);
         if (!error && !back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / j.heads, 128,
-                                      mmixi_cuda_ssd_bytes(&j, 0, (int)j.heads),
-                                      stream, j);
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / forward.heads, 128,
+                                      mmixi_cuda_ssd_bytes(&j, 0, (int)forward.heads), stream, forward);
     }
     if (!back || error) return error;
     error = mmixi_cuda_sum_run<T>(j.dx.part, j.dx.to, j.r.B, j.r.L, j.r.H, j.r.P, stream);

@@ -449,6 +449,7 @@ static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t
     mmix_cuda_ssd s;
     Results r[2];
     const char *worst;
+    size_t most = 0;
     for (float &v : dt) v = uniform(0.01, 0.3);
     for (float &v : A) v = uniform(-2, -0.01);
     for (int i = 0; i < results; i++) to.push_back(keep(std::vector<float>(sizes[i])));
@@ -474,7 +475,7 @@ static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t
         s.dinitial = to[7];
     }
     mmixi_cuda_ssd_begin(&j, &s, 0, NULL);
-    CHECK(j.heads == together && (!segments || j.segments == segments));
+    CHECK(mmixi_cuda_most(&most) == 0 && mmixi_cuda_ssd_together(&j, most) == together && (!segments || j.segments == segments));
     for (s.naive = 0; s.naive < 2; s.naive++) {
         const size_t bytes = mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, back));
         s.workspace = upload(std::vector<float>(bytes / 4 + 1, NAN));
@@ -811,6 +812,56 @@ static void not_a_number(void)
 }
 
 #ifdef MMIX_CUDA_HOST
+/* What is done in the shared memory of sm_90, sm_80, and sm_86 and sm_89; what is not is said before anything runs. */
+static void limits(void)
+{
+    static const size_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 64, 128 }, { 128, 128 } };
+    /* F, B: forward and backward; for F32, TF32, BF16 and each of the sizes */
+    static const struct { int bytes; const char *ssd[3][4], *attention[3][4]; } devices[] = {
+        { 227, { { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "FB" } },
+               { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
+        { 163, { { "FB", "F-", "F-", "--" }, { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "F-" } },
+               { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
+        { 99,  { { "F-", "--", "--", "--" }, { "F-", "--", "--", "--" }, { "FB", "F-", "F-", "--" } },
+               { { "FB", "F-", "F-", "--" }, { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
+    mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
+    for (const auto &device : devices)
+        for (int form = 1; form < 4; form++)
+            for (int i = 0; i < 4; i++)
+                for (int kind = MMIX_SOFTMAX; kind <= MMIX_SSD; kind += MMIX_SSD - MMIX_SOFTMAX) {
+                    const char *done = kind == MMIX_SSD ? device.ssd[form - 1][i] : device.attention[form - 1][i], *worst;
+                    mmix_cuda_options o;
+                    mmix_cuda_statistics s;
+                    Case c;
+                    memset(&o, 0, sizeof o);
+                    memset(&c, 0, sizeof c);
+                    o.precision = forms[form].precision;
+                    o.least = 1;
+                    c.kind = kind; c.half = form == 3;
+                    c.B = c.H = c.G = c.Gx = c.Gc = 1; c.L = c.S = 20; c.N = sizes[i][0]; c.P = sizes[i][1];
+                    c.fast = 1;
+                    c.seed = 3;
+                    cuda_host.shared = device.bytes * 1024;
+                    cuda_host.launches = 0;
+                    CHECK(mmix_cuda_attach(m, &o) == 0);
+                    CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2 * forms[form].bound);     /* wide sums */
+                    mmix_cuda_stats(m, &s);
+                    /* without its forward a backward is the CPU's, uncounted */
+                    CHECK(s.device_calls == (size_t)(done[0] == 'F') + (done[1] == 'B') && s.host_failed == 0);
+                    CHECK(s.host_unsupported == (size_t)(strcmp(done, "FB") != 0));
+                    CHECK((cuda_host.launches == 0) == (done[0] == '-'));
+                }
+    /* heads a block takes: as many as leave room for two such blocks */
+    static const struct { int bytes; size_t N, share, together; } blocks[] = { { 227, 128, 2, 2 }, { 99, 128, 2, 1 }, { 99, 16, 4, 4 } };
+    for (const auto &b : blocks) {
+        cuda_host.shared = b.bytes * 1024;
+        ssd_against_naive(264, 2, b.share, b.share, b.N, 0, b.together, 0);
+    }
+    cuda_host.shared = CUDA_HOST_SHARED;
+    mmix_cuda_detach(m);
+    mmix_destroy(cpu);
+    mmix_destroy(m);
+}
 /* What goes wrong only when told to: no device, an old driver, an old GPU, the n-th allocation, copy or launch. */
 static void failures(void)
 {
@@ -948,6 +999,7 @@ int main(int argc, char **argv)
     not_a_number();
 #ifdef MMIX_CUDA_HOST
     failures();
+    limits();
 #endif
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed || !passed;

@@ -65,6 +65,7 @@ static struct cuda_host {
     long fail_launch = 0, fail_copy = 0;
     size_t memory = (size_t)1 << 33;             /* bytes of the device */
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
+    size_t launches = 0, mallocs = 0;            /* so far */
     int shared = CUDA_HOST_SHARED;               /* bytes a block can have */
     cudaError_t last = cudaSuccess;              /* kept, as the runtime does, until cudaGetLastError */
     std::map<void *, int> allowed;               /* bytes of shared memory above 48 KB, of each kernel */
@@ -404,6 +405,7 @@ static inline cudaError_t cudaMalloc(void **p, size_t n)
     memcpy(base, &n, sizeof n);
     memset(base + 64, 0xff, n);
     cuda_host.bytes += n;
+    cuda_host.mallocs++;
     *p = base + 64;
     return cudaSuccess;
 }
@@ -517,6 +519,7 @@ static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, vo
         return cuda_host_error(cudaErrorInvalidConfiguration);
     if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[(void *)kernel])
         return cuda_host_error(cudaErrorInvalidValue);
+    cuda_host.launches++;
     cuda_host.queue.push_back([=] { cuda_host_run(kernel, grid, block, job, shared); });
     return cudaSuccess;
 }
