@@ -126,10 +126,12 @@ typedef struct mmix_cuda_ssd {
     void *workspace, *stream;                    /* stream: a cudaStream_t, NULL: the default one */
 } mmix_cuda_ssd;
 MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward);
+/* With L = 1 it is mmix_cuda_ssd_step. */
 MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x);
 /* Needs nothing of the forward but its inputs. */
 MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x);
-/* One token, L = 1: the state goes from initial_state to final_state, which may be the same. No workspace. */
+/* One token, L = 1, of any N and P: the state goes from initial_state to final_state, which may be the same. No
+   workspace. */
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x);
 
 /* y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of scale · q_i·k_j (+ bias). Tiles: N, P ≤ 128. */
@@ -465,25 +467,39 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_
     else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
 }
 
-/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). */
+/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a sequence, a thread a
+   stretch of it, walked once to the end, with where a run begins, and once back, with where it ends. */
 struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, L; int32_t *runs; };
-MMIXI_CUDA_KERNEL mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
+MMIXI_CUDA_TILES mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
-    const size_t i = mmixi_cuda_thread(), b = i / j.L, t = i % j.L;
-    if (b >= j.B) return;
-    const int32_t *seq = j.seq_idx + (ptrdiff_t)b * j.seq_batch;
-    size_t low = t, high = t + 1;
-    while (low && seq[low - 1] == seq[t]) low--;
-    while (high < j.L && seq[high] == seq[t]) high++;
-    j.runs[2 * i] = (int32_t)low;
-    j.runs[2 * i + 1] = (int32_t)high;
+    const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128, from = mmixi_cuda_min(tid * stretch, L),
+        to = mmixi_cuda_min(from + stretch, L);
+    const int32_t *seq = j.seq_idx + (ptrdiff_t)blockIdx.x * j.seq_batch;
+    int32_t *runs = j.runs + 2 * j.L * blockIdx.x;
+    int *first = (int *)mmixi_cuda_shared, *last = first + 128, low = 0, high = L;   /* run begun in each stretch */
+    auto begins = [=](int t) { return !t || seq[t] != seq[t - 1]; };
+    first[tid] = L;
+    last[tid] = 0;
+    for (int t = to; t-- > from;) if (begins(t)) first[tid] = t;
+    for (int t = from; t < to; t++) if (begins(t)) last[tid] = t;
+    __syncthreads();
+    for (int i = 0; i < tid; i++) low = mmixi_cuda_max(low, last[i]);
+    for (int i = tid + 1; i < 128; i++) high = mmixi_cuda_min(high, first[i]);
+    for (int t = from; t < to; t++) {
+        if (begins(t)) low = t;
+        runs[2 * t] = low;
+    }
+    for (int t = to; t-- > from;) {
+        runs[2 * t + 1] = high;
+        if (begins(t)) high = t;
+    }
 }
 static int mmixi_cuda_runs_run(const int32_t *seq_idx, ptrdiff_t seq_batch, size_t B, size_t L, int32_t *runs,
                                void *stream)
 {
     mmixi_cuda_runs j;
     j.seq_idx = seq_idx; j.seq_batch = seq_batch; j.B = B; j.L = L; j.runs = runs;
-    return seq_idx ? mmixi_cuda_each(mmixi_cuda_find_runs, B * L, stream, j) : 0;
+    return seq_idx ? mmixi_cuda_launch(mmixi_cuda_find_runs, B, 128, 2 * 128 * sizeof(int), stream, j) : 0;
 }
 
 /* ==== >>cuda-naive-ssd ===============================================================
@@ -536,10 +552,10 @@ MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_c
     if (r.dt_high > 0 && !(k.delta > (float)r.dt_low && k.delta < (float)r.dt_high)) return 0;
     return r.dt_softplus ? d / (1 + expf(-k.u)) : d;
 }
-/* D of channel p, 0 without */
-MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p)
+/* D x of channel p, or D dy; 0 without a D, for any x */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p, float x)
 {
-    return !r.D ? 0 : r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h];
+    return !r.D ? 0 : (r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h]) * x;
 }
 
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
@@ -561,7 +577,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_c
                 y += s[p * N + n] * mmixi_cuda_float(C[n]);
             }
             if (j.r.y.p)
-                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
         }
         for (size_t e = 0; j.all && e < P * N; e++) j.all[(i * j.r.L + t) * P * N + e] = s[e];
     }
@@ -604,7 +620,7 @@ MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_jo
                 if (before) da += dh[p * N + n] * before[p * N + n];
                 dh[p * N + n] *= decay;
             }
-            mmixi_cuda_put<T>(j.dx, L, H, P, b, t, h, p, k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p) * up);
+            mmixi_cuda_put<T>(j.dx, L, H, P, b, t, h, p, k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p, up));
             dhead[2 + (W > 1 ? p : 0)] += up * mmixi_cuda_float(x[p]);
         }
         da *= decay;
@@ -863,7 +879,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32
                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
     /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns begin at
-       0 and are added as floats. Rest times rest is below a float's last bit. */
+       0 and are added as floats. Rest times rest is below a float's last bit. The rest of an infinite number is none:
+       ∞ - ∞. */
     float large[4] = { 0, 0, 0, 0 }, small[4] = { 0, 0, 0, 0 };
     mmixi_cuda_mma_tf32(small, a.rest, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(small, a.r, b.rest[0], b.rest[1]);
@@ -872,7 +889,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32
     mmixi_cuda_mma_tf32(large, a.r, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(large, a.r + 4, b.r[2], b.r[3]);
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++) c[e] += large[e] + small[e];
+    for (int e = 0; e < 4; e++) c[e] += fabsf(large[e]) < INFINITY ? large[e] + small[e] : large[e];
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
@@ -1336,8 +1353,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                     const size_t at = t + (size_t)(row0 + row), channel = (size_t)(p + column);
                     if (at < j.r.L && channel < j.r.P)
                         mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, v.b, at, h) + channel,
-                            x + mmixi_cuda_ssd_skip(j.r, h, channel)
-                                * mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column]));
+                            x + mmixi_cuda_ssd_skip(j.r, h, channel,
+                                                    mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column])));
                 });
             }
             __syncthreads();                     /* h was read */
@@ -1513,8 +1530,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
                 if (t + (size_t)(row0 + row) < L && (size_t)(p + column) < P)
                     mmixi_cuda_put<T>(j.dx, L, H, P, b, t + (size_t)(row0 + row), h, (size_t)(p + column),
-                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column))
-                            * mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column]));
+                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column),
+                                                mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column])));
             });
         }
 
@@ -1584,7 +1601,7 @@ template <class T> MMIXI_CUDA_TILES mmixi_cuda_ssd_step(MMIXI_CUDA_JOB mmixi_cud
         }
         for (int lanes = 16; lanes; lanes /= 2) y += __shfl_xor_sync(0xffffffffu, y, lanes);
         if (!lane && j.r.y.p)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
     }
 }
 
@@ -1630,12 +1647,14 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
     j->ldp = j->p + 8;
     j->heads = j->segments = 1;
     if (!x->naive) {
-        j->segments = x->segments ? x->segments : B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
+        j->segments = x->segments ? x->segments : B * H > 0 && B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
             ? MMIXI_CUDA_BUSY / (B * H) : 1;
         j->segments = mmixi_cuda_max(mmixi_cuda_min(j->segments, j->chunks), (size_t)1);
     }
-    j->run = (j->chunks + j->segments - 1) / j->segments;
-    j->segments = (j->chunks + j->run - 1) / j->run;
+    if (L) {                                     /* without a token: one piece of no chunks */
+        j->run = (j->chunks + j->segments - 1) / j->segments;
+        j->segments = (j->chunks + j->run - 1) / j->run;
+    }
     if (j->segments > 1) {
         j->begin = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
         j->sums = mmixi_cuda_part(base, &at, B * H * j->segments);
@@ -1709,7 +1728,10 @@ MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward)
     mmixi_cuda_ssd_job j;
     return mmixi_cuda_ssd_begin(&j, x, backward, NULL);
 }
-MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x) { return mmixi_cuda_ssd_call(x, 0); }
+MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x)
+{
+    return x->L == 1 && !x->naive ? mmix_cuda_ssd_step(x) : mmixi_cuda_ssd_call(x, 0);
+}
 MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x) { return mmixi_cuda_ssd_call(x, 1); }
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 {
@@ -2343,7 +2365,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_
 static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low,
                                               size_t *high)
 {
-    *low = j.runs ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
+    *low = j.runs && j.r.L ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
     *high = j.r.causal ? i + 1 : j.r.S;
 }
 /* Y' of one query */
@@ -3001,30 +3023,32 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, i
     return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
 }
 
-/* Memory for a call: grown to what is asked, never shrunk. */
+/* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there is not so
+   much, no more than is needed. */
+static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit, cudaError_t (*get)(void **, size_t),
+                           cudaError_t (*give)(void *))
+{
+    const size_t roomy = mmixi_cuda_max(bytes, mmixi_cuda_min(2 * *size, limit));
+    cudaError_t e;
+    if (bytes <= *size) return 0;
+    if (bytes > limit) return cudaErrorMemoryAllocation;
+    give(*p);
+    e = get((void **)p, *size = roomy);
+    if (e != cudaSuccess && roomy > bytes) {
+        cudaGetLastError();
+        e = get((void **)p, *size = bytes);
+    }
+    if (e != cudaSuccess) *p = NULL, *size = 0;
+    return (int)e;
+}
 static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinned)
 {
-    cudaError_t e = cudaSuccess;
-    if (device > a->device_size) {
-        if (a->options.memory && device > a->options.memory) return cudaErrorMemoryAllocation;
-        cudaFree(a->device);
-        a->device = NULL;
-        a->device_size = 0;
-        e = cudaMalloc((void **)&a->device, device);
-        if (e == cudaSuccess) a->device_size = device;
-        else a->device = NULL;
-    }
-    if (e == cudaSuccess && pinned > a->pinned_size) {
-        cudaFreeHost(a->pinned);
-        a->pinned = NULL;
-        a->pinned_size = 0;
-        e = cudaMallocHost((void **)&a->pinned, pinned);
-        if (e == cudaSuccess) a->pinned_size = pinned;
-        else a->pinned = NULL;
-    }
+    int e = mmixi_cuda_room(&a->device, &a->device_size, device, a->options.memory ? a->options.memory : SIZE_MAX,
+                            cudaMalloc, cudaFree);
+    if (!e) e = mmixi_cuda_room(&a->pinned, &a->pinned_size, pinned, SIZE_MAX, cudaMallocHost, cudaFreeHost);
     a->done.device_bytes = a->device_size;
     a->done.pinned_bytes = a->pinned_size;
-    return (int)e;
+    return e;
 }
 static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
 {

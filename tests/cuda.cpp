@@ -10,6 +10,7 @@
 #endif
 #include "../mamba_mix_cuda.cu"
 #include <string>
+#include <time.h>
 #include <vector>
 
 static int passed, failed, skipped;
@@ -432,6 +433,59 @@ static void steps(void)
     for (float *p : all) cudaFree(p);
 }
 
+/* No tokens: the states go through, and gradients of no token are 0. */
+static void nothing(int naive)
+{
+    const size_t B = 1, H = 2, N = 3, P = 5, count = B * H * N * P;
+    const std::vector<float> first = random_floats(count), up = random_floats(count), A(H, -1.0f);
+    float *initial = upload(first), *dfinal = upload(up), *a = upload(A), *final = upload(A), *dA = upload(A), *dinitial;
+    mmix_cuda_ssd s;
+    cudaFree(final);
+    final = upload(std::vector<float>(count));
+    dinitial = upload(std::vector<float>(count));
+    memset(&s, 0, sizeof s);
+    s.naive = naive;
+    s.B = B; s.H = H; s.N = N; s.P = P;
+    s.x = s.y = s.dy = s.dx = mmix_cuda_heads_plain(NULL, 0, H, P, H);
+    s.b = s.c = s.db = s.dc = mmix_cuda_heads_plain(NULL, 0, 1, N, H);
+    s.dt = s.ddt = mmix_cuda_heads_plain(NULL, 0, H, 1, H);
+    s.A = a; s.dA = dA;
+    s.initial_state = initial; s.final_state = final; s.dfinal = dfinal; s.dinitial = dinitial;
+    s.workspace = upload(std::vector<float>(mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, 1)) / 4 + 1));
+    CHECK(mmix_cuda_ssd_forward(&s) == 0);
+    CHECK(download(final, count) == first);
+    s.final_state = NULL;
+    CHECK(mmix_cuda_ssd_backward(&s) == 0);
+    CHECK(download(dinitial, count) == up && download(dA, H) == std::vector<float>(H));
+    float *const all[] = { initial, dfinal, a, final, dA, dinitial, (float *)s.workspace };
+    for (float *p : all) cudaFree(p);
+}
+/* Runs of equal numbers in a packed sequence, of each length; a long one costs no more than its length. */
+static void runs(void)
+{
+    for (size_t L = 1; L < 1000000; L = L < 300 ? L + 37 : L * 7)
+        for (size_t most = 1; most <= L; most *= 30) {
+            std::vector<int32_t> seq(2 * L), found(4 * L);
+            size_t right = 0;
+            for (size_t i = 0; i < 2 * L; i++) seq[i] = i % L && next() % most ? seq[i - 1] : (int32_t)(next() % 3);
+            int32_t *from = (int32_t *)upload(std::vector<float>(2 * L)), *to = (int32_t *)upload(std::vector<float>(4 * L));
+            cudaMemcpyAsync(from, seq.data(), 8 * L, cudaMemcpyHostToDevice, 0);
+            const clock_t start = clock();
+            CHECK(mmixi_cuda_runs_run(from, (ptrdiff_t)L, 2, L, to, NULL) == 0);
+            cudaMemcpyAsync(found.data(), to, 16 * L, cudaMemcpyDeviceToHost, 0);
+            cudaStreamSynchronize(0);
+            CHECK(clock() - start < 5 * CLOCKS_PER_SEC);
+            for (size_t b = 0; b < 2; b++)
+                for (size_t low = 0, high; low < L; low = high) {
+                    for (high = low + 1; high < L && seq[b * L + high] == seq[b * L + low]; ) high++;
+                    for (size_t t = low; t < high; t++)
+                        right += found[2 * (b * L + t)] == (int32_t)low && found[2 * (b * L + t) + 1] == (int32_t)high;
+                }
+            CHECK(right == 2 * L);
+            cudaFree(from);
+            cudaFree(to);
+        }
+}
 /* SSD in tiles against one thread a head, where random cases are too small for a block of the forward to take
    `together` heads one after another, or for pieces of several chunks. */
 static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t N, size_t segments,
@@ -752,6 +806,24 @@ static void attachment(void)
         mmix_record(m, 0);
         mmix_reset(m);
     }
+#ifdef MMIX_CUDA_HOST
+    {                                            /* longer by one each time: room is made a few times */
+        const size_t mallocs = cuda_host.mallocs;
+        Case c = plain_case(MMIX_SSD);
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        for (c.L = c.S = 1; c.L <= 64; c.L = ++c.S) run(m, c, 0);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 64 && cuda_host.mallocs - mallocs <= 8);
+    }
+#endif
+    {                                            /* decoding: one token's step has no limit of widths */
+        Case c = plain_case(MMIX_SSD);
+        c.L = c.S = 1; c.N = 130; c.P = 200; c.D = c.initial = c.final = 1;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        CHECK(difference(run(cpu, c, 0), run(m, c, 0), &worst) < 2e-5);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 1 && s.host_calls == 0);
+    }
     /* arguments */
     o.precision = 9;
     CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
@@ -781,10 +853,11 @@ static void attachment(void)
     mmix_destroy(m);
 }
 
-/* A NaN of the largest bits in one number of v is a NaN in that channel of all queries, and nowhere else. */
-static void not_a_number(void)
+/* A NaN of the largest bits in one number of v is a NaN in that channel of all queries, and nowhere else; an infinite
+   one is infinite there, with the sign of what it is multiplied by. */
+static void not_a_number(int infinite)
 {
-    const uint32_t bits = 0xffffffffu;
+    const uint32_t bits = infinite ? 0x7f800000u : 0xffffffffu;
     mmix_ctx *m = mmix_create(NULL);
     for (int precision = 0; precision < 3; precision++)
         for (int kind = 0; kind < 3; kind++) {
@@ -803,7 +876,13 @@ static void not_a_number(void)
             if (kind == MMIX_LINEAR) x.mask = MMIX_MASK_CAUSAL, x.feature = MMIX_FEATURE_ELU1;
             const mmix_tensor *y = mmix_mix(m, &x);
             size_t right = 0;
-            for (size_t i = 0; y && i < 20 * 2 * 4; i++) right += !isnan(mmix_data(y)[i]) == (i % 8 != 0);
+            for (size_t i = 0; y && i < 20 * 2 * 4; i++) right += !(infinite ? isinf(mmix_data(y)[i]) : isnan(mmix_data(y)[i])) == (i % 8 != 0);
+            if (infinite) {                      /* the sign is that of a large number there */
+                memset(mmix_data(v), 0, 20 * 2 * 4 * sizeof(float));
+                mmix_data(v)[0] = 1e20f;
+                const mmix_tensor *large = mmix_mix(m, &x);
+                for (size_t i = 0; y && large && i < 20 * 2 * 4; i += 8) right -= (mmix_data(y)[i] > 0) != (mmix_data(large)[i] > 0);
+            }
             CHECK(right == 20 * 2 * 4);
             mmix_reset(m);
         }
@@ -816,20 +895,17 @@ static void not_a_number(void)
 static void limits(void)
 {
     static const size_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 64, 128 }, { 128, 128 } };
-    /* F, B: forward and backward; for F32, TF32, BF16 and each of the sizes */
-    static const struct { int bytes; const char *ssd[3][4], *attention[3][4]; } devices[] = {
-        { 227, { { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "FB" } },
-               { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
-        { 163, { { "FB", "F-", "F-", "--" }, { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "F-" } },
-               { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
-        { 99,  { { "F-", "--", "--", "--" }, { "F-", "--", "--", "--" }, { "FB", "F-", "F-", "--" } },
-               { { "FB", "F-", "F-", "--" }, { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
+    /* F, B: forward and backward; for floats and BF16 and each of the sizes */
+    static const struct { int bytes; const char *ssd[2][4], *attention[2][4]; } devices[] = {
+        { 227, { { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "FB" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
+        { 163, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "F-" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
+        { 99, { { "F-", "--", "--", "--" }, { "FB", "F-", "F-", "--" } }, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
     mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
     for (const auto &device : devices)
-        for (int form = 1; form < 4; form++)
+        for (int form = 1; form < 4; form += 2)
             for (int i = 0; i < 4; i++)
                 for (int kind = MMIX_SOFTMAX; kind <= MMIX_SSD; kind += MMIX_SSD - MMIX_SOFTMAX) {
-                    const char *done = kind == MMIX_SSD ? device.ssd[form - 1][i] : device.attention[form - 1][i], *worst;
+                    const char *done = kind == MMIX_SSD ? device.ssd[form / 2][i] : device.attention[form / 2][i], *worst;
                     mmix_cuda_options o;
                     mmix_cuda_statistics s;
                     Case c;
@@ -916,7 +992,9 @@ static void failures(void)
                     *n[what] = 0;
                     mmix_cuda_stats(m, &s);
                     CHECK(cuda_host.last == cudaSuccess);        /* nothing left for the next call */
-                    if (!fired) CHECK(!mmix_error(m) && s.host_failed == 0 && s.device_calls == 2);
+                    /* an allocation of more than the call needs may fail: the next one is of no more */
+                    const int again = what < 2 && at > 1 && !s.host_failed && !mmix_error(m);
+                    if (!fired || again) CHECK(!mmix_error(m) && s.host_failed == 0 && s.device_calls == 2);
                     else if (o.quiet)
                         CHECK(!mmix_error(m) && s.host_failed == 1 && strchr(s.failure, ':') && difference(expected, found, &worst) < 2e-5);
                     else CHECK(mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), "mmix_cuda: "));
@@ -991,12 +1069,16 @@ int main(int argc, char **argv)
     strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
     strides(33, 7, 3);                           /* none */
     steps();
+    nothing(0);
+    nothing(1);
+    runs();
     ssd_against_naive(132, 70, 4, 2, 5, 0, 2, 0);
     ssd_against_naive(264, 70, 4, 4, 5, 0, 4, 0);
     ssd_against_naive(1, 330, 2, 2, 70, 2, 1, 1);        /* 6 chunks in 2 pieces, each warp with rows of h */
     for (size_t L = 4096; L <= 16384; L *= 4) long_sequences(L, 2e-5);
     attachment();
-    not_a_number();
+    not_a_number(0);
+    not_a_number(1);
 #ifdef MMIX_CUDA_HOST
     failures();
     limits();
