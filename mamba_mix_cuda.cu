@@ -104,7 +104,8 @@ typedef struct mmix_cuda_heads { void *p; ptrdiff_t batch, token, head; size_t s
 MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H);
 
 /* h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t,   a_t = δ_t A,   A < 0,
-   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (in float not both above 64). */
+   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (in float not both above 64), on sm_90; what fits
+   in less shared memory is in docs/07-cuda.md. */
 typedef struct mmix_cuda_ssd {
     int precision, naive;                        /* naive: the loop over time, one thread a head */
     size_t B, L, H, N, P;
@@ -125,10 +126,12 @@ typedef struct mmix_cuda_ssd {
     void *workspace, *stream;                    /* stream: a cudaStream_t, NULL: the default one */
 } mmix_cuda_ssd;
 MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward);
+/* With L = 1 it is mmix_cuda_ssd_step. */
 MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x);
 /* Needs nothing of the forward but its inputs. */
 MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x);
-/* One token, L = 1: the state goes from initial_state to final_state, which may be the same. No workspace. */
+/* One token, L = 1, of any N and P: the state goes from initial_state to final_state, which may be the same. No
+   workspace. */
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x);
 
 /* y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of scale · q_i·k_j (+ bias). Tiles: N, P ≤ 128. */
@@ -214,7 +217,7 @@ typedef struct mmix_cuda_statistics {
    options.quiet is set: then nothing has changed; or -1. To be detached before mmix_destroy. */
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options);
 /* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can still be
-   differentiated, on the CPU. */
+   differentiated, on the CPU. An error if an op was overridden in between and still is: last come, first gone. */
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m);
 /* All 0 if m is not attached. */
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics);
@@ -244,6 +247,7 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <mutex>
 
 /* ==== >>cuda-device ==================================================================
    number formats, and each PTX instruction in a wrapper of its own
@@ -342,11 +346,21 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t
 #define MMIXI_CUDA_ROLLED _Pragma("unroll 1")
 #endif
 
-/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
-   mmixi_cuda_shared. */
 #ifndef MMIX_CUDA_HOST
 extern __shared__ uint4 mmixi_cuda_shared[];
 #endif
+/* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on sm_80, 99 on sm_86
+   and sm_89. */
+static int mmixi_cuda_most(size_t *most)
+{
+    int device, bytes = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (!e) e = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    *most = (size_t)bytes;
+    return (int)e;
+}
+/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
+   mmixi_cuda_shared. */
 template <class J>
 static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads, size_t shared, void *stream,
                              const J &job)
@@ -357,14 +371,13 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
     if (!blocks) return 0;
     if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
     if (shared > 48 * 1024) {                    /* more than a kernel has unasked */
-        int device, most = 0;
-        cudaError_t e = cudaGetDevice(&device);
-        if (!e) e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-        if (!e && shared > (size_t)most) return MMIX_CUDA_UNSUPPORTED;   /* 227 KB on sm_90, 163 on sm_80 */
+        size_t most;
+        int e = mmixi_cuda_most(&most);
+        if (!e && shared > most) return MMIX_CUDA_UNSUPPORTED;
         /* all that a block can have: were it `shared`, another thread's smaller call could take it back before
            this one's launch */
-        if (!e) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-        if (e) return (int)e;
+        if (!e) e = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
+        if (e) return e;
     }
     return (int)cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
                                  (cudaStream_t)stream);
@@ -454,25 +467,39 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_
     else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
 }
 
-/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). */
+/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a sequence, a thread a
+   stretch of it, walked once to the end, with where a run begins, and once back, with where it ends. */
 struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, L; int32_t *runs; };
-MMIXI_CUDA_KERNEL mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
+MMIXI_CUDA_TILES mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
-    const size_t i = mmixi_cuda_thread(), b = i / j.L, t = i % j.L;
-    if (b >= j.B) return;
-    const int32_t *seq = j.seq_idx + (ptrdiff_t)b * j.seq_batch;
-    size_t low = t, high = t + 1;
-    while (low && seq[low - 1] == seq[t]) low--;
-    while (high < j.L && seq[high] == seq[t]) high++;
-    j.runs[2 * i] = (int32_t)low;
-    j.runs[2 * i + 1] = (int32_t)high;
+    const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128, from = mmixi_cuda_min(tid * stretch, L),
+        to = mmixi_cuda_min(from + stretch, L);
+    const int32_t *seq = j.seq_idx + (ptrdiff_t)blockIdx.x * j.seq_batch;
+    int32_t *runs = j.runs + 2 * j.L * blockIdx.x;
+    int *first = (int *)mmixi_cuda_shared, *last = first + 128, low = 0, high = L;   /* run begun in each stretch */
+    auto begins = [=](int t) { return !t || seq[t] != seq[t - 1]; };
+    first[tid] = L;
+    last[tid] = 0;
+    for (int t = to; t-- > from;) if (begins(t)) first[tid] = t;
+    for (int t = from; t < to; t++) if (begins(t)) last[tid] = t;
+    __syncthreads();
+    for (int i = 0; i < tid; i++) low = mmixi_cuda_max(low, last[i]);
+    for (int i = tid + 1; i < 128; i++) high = mmixi_cuda_min(high, first[i]);
+    for (int t = from; t < to; t++) {
+        if (begins(t)) low = t;
+        runs[2 * t] = low;
+    }
+    for (int t = to; t-- > from;) {
+        runs[2 * t + 1] = high;
+        if (begins(t)) high = t;
+    }
 }
 static int mmixi_cuda_runs_run(const int32_t *seq_idx, ptrdiff_t seq_batch, size_t B, size_t L, int32_t *runs,
                                void *stream)
 {
     mmixi_cuda_runs j;
     j.seq_idx = seq_idx; j.seq_batch = seq_batch; j.B = B; j.L = L; j.runs = runs;
-    return seq_idx ? mmixi_cuda_each(mmixi_cuda_find_runs, B * L, stream, j) : 0;
+    return seq_idx ? mmixi_cuda_launch(mmixi_cuda_find_runs, B, 128, 2 * 128 * sizeof(int), stream, j) : 0;
 }
 
 /* ==== >>cuda-naive-ssd ===============================================================
@@ -525,10 +552,10 @@ MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_c
     if (r.dt_high > 0 && !(k.delta > (float)r.dt_low && k.delta < (float)r.dt_high)) return 0;
     return r.dt_softplus ? d / (1 + expf(-k.u)) : d;
 }
-/* D of channel p, 0 without */
-MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p)
+/* D x of channel p, or D dy; 0 without a D, for any x */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p, float x)
 {
-    return !r.D ? 0 : r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h];
+    return !r.D ? 0 : (r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h]) * x;
 }
 
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
@@ -550,7 +577,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_c
                 y += s[p * N + n] * mmixi_cuda_float(C[n]);
             }
             if (j.r.y.p)
-                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
         }
         for (size_t e = 0; j.all && e < P * N; e++) j.all[(i * j.r.L + t) * P * N + e] = s[e];
     }
@@ -593,7 +620,7 @@ MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_jo
                 if (before) da += dh[p * N + n] * before[p * N + n];
                 dh[p * N + n] *= decay;
             }
-            mmixi_cuda_put<T>(j.dx, L, H, P, b, t, h, p, k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p) * up);
+            mmixi_cuda_put<T>(j.dx, L, H, P, b, t, h, p, k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p, up));
             dhead[2 + (W > 1 ? p : 0)] += up * mmixi_cuda_float(x[p]);
         }
         da *= decay;
@@ -851,13 +878,18 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF3
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
-    /* the small products first; rest times rest is below a float's last bit */
-    mmixi_cuda_mma_tf32(c, a.rest, b.r[0], b.r[1]);
-    mmixi_cuda_mma_tf32(c, a.r, b.rest[0], b.rest[1]);
-    mmixi_cuda_mma_tf32(c, a.rest + 4, b.r[2], b.r[3]);
-    mmixi_cuda_mma_tf32(c, a.r + 4, b.rest[2], b.rest[3]);
-    mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
-    mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
+    /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns begin at
+       0 and are added as floats. Rest times rest is below a float's last bit. The rest of an infinite number is none:
+       ∞ - ∞. */
+    float large[4] = { 0, 0, 0, 0 }, small[4] = { 0, 0, 0, 0 };
+    mmixi_cuda_mma_tf32(small, a.rest, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(small, a.r, b.rest[0], b.rest[1]);
+    mmixi_cuda_mma_tf32(small, a.rest + 4, b.r[2], b.r[3]);
+    mmixi_cuda_mma_tf32(small, a.r + 4, b.rest[2], b.rest[3]);
+    mmixi_cuda_mma_tf32(large, a.r, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(large, a.r + 4, b.r[2], b.r[3]);
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++) c[e] += fabsf(large[e]) < INFINITY ? large[e] + small[e] : large[e];
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
@@ -1166,16 +1198,15 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *s
         for (int p = 0; p < j.p; p += 64) {
             float c[MMIXI_CUDA_STRIP][4];
             const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                x = column < 8 * columns ? total * state[(n + row) * j.ldp + p + column] : 0;
-            });
+            mmixi_cuda_strip_zero(c);            /* not the state: see mmixi_cuda_mma */
             mmixi_cuda_strip_add(c, 0, columns, 64, [&](int k) {
                 return mmixi_cuda_a_of<K>([&](int row, int column) {
                     return scale[k + column] * mmixi_cuda_float(rows[(k + column) * j.ldn + n + row]);
                 });
             }, [&](int k, int i) { return mmixi_cuda_b_columns<K>(values + k * j.ldp + p + 8 * i, j.ldp); });
             mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                if (column < 8 * columns) state[(n + row) * j.ldp + p + column] = x;
+                float *to = state + (n + row) * j.ldp + p + column;
+                if (column < 8 * columns) *to = total * *to + x;
             });
         }
 }
@@ -1322,8 +1353,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                     const size_t at = t + (size_t)(row0 + row), channel = (size_t)(p + column);
                     if (at < j.r.L && channel < j.r.P)
                         mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, v.b, at, h) + channel,
-                            x + mmixi_cuda_ssd_skip(j.r, h, channel)
-                                * mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column]));
+                            x + mmixi_cuda_ssd_skip(j.r, h, channel,
+                                                    mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column])));
                 });
             }
             __syncthreads();                     /* h was read */
@@ -1499,8 +1530,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
                 if (t + (size_t)(row0 + row) < L && (size_t)(p + column) < P)
                     mmixi_cuda_put<T>(j.dx, L, H, P, b, t + (size_t)(row0 + row), h, (size_t)(p + column),
-                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column))
-                            * mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column]));
+                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column),
+                                                mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column])));
             });
         }
 
@@ -1570,7 +1601,7 @@ template <class T> MMIXI_CUDA_TILES mmixi_cuda_ssd_step(MMIXI_CUDA_JOB mmixi_cud
         }
         for (int lanes = 16; lanes; lanes /= 2) y += __shfl_xor_sync(0xffffffffu, y, lanes);
         if (!lane && j.r.y.p)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p, xp));
     }
 }
 
@@ -1581,14 +1612,19 @@ static size_t mmixi_cuda_ssd_bytes(const mmixi_cuda_ssd_job *j, int back, int he
     return j->r.precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_layout(&h, NULL, j->n, j->p, heads, back)
         : mmixi_cuda_ssd_layout(&f, NULL, j->n, j->p, heads, back);
 }
-/* bytes a block of sm_90 can have; blocks that keep it busy */
-enum { MMIXI_CUDA_SHARED = 227 * 1024, MMIXI_CUDA_BUSY = 264 };
-static int mmixi_cuda_ssd_fits(const mmixi_cuda_ssd_job *j, int back)
+enum { MMIXI_CUDA_BUSY = 264 };                  /* blocks that keep a GPU busy */
+/* So many heads that share B and C as leave blocks enough, and room for two blocks where one can have `most` bytes;
+   at most 4. Each head's sums are the same for any number of heads. */
+static size_t mmixi_cuda_ssd_together(const mmixi_cuda_ssd_job *j, size_t most)
 {
-    return j->n <= 128 && j->p <= 128 && mmixi_cuda_ssd_bytes(j, back, 1) <= MMIXI_CUDA_SHARED;
+    size_t heads = 1;
+    for (size_t k = 2; j->segments == 1 && k <= 4; k *= 2)
+        if (j->r.b.share % k == 0 && j->r.c.share % k == 0 && j->r.B * j->r.H / k >= MMIXI_CUDA_BUSY
+            && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= most / 2) heads = k;
+    return heads;
 }
-/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. Everything
-   depends on the shapes alone, never on the GPU: the order of sums is part of the result. */
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. All that decides the
+   order of sums depends on the shapes alone, never on the GPU: the order is part of the result. */
 static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back, char *base)
 {
     const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N,
@@ -1611,18 +1647,15 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
     j->ldp = j->p + 8;
     j->heads = j->segments = 1;
     if (!x->naive) {
-        /* so many heads that share B and C as leave blocks enough, at most 4 */
-        for (size_t k = 2; !back && k <= 4; k *= 2)
-            if (x->b.share % k == 0 && x->c.share % k == 0 && B * H / k >= MMIXI_CUDA_BUSY
-                && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= MMIXI_CUDA_SHARED / 2) j->heads = k;
-        j->segments = x->segments ? x->segments : B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
+        j->segments = x->segments ? x->segments : B * H > 0 && B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
             ? MMIXI_CUDA_BUSY / (B * H) : 1;
         j->segments = mmixi_cuda_max(mmixi_cuda_min(j->segments, j->chunks), (size_t)1);
     }
-    j->run = (j->chunks + j->segments - 1) / j->segments;
-    j->segments = (j->chunks + j->run - 1) / j->run;
+    if (L) {                                     /* without a token: one piece of no chunks */
+        j->run = (j->chunks + j->segments - 1) / j->segments;
+        j->segments = (j->chunks + j->run - 1) / j->run;
+    }
     if (j->segments > 1) {
-        j->heads = 1;
         j->begin = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
         j->sums = mmixi_cuda_part(base, &at, B * H * j->segments);
         if (back) j->end = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
@@ -1653,7 +1686,12 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
         error = mmixi_cuda_each(mmixi_cuda_ssd_naive<T>, heads, stream, forward);
         if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_naive_backward<T>, heads, stream, j);
     } else {
-        if (!mmixi_cuda_ssd_fits(&j, back)) return MMIX_CUDA_UNSUPPORTED;
+        mmixi_cuda_ssd_job forward = j;
+        size_t most;
+        error = mmixi_cuda_most(&most);
+        if (error) return error;
+        if (j.n > 128 || j.p > 128 || mmixi_cuda_ssd_bytes(&j, back, 1) > most) return MMIX_CUDA_UNSUPPORTED;
+        forward.heads = mmixi_cuda_ssd_together(&j, most);
         if (j.segments > 1) {
             error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, 0>, pieces, 128, one, stream, j);
             if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, heads * j.r.N * j.r.P, stream, j);
@@ -1666,9 +1704,8 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
             error = mmixi_cuda_launch(mmixi_cuda_ssd_backward<K>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
                                       stream, j);
         if (!error && !back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / j.heads, 128,
-                                      mmixi_cuda_ssd_bytes(&j, 0, (int)j.heads),
-                                      stream, j);
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / forward.heads, 128,
+                                      mmixi_cuda_ssd_bytes(&j, 0, (int)forward.heads), stream, forward);
     }
     if (!back || error) return error;
     error = mmixi_cuda_sum_run<T>(j.dx.part, j.dx.to, j.r.B, j.r.L, j.r.H, j.r.P, stream);
@@ -1691,7 +1728,10 @@ MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward)
     mmixi_cuda_ssd_job j;
     return mmixi_cuda_ssd_begin(&j, x, backward, NULL);
 }
-MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x) { return mmixi_cuda_ssd_call(x, 0); }
+MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x)
+{
+    return x->L == 1 && !x->naive ? mmix_cuda_ssd_step(x) : mmixi_cuda_ssd_call(x, 0);
+}
 MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x) { return mmixi_cuda_ssd_call(x, 1); }
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 {
@@ -2325,7 +2365,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_
 static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low,
                                               size_t *high)
 {
-    *low = j.runs ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
+    *low = j.runs && j.r.L ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
     *high = j.r.causal ? i + 1 : j.r.S;
 }
 /* Y' of one query */
@@ -2682,6 +2722,8 @@ MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention
    ==================================================================================== */
 
 struct mmixi_cuda_attachment {
+    const mmix_ctx *m;
+    mmixi_cuda_attachment *next;
     mmix_cuda_options options;
     mmix_cuda_statistics done;
     mmix_op_functions before[MMIX_OP_COUNT];
@@ -2981,30 +3023,32 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, i
     return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
 }
 
-/* Memory for a call: grown to what is asked, never shrunk. */
+/* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there is not so
+   much, no more than is needed. */
+static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit, cudaError_t (*get)(void **, size_t),
+                           cudaError_t (*give)(void *))
+{
+    const size_t roomy = mmixi_cuda_max(bytes, mmixi_cuda_min(2 * *size, limit));
+    cudaError_t e;
+    if (bytes <= *size) return 0;
+    if (bytes > limit) return cudaErrorMemoryAllocation;
+    give(*p);
+    e = get((void **)p, *size = roomy);
+    if (e != cudaSuccess && roomy > bytes) {
+        cudaGetLastError();
+        e = get((void **)p, *size = bytes);
+    }
+    if (e != cudaSuccess) *p = NULL, *size = 0;
+    return (int)e;
+}
 static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinned)
 {
-    cudaError_t e = cudaSuccess;
-    if (device > a->device_size) {
-        if (a->options.memory && device > a->options.memory) return cudaErrorMemoryAllocation;
-        cudaFree(a->device);
-        a->device = NULL;
-        a->device_size = 0;
-        e = cudaMalloc((void **)&a->device, device);
-        if (e == cudaSuccess) a->device_size = device;
-        else a->device = NULL;
-    }
-    if (e == cudaSuccess && pinned > a->pinned_size) {
-        cudaFreeHost(a->pinned);
-        a->pinned = NULL;
-        a->pinned_size = 0;
-        e = cudaMallocHost((void **)&a->pinned, pinned);
-        if (e == cudaSuccess) a->pinned_size = pinned;
-        else a->pinned = NULL;
-    }
+    int e = mmixi_cuda_room(&a->device, &a->device_size, device, a->options.memory ? a->options.memory : SIZE_MAX,
+                            cudaMalloc, cudaFree);
+    if (!e) e = mmixi_cuda_room(&a->pinned, &a->pinned_size, pinned, SIZE_MAX, cudaMallocHost, cudaFreeHost);
     a->done.device_bytes = a->device_size;
     a->done.pinned_bytes = a->pinned_size;
-    return (int)e;
+    return e;
 }
 static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
 {
@@ -3132,11 +3176,15 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
     return mmixi_cuda_host(m, a, call, back);
 }
 static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call);
-/* The context's attachment; NULL if the pointer it keeps is another override's. */
+/* The attachments of all contexts. They are not found by mmix_kernel_user, which may be another override's. */
+static mmixi_cuda_attachment *mmixi_cuda_attachments;
+static std::mutex mmixi_cuda_lock;
 static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
 {
-    return m && mmix_kernel(m, MMIX_OP_SSD).forward == mmixi_cuda_forward
-        ? (mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
+    std::lock_guard<std::mutex> hold(mmixi_cuda_lock);
+    mmixi_cuda_attachment *a = mmixi_cuda_attachments;
+    while (a && a->m != m) a = a->next;
+    return a;
 }
 /* Every op of an attached context comes through here: mixers go to the device, others are counted and handed on. */
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
@@ -3151,10 +3199,23 @@ static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_
 static int mmixi_cuda_backward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 1); }
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 {
-    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);
+    mmixi_cuda_attachment *a = mmixi_cuda_attached(m), **at = &mmixi_cuda_attachments;
+    int ours = 0, other = 0;
     if (!a) return;
-    for (int op = 0; op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
-    mmix_kernel_user_set(m, NULL);
+    for (int op = 0; op < MMIX_OP_COUNT; op++)
+        if (mmix_kernel(m, op).forward == mmixi_cuda_forward) ours++;
+        else other = op;
+    /* none: the context was destroyed, and this is another one at its address */
+    if (ours && ours < MMIX_OP_COUNT) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_detach: %s was overridden since mmix_cuda_attach; take that back "
+                  "first", mmix_op_name(other));
+        return;
+    }
+    for (int op = 0; ours && op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
+    mmixi_cuda_lock.lock();
+    while (*at != a) at = &(*at)->next;
+    *at = a->next;
+    mmixi_cuda_lock.unlock();
     cudaFree(a->device);
     cudaFreeHost(a->pinned);
     cudaStreamDestroy(a->stream);
@@ -3168,9 +3229,7 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
     int devices = 0, major = 0;
     if (!m || mmix_error(m)) return -1;
     mmix_cuda_detach(m);
-    if (mmix_kernel_user(m))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_attach: mmix_kernel_user belongs to another override, "
-                         "expected NULL");
+    if (mmix_error(m)) return -1;
     a = (mmixi_cuda_attachment *)calloc(1, sizeof *a);
     if (!a) return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_cuda_attach: out of memory");
     if (options) a->options = *options;
@@ -3201,7 +3260,11 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
         f.backward = a->before[op].backward ? mmixi_cuda_backward : NULL;
         mmix_kernel_set(m, op, &f);
     }
-    mmix_kernel_user_set(m, a);
+    mmixi_cuda_lock.lock();
+    a->m = m;
+    a->next = mmixi_cuda_attachments;
+    mmixi_cuda_attachments = a;
+    mmixi_cuda_lock.unlock();
     return 0;
 }
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics)

@@ -11,9 +11,9 @@
    missing barrier (a warp runs as far ahead as barriers let it, the first or, with cuda_host.descending, the
    last: results must be right, and their bits equal), device memory that is not freed, host memory that is
    read, written or freed while a copy is under way (copies and kernels run at the next cudaStreamSynchronize,
-   not before), more shared memory than a kernel was allowed, a result that depends on the order of blocks.
-   What it cannot notice: blocks that wait for each other or meet halfway, bank conflicts, speed, and how the
-   real tensor cores round.
+   not before), more shared memory than a kernel was allowed, a result that depends on the order of blocks, a
+   long sum left to tensor cores, which cut where a float is rounded (unless cuda_host.exact is set).
+   What it cannot notice: blocks that wait for each other or meet halfway, bank conflicts, and speed.
 
    The runtime's calls are faked and can be told to fail; see struct cuda_host. */
 #ifndef CUDA_HOST_H
@@ -60,10 +60,12 @@ typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemory
 static struct cuda_host {
     int devices = 1, driver = 13000, major = 9;
     int descending = 0;                          /* the order of blocks, and of the threads of a block */
+    int exact = 0;                               /* tensor cores add in double and round once, and do not cut */
     long fail_malloc = 0, fail_pinned = 0;       /* the n-th call from now fails; 0: none does */
     long fail_launch = 0, fail_copy = 0;
     size_t memory = (size_t)1 << 33;             /* bytes of the device */
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
+    size_t launches = 0, mallocs = 0;            /* so far */
     int shared = CUDA_HOST_SHARED;               /* bytes a block can have */
     cudaError_t last = cudaSuccess;              /* kept, as the runtime does, until cudaGetLastError */
     std::map<void *, int> allowed;               /* bytes of shared memory above 48 KB, of each kernel */
@@ -295,6 +297,29 @@ static inline float __shfl_xor_sync(unsigned mask, float v, int lanes)
     return __uint_as_float(cuda_host_meet(cuda_host_is_shfl, &u, 1)[threadIdx.x % 32 ^ (unsigned)lanes][0]);
 }
 
+/* The sum of n numbers as tensor cores are reported to make it (Fasi, Higham, Mikaitis & Pranesh 2021, "Numerical
+   behavior of NVIDIA tensor cores"): products are exact, each term is cut at the last of the 24 bits of the largest
+   one, and so is their sum. Newer ones keep a bit or two more; without them the error is the largest. */
+static inline float cuda_host_sum(const double *v, int n)
+{
+    double sum = 0, most = 0, unit;
+    int64_t units = 0, bits;
+    for (int i = 0; i < n; i++) {
+        sum += v[i];
+        most = fabs(v[i]) > most ? fabs(v[i]) : most;
+    }
+    if (cuda_host.exact || most == 0 || !(fabs(sum) < HUGE_VAL)) return (float)sum;
+    memcpy(&bits, &most, 8);
+    bits = (bits >> 52 << 52) - ((int64_t)23 << 52);       /* 2^23 less than the power of two in `most` */
+    memcpy(&unit, &bits, 8);
+    const double each = 1 / unit;
+    for (int i = 0; i < n; i++) units += (int64_t)(v[i] * each);
+    sum = (double)units * unit;
+    memcpy(&bits, &sum, 8);
+    bits = bits >> 29 << 29;                     /* 24 of a double's 53 bits */
+    memcpy(&sum, &bits, 8);
+    return (float)sum;
+}
 /* c (16, 8) += a (16, 8 words) b (8 words, 8), a word being one tf32, or two bf16, the lower column or row in
    its lower half. Lane l, with g = l / 4 and t = l % 4, holds the words a (g, t), (g+8, t), (g, t+4),
    (g+8, t+4) and b (t, g), (t+4, g), and the numbers c (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) (PTX ISA,
@@ -306,16 +331,18 @@ static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, 
     const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (unsigned e = 0; e < 4; e++) {
         const unsigned half = e / 2, col = 2 * t + e % 2;
-        double sum = c[e];
+        double v[17] = { c[e] };
+        int n = 1;
         for (unsigned w = 0; w < 8; w++) {
             const uint32_t x = s[4 * g + w % 4][half + 2 * (w / 4)], y = s[4 * col + w % 4][4 + w / 4];
             if (kind == cuda_host_is_tf32)
-                sum += (double)__uint_as_float(x & 0xffffe000u) * (double)__uint_as_float(y & 0xffffe000u);
-            else
-                sum += (double)__uint_as_float(x << 16) * (double)__uint_as_float(y << 16)
-                    + (double)__uint_as_float(x & 0xffff0000u) * (double)__uint_as_float(y & 0xffff0000u);
+                v[n++] = (double)__uint_as_float(x & 0xffffe000u) * (double)__uint_as_float(y & 0xffffe000u);
+            else {
+                v[n++] = (double)__uint_as_float(x << 16) * (double)__uint_as_float(y << 16);
+                v[n++] = (double)__uint_as_float(x & 0xffff0000u) * (double)__uint_as_float(y & 0xffff0000u);
+            }
         }
-        c[e] = (float)sum;
+        c[e] = cuda_host_sum(v, n);
     }
 }
 static inline void cuda_host_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
@@ -378,6 +405,7 @@ static inline cudaError_t cudaMalloc(void **p, size_t n)
     memcpy(base, &n, sizeof n);
     memset(base + 64, 0xff, n);
     cuda_host.bytes += n;
+    cuda_host.mallocs++;
     *p = base + 64;
     return cudaSuccess;
 }
@@ -491,6 +519,7 @@ static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, vo
         return cuda_host_error(cudaErrorInvalidConfiguration);
     if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[(void *)kernel])
         return cuda_host_error(cudaErrorInvalidValue);
+    cuda_host.launches++;
     cuda_host.queue.push_back([=] { cuda_host_run(kernel, grid, block, job, shared); });
     return cudaSuccess;
 }
