@@ -8938,8 +8938,10 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
     if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    for (size_t i = 0; i < c.depth && i < MMIX_VISION_BLOCKS; i++)
+    for (size_t i = 0; i < c.depth && i < MMIX_VISION_BLOCKS; i++) {
+        if (vim) mmixi_within(m, "mmix_vision_create", "blocks, of Mamba,", c.blocks[i], 0, 0);
         if (c.blocks[i] >= MMIX_BLOCK_MMATE && !c.class_token) c.class_token = MMIX_CLASS_LAST;
+    }
     if (!vim && c.class_token != MMIX_CLASS_FIRST && c.class_token != MMIX_CLASS_LAST)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
                   "MMIX_CLASS_FIRST or _LAST with attention", c.class_token, c.mixer);
@@ -10209,11 +10211,11 @@ static const char mmixi_distill_settings[] =
    all that do not are frozen. */
 static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v, int freeze)
 {
-    int any = 0, block, end;
+    int any = 0;
     for (size_t k = 0; p && k < p->count; k++) {
-        const char *name = p->at[k].name;
-        if (sscanf(name, "blocks.%d.attn.%n", &block, (end = 0, &end)) < 1) block = -1;
-        int linear = v && end && mmixi_vision_kind(&v->config, (size_t)block) == MMIX_BLOCK_LINEAR,
+        const char *name = p->at[k].name;        /* blocks.0.attn.… */
+        int linear = v && strstr(name, ".attn.")
+            && mmixi_vision_kind(&v->config, strtoul(name + 7, NULL, 10)) == MMIX_BLOCK_LINEAR,
             needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
             : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
             : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN

@@ -329,6 +329,8 @@ static void refuses(void)
     BAD(mmix_vision_from(t, c), "class_token is 1", "MMIX_CLASS_FIRST or _LAST");
     c.class_token = MMIX_CLASS_FIRST, c.heads = 3;
     BAD(mmix_vision_from(t, c), "mmix_", "3");
+    c = small_vision(MMIX_SSD), c.blocks[1] = MMIX_BLOCK_LINEAR;
+    BAD(mmix_vision_create(m, c), "blocks, of Mamba, is 2", "expected 0");
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer l;
     mmix_mmate_init(&l, p, "x.", D, HEADS, HEADS, D / HEADS, 0, 2, NULL);
