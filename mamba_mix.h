@@ -10312,9 +10312,9 @@ MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmi
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
     mmixi_distill_taken(m, who, teacher == student, student->in_run);
     if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->patch != s->patch
-        || t->registers != s->registers || t->mixer == MMIX_SSD || s->class_token != MMIX_CLASS_LAST)
+        || t->registers != s->registers || t->mixer == MMIX_SSD || s->mixer == MMIX_SSD)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
-                  "with attention, of its context, with class_token MMIX_CLASS_LAST", who);
+                  "with attention, of its context", who);
     mmix_distill *run = m->error_kind ? NULL : mmixi_distill_new(m, who, config, NULL, student);
     if (run) run->vision_teacher = teacher;
     return run;
@@ -10579,7 +10579,7 @@ static int mmixi_vision_distill_call(mmix_distill *run, const char *who, mmix_te
     if (!of) return -1;
     mmix_vision_options teach, taught;
     memset(&teach, 0, sizeof teach);
-    taught = teach; teach.class_last = 1;
+    taught = teach; teach.class_last = run->vision_student->config.class_token == MMIX_CLASS_LAST;
     if (outputs || !own) teach.outputs = inputs + 1;
     if (hidden && outputs) taught.outputs = of;
     if (hidden && !outputs) teach.mixed = its, taught.mixed = of;
@@ -10616,7 +10616,7 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
     int record = mmix_record(m, 0);
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
-    r.v = teacher; r.o.class_last = 1;
+    r.v = teacher; r.o.class_last = student->config.class_token == MMIX_CLASS_LAST;
     mmix_tensor *x = mmixi_vision_begin(m, &r, images) ? NULL : mmixi_vision_embed(m, &r, images);
     for (size_t i = 0; x && i < teacher->config.depth; x = mmixi_vision_run_block(m, &r, i++, x)) {
         mmix_mark block = mmix_mark_here(m);

@@ -231,7 +231,7 @@ static mmix_distill_config short_run(void)
 static mmix_vision *student_of(const mmix_vision *t, int way)
 {
     mmix_vision_config c = *mmix_vision_config_of(t);
-    c.blocks[0] = way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_MMATE, c.blocks[2] = way ? MMIX_BLOCK_SWIN : MMIX_BLOCK_FLEX;
+    c.blocks[0] = way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_MMATE, c.blocks[2] = way == 1 ? MMIX_BLOCK_SWIN : way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_FLEX;
     c.mmate.window[1] = c.mmate.window[2] = 3;
     return mmix_vision_from(t, c);
 }
@@ -302,7 +302,10 @@ static void stages(void)
     c.stage[1].hidden = 0;
     BAD(mmix_vision_distill_create(t, s, c), "stage 1", "weights");
     mmix_vision *other = converted(m, t, MMIX_BLOCK_SOFTMAX, 0);
-    BAD(mmix_vision_distill_create(t, other, short_run()), "MMIX_CLASS_LAST", "");
+    BAD(mmix_vision_distill_create(t, other, short_run()), "stage 0", "trains something");
+    mmix_vision *vim = mmix_vision_create(m, small_vision(MMIX_SSD));
+    BAD(mmix_vision_distill_create(t, vim, short_run()), "as mmix_vision_from makes it", "");
+    mmix_vision_destroy(vim);
     CHECK(!mmix_vision_distill_create(NULL, s, c) && !mmix_vision_distill_create(t, NULL, c));
     CHECK(!mmix_vision_distill_load(t, PATH, NULL) && mmix_error(m));
     mmix_error_clear(m);
