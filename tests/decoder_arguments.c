@@ -217,7 +217,7 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
         bad = good, bad.stage[0].hidden = bad.stage[0].token = 0;
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "losses' weights");
-        REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another decoder");
+        REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another model");
         {                                        /* Flex-MA trains in stage 1, and this student has none */
             mmix_mmate_options swin = t.mmate;
             swin.branches = MMIX_BRANCH_SWIN;
