@@ -1,4 +1,4 @@
-/* cuda [CASES], or cuda shared: what the kernels' blocks take of shared memory
+/* cuda [CASES], fewer than 10 for a short run; or cuda shared: what the kernels' blocks take of shared memory
 
    The kernels of mamba_mix_cuda.cu against the CPU's functions: random shapes and options of the three mixers, forward
    and backward, in every precision; strides and sentinels of the raw calls; the attachment's counts, thresholds and
@@ -278,13 +278,13 @@ static void random_cases(int count)
 
 /* Pieces of a sequence, long sequences and windows of more than one tile, which random cases are too small
    for. */
-static void large_cases(void)
+static void large_cases(int brief)
 {
     static const struct { size_t B, L, H, G, N, P; } sizes[] = { { 1, 600, 2, 1, 16, 16 }, { 1, 1100, 1, 1, 20, 9 },
         { 70, 20, 4, 1, 8, 8 }, { 2, 530, 2, 2, 8, 16 } };
     static const size_t grid[3] = { 3, 11, 13 }, window[3] = { 2, 7, 9 };
     mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
-    for (int form = 1; form < 4; form++) {
+    for (int form = brief ? 3 : 1; form < 4; form++) {
         double most = 0;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             state = 77 + i;
@@ -892,7 +892,7 @@ static void not_a_number(int infinite)
 
 #ifdef MMIX_CUDA_HOST
 /* What is done in the shared memory of sm_90, sm_80, and sm_86 and sm_89; what is not is said before anything runs. */
-static void limits(void)
+static void limits(int brief)
 {
     static const size_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 64, 128 }, { 128, 128 } };
     /* F, B: forward and backward; for floats and BF16 and each of the sizes */
@@ -930,6 +930,7 @@ static void limits(void)
     /* heads a block takes: as many as leave room for two such blocks */
     static const struct { int bytes; size_t N, share, together; } blocks[] = { { 227, 128, 2, 2 }, { 99, 128, 2, 1 }, { 99, 16, 4, 4 } };
     for (const auto &b : blocks) {
+        if (brief) break;
         cuda_host.shared = b.bytes * 1024;
         ssd_against_naive(264, 2, b.share, b.share, b.N, 0, b.together, 0);
     }
@@ -1063,8 +1064,9 @@ int main(int argc, char **argv)
         return 1;
     }
 #endif
-    random_cases(argc > 1 ? atoi(argv[1]) : 30);
-    large_cases();
+    const int count = argc > 1 ? atoi(argv[1]) : 30, brief = count < 10;     /* brief: for the sanitizers */
+    random_cases(count);
+    large_cases(brief);
     strides(70, 16, 4);                          /* 16-byte rows */
     strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
     strides(33, 7, 3);                           /* none */
@@ -1075,13 +1077,13 @@ int main(int argc, char **argv)
     ssd_against_naive(132, 70, 4, 2, 5, 0, 2, 0);
     ssd_against_naive(264, 70, 4, 4, 5, 0, 4, 0);
     ssd_against_naive(1, 330, 2, 2, 70, 2, 1, 1);        /* 6 chunks in 2 pieces, each warp with rows of h */
-    for (size_t L = 4096; L <= 16384; L *= 4) long_sequences(L, 2e-5);
+    for (size_t L = brief ? 512 : 4096; L <= (brief ? 512 : 16384); L *= 4) long_sequences(L, 2e-5);
     attachment();
     not_a_number(0);
     not_a_number(1);
 #ifdef MMIX_CUDA_HOST
     failures();
-    limits();
+    limits(brief);
 #endif
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed || !passed;

@@ -303,14 +303,15 @@ static inline float __shfl_xor_sync(unsigned mask, float v, int lanes)
 static inline float cuda_host_sum(const double *v, int n)
 {
     double sum = 0, most = 0, unit;
-    int64_t units = 0, bits;
+    int64_t units = 0;
+    uint64_t bits;
     for (int i = 0; i < n; i++) {
         sum += v[i];
         most = fabs(v[i]) > most ? fabs(v[i]) : most;
     }
     if (cuda_host.exact || most == 0 || !(fabs(sum) < HUGE_VAL)) return (float)sum;
     memcpy(&bits, &most, 8);
-    bits = (bits >> 52 << 52) - ((int64_t)23 << 52);       /* 2^23 less than the power of two in `most` */
+    bits = (bits >> 52 << 52) - ((uint64_t)23 << 52);      /* 2^23 less than the power of two in `most` */
     memcpy(&unit, &bits, 8);
     const double each = 1 / unit;
     for (int i = 0; i < n; i++) units += (int64_t)(v[i] * each);
