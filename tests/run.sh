@@ -68,10 +68,10 @@ else
         report=$!
     fi
     # in float, double and regression; in float and double alone
-    programs="properties mixing heads linear files distillation decoder backbones vision threads training tape context arguments allocations
+    programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
         build/cuda build/cuda_san build/golden_cuda build/size"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
@@ -143,6 +143,7 @@ else
     run "a plan of tables" sh tests/tables.sh build/tables
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
+    run "attention out of a backbone" sh tests/linear.sh build/linear build/dino
     if command -v mpirun >/dev/null; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
     else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
     chain page

@@ -1,8 +1,8 @@
-/* linear.c - backbones whose attention was replaced, block by block: what must equal the teacher does, M has the
+/* blocks.c - backbones whose attention was replaced, block by block: what must equal the teacher does, M has the
    entries that windows allow, and files, portions and gradients know the new blocks */
 #include "models.h"
 
-#define PATH "build/linear_test.safetensors"
+#define PATH "build/blocks_test.safetensors"
 static const double TOL = sizeof(real) == 4 ? 2e-6 : 1e-13;
 enum { GH = 5, GW = 7, PATCH = 4, DEPTH = 3, D = 16, HEADS = 2 };
 

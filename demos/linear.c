@@ -1,0 +1,598 @@
+/* linear.c - attention out of a trained backbone: linear mixers that keep its features
+
+       cc -O2 demos/linear.c -o linear -lm -lpthread
+       ./linear --load model.safetensors --images photos
+
+   A ViT is opened, the teacher. Its student is the same network with other mixers in the place of attention, in
+   all blocks or in some; the teacher's weights are reused. Then the student learns, in three stages of equal time,
+   to give the teacher's features again: each new mixer alone on what the teacher's block reads; the mixers one
+   behind the other, by what each block makes; at last all weights, by the features. It looks at random crops of
+   photographs, at three sizes; no label is used. At the end both are judged on pictures that nothing was learned
+   from. A table goes to stdout, all of it to OUT/report.html, the student to OUT/student.safetensors.
+
+   Sections: options · pictures · likeness · run files · train · worth · main; linear_report.h prints what came out */
+
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200112L
+#endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
+#define MAMBA_MIX_IMPLEMENTATION
+#endif
+#define REPORT_PROGRAM "linear"
+#include "../mamba_mix.h"
+#include "pictures.h"
+#include "scenes.h"
+#include "program.h"
+#include "evaluate.h"
+#include "learn.h"
+#include "report.h"
+#include <inttypes.h>
+
+enum { STAGES = 3, SIDES = 3, FIFTHS = 5, PLOTTED = 1 + FIFTHS + STAGES };
+enum { SHOWN = 8, MAP_SIDE = 224, MAPS_JUDGED = 200, HELD = 64, COMPARED = 256, TOGETHER = 8 };
+enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+static const char *const stage_name[STAGES] = {"mixers alone", "blocks", "features"};
+
+#define fail report_refuse
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "linear - attention out of a trained backbone: linear mixers that keep its features\n\n"
+    "  --load FILE     the teacher: weights of a ViT, DINOv2 or DINOv3\n"
+    "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*, or a file of dino --pack\n"
+    "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
+    "  --out DIR       where report.html, run and student go          (build/linear-out)\n"
+    "  --mixer NAME    mmate: Flex-MA, Mamba-2 in both directions, and Local-Swin, attention in windows; flex or\n"
+    "                  swin: one of the two; linear: linear attention (mmate)\n"
+    "  --keep LIST     blocks, the first is 1, that keep their attention: 3,6,9; every=4: 4, 8, 12, …; 0: none  (0)\n"
+    "  --window N      Local-Swin's windows hold N x N patches        (8)\n"
+    "  --feature NAME  of linear attention: softmax, efficient, elu1, relu   (softmax: of q and of k over features)\n"
+    "  --stages N      3, or 1: the last alone                        (3)\n"
+    "  --minutes M     training time                                  (10)\n"
+    "  --steps N       so many steps a stage instead, for results that can be repeated\n"
+    "  --batch N       crops a step, two of each picture              (16)\n"
+    "  --size N        pixels a side; crops have 0.75, 1 and 1.25 of it, a batch one size  (112)\n"
+    "  --seed N        of crops and new weights                       (1)\n"
+    "  --resume        go on with the run in OUT, to the same bits as if it had never stopped; give the other\n"
+    "                  options as they were\n"
+    "  --threads N     (all cores)\n"
+    "  --json          results as JSON on stdout\n"
+    "  --help\n\n"
+    "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
+    "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
+
+enum { KINDS = 4, FEATURES = 4 };
+static const struct { const char *name, *title; int block; } kind[KINDS] = {
+    {"mmate", "M-MATE", MMIX_BLOCK_MMATE}, {"flex", "Flex-MA", MMIX_BLOCK_FLEX},
+    {"swin", "Local-Swin", MMIX_BLOCK_SWIN}, {"linear", "linear attention", MMIX_BLOCK_LINEAR},
+};
+static const char *const feature_name[FEATURES] = {"softmax", "efficient", "elu1", "relu"};
+
+typedef struct settings {
+    const char *load, *images, *masks, *out;
+    int kind, feature, json, resume, keep[MMIX_VISION_BLOCKS];
+    double minutes;
+    size_t every, steps, stages, batch, size, window, threads;       /* every 0: keep says it */
+    uint64_t seed;
+    char run[1100], student[1100], page[1100];           /* files in OUT */
+} settings;
+
+/* --keep into the options. 0, or an exit status. */
+static int read_keep(settings *o, const char *text)
+{
+    unsigned long long n;
+    char *end = NULL;
+    if (!strncmp(text, "every=", 6)) {
+        if (report_whole("--keep every", text + 6, 1, MMIX_VISION_BLOCKS, &n)) return 2;
+        return o->every = (size_t)n, 0;
+    }
+    if (!strcmp(text, "0")) return 0;
+    for (const char *at = text; ; at = end + 1) {
+        n = strtoull(at, &end, 10);
+        if (end == at || (*end && *end != ',') || n < 1 || n > MMIX_VISION_BLOCKS)
+            return fail("--keep %s: give blocks from 1 on, such as 3,6,9, or every=4, or 0", text);
+        o->keep[n - 1] = 1;
+        if (!*end) return 0;
+    }
+}
+
+/* 0, or an exit status; -1: help was asked for. */
+static int read_options(settings *o, int argc, char **argv)
+{
+    const char *mixer = "mmate", *keep = "0", *feature = "softmax", *minutes = "10";
+    size_t seed = 1;
+    char *end;
+    memset(o, 0, sizeof *o);
+    o->out = "build/linear-out";
+    o->stages = STAGES, o->batch = 16, o->size = 112, o->window = 8;
+    struct { const char *name, **text; size_t *number, low, high; } known[] = {
+        {"--load", &o->load, NULL, 0, 0},
+        {"--images", &o->images, NULL, 0, 0},
+        {"--masks", &o->masks, NULL, 0, 0},
+        {"--out", &o->out, NULL, 0, 0},
+        {"--mixer", &mixer, NULL, 0, 0},
+        {"--keep", &keep, NULL, 0, 0},
+        {"--feature", &feature, NULL, 0, 0},
+        {"--minutes", &minutes, NULL, 0, 0},
+        {"--window", NULL, &o->window, 1, 1024},
+        {"--stages", NULL, &o->stages, 1, STAGES},
+        {"--steps", NULL, &o->steps, 1, 1000000},
+        {"--batch", NULL, &o->batch, 2, 4096},
+        {"--size", NULL, &o->size, 8, 2048},
+        {"--seed", NULL, &seed, 0, 1000000000},
+        {"--threads", NULL, &o->threads, 1, 64},
+    };
+    for (int i = 1; i < argc; i++) {
+        size_t k = 0, count = sizeof known / sizeof *known;
+        unsigned long long n;
+        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
+        if (!strcmp(argv[i], "--resume")) { o->resume = 1; continue; }
+        while (k < count && strcmp(argv[i], known[k].name)) k++;
+        if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
+        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
+        if (known[k].text) { *known[k].text = argv[i]; continue; }
+        if (report_whole(known[k].name, argv[i], known[k].low, known[k].high, &n)) return 2;
+        *known[k].number = (size_t)n;
+    }
+    o->seed = seed;
+    o->minutes = strtod(minutes, &end);
+    if (*end || !(o->minutes > 0 && o->minutes < 1e5)) return fail("--minutes %s: give a number above 0", minutes);
+    while (o->kind < KINDS && strcmp(mixer, kind[o->kind].name)) o->kind++;
+    if (o->kind == KINDS) return fail("--mixer %s: give mmate, flex, swin or linear", mixer);
+    while (o->feature < FEATURES && strcmp(feature, feature_name[o->feature])) o->feature++;
+    if (o->feature == FEATURES) return fail("--feature %s: give softmax, efficient, elu1 or relu", feature);
+    if (o->stages == 2) return fail("--stages 2: give 3, or 1");
+    if (o->batch % 2) return fail("--batch %zu: give an even number, two crops of each picture", o->batch);
+    if (read_keep(o, keep)) return 2;
+    if (!o->load) return fail("give --load, the teacher's file; --help says more");
+    if (!o->images) return fail("give --images, a folder of pictures to learn from; --help says more");
+    snprintf(o->run, sizeof o->run, "%s/run.safetensors", o->out);
+    snprintf(o->student, sizeof o->student, "%s/student.safetensors", o->out);
+    return 0;
+}
+
+/* ---- pictures ------------------------------------------------------------------------------------------ */
+
+/* Sides of crops, whole patches: 0.75, 1 and 1.25 of --size, without repetition. Returns how many. */
+static size_t sides_of(const settings *o, const mmix_vision *v, size_t *side)
+{
+    size_t patch = mmix_vision_config_of(v)->patch, n = 0;
+    for (size_t k = 3; k < 3 + SIDES; k++) {
+        size_t s = (k * o->size + 2 * patch) / (4 * patch) * patch;
+        if (s && (!n || s > side[n - 1])) side[n++] = s;
+    }
+    return n;
+}
+
+/* Crops (batch, 3, side, side) of training pictures, flipped or not, for call `number` of a run. NULL on error. */
+static mmix_tensor *draw_crops(mmix_ctx *m, const settings *o, const pictures *p, uint64_t number, size_t side)
+{
+    enum { DRAW = 902 };                                 /* a purpose of its own for mmix_random_uniform */
+    mmix_augment a = mmix_augment_dino();
+    size_t n = o->batch / 2, *index = (size_t *)malloc(n * sizeof *index);
+    mmix_tensor *crops = mmix_new4(m, o->batch, 3, side, side);
+    a.global_size = side, a.local_count = 0, a.jitter = a.grey = 0;
+    for (int i = 0; i < 3; i++) a.blur[i] = a.solarise[i] = 0;
+    if (!index) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a batch of %zu", o->batch);
+    for (size_t i = 0; index && i < n; i++)
+        index[i] = (size_t)(mmix_random_uniform(m, DRAW, number, i) * (double)p->train.count);
+    int bad = !crops || !index || mmix_augment_batch(m, &a, crop_from(&p->train), index, 0, n, number, crops, NULL);
+    free(index);
+    return bad ? NULL : crops;
+}
+/* The sizes take turns. */
+static mmix_tensor *draw_turn(mmix_ctx *m, const settings *o, const mmix_vision *v, const pictures *p, uint64_t number)
+{
+    size_t side[SIDES], n = sides_of(o, v, side);
+    return draw_crops(m, o, p, number, side[number % n]);
+}
+
+/* n square pictures, `every` apart, (n, 3, side, side). */
+static mmix_tensor *stack(mmix_ctx *m, const mmix_picture *picture, size_t n, size_t every, size_t side)
+{
+    mmix_tensor *part[MMIX_MAX_INPUTS];
+    for (size_t i = 0; i < n; i++)
+        part[i] = mmix_image_resized(m, picture[i * every], mmix_resizing_evaluate(picture[i * every].width,
+                                     picture[i * every].height, side, side));
+    return mmix_concat(m, 0, part, n);
+}
+
+/* ---- likeness ------------------------------------------------------------------------------------------ */
+
+/* How near a student's features are to the teacher's: the mean cosine of class tokens and of patch tokens after the
+   final norm, and the relative error, mean (student - teacher)² over mean teacher², of patch tokens and of what each
+   block makes. */
+typedef struct likeness { double token, patches, error, block[MMIX_VISION_BLOCKS]; } likeness;
+
+static double cosine(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
+{
+    mmix_tensor *x = mmix_mul(m, mmix_l2_normalise(m, a, 1e-12), mmix_l2_normalise(m, b, 1e-12));
+    return x ? mmix_item(mmix_sum(m, x)) * (double)mmix_shape(x, -1) / (double)mmix_count(x) : NAN;
+}
+
+/* Of at most `most` test pictures. 0, or -1. */
+static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, const pictures *p, size_t most, likeness *l)
+{
+    size_t depth = mmix_vision_config_of(t)->depth, count = p->test.count, every = (count + most - 1) / most, n;
+    size_t all = (count + every - 1) / every;
+    mmix_tensor *made[2][MMIX_VISION_BLOCKS];
+    memset(l, 0, sizeof *l);
+    for (size_t at = 0; at < all && !mmix_error(m); at += n) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_features f[2];
+        mmix_vision_options o;
+        memset(&o, 0, sizeof o);
+        o.class_last = 1;                                /* as the student's tokens stand */
+        n = all - at < TOGETHER ? all - at : TOGETHER;
+        mmix_tensor *image = stack(m, p->test.picture + at * every, n, every, p->size);
+        for (int k = 0; k < 2; k++) {
+            o.outputs = made[k];
+            f[k] = mmix_vision_forward(m, k ? s : t, image, &o);
+        }
+        double share = (double)n / (double)all;
+        if (mmix_error(m)) break;
+        l->token += share * cosine(m, f[1].token, f[0].token);
+        l->patches += share * cosine(m, f[1].patches, f[0].patches);
+        l->error += share * mmix_item(mmix_kd_hidden(m, f[1].patches, f[0].patches, NULL, 1));
+        for (size_t b = 0; b < depth; b++)
+            l->block[b] += share * mmix_item(mmix_kd_hidden(m, made[1][b], made[0][b], NULL, 1));
+        mmix_rewind(m, mark);
+    }
+    return mmix_error(m) ? -1 : 0;
+}
+
+/* ---- run files ----------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    mmix_vision *teacher, *student;
+    mmix_distill *distill;
+    size_t steps, done, plotted;                         /* planned, made; points */
+    double seconds, *x, *loss;                           /* of training; (steps) each */
+    double point[4][PLOTTED];                             /* step, relative error, cosine of class token, of patches */
+    char settings[600];                                  /* what decides the result, in words */
+} run;
+
+/* FNV-1a of all parameters. */
+static uint64_t weights_fingerprint(const mmix_params *p)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < p->count; i++) {
+        const unsigned char *byte = (const unsigned char *)mmix_data(p->at[i].tensor);
+        size_t n = mmix_count(p->at[i].tensor) * sizeof(mmix_real);
+        for (size_t k = 0; byte && k < n; k++) h = (h ^ byte[k]) * UINT64_C(1099511628211);
+    }
+    return h;
+}
+
+/* What must be the same for a run to go on. */
+static void describe(const settings *o, const pictures *p, run *r)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
+    char kept[2 * MMIX_VISION_BLOCKS + 1] = "";
+    for (size_t b = 0; b < c->depth; b++) kept[b] = o->keep[b] ? '1' : '0', kept[b + 1] = 0;
+    snprintf(r->settings, sizeof r->settings, "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --size %zu, "
+             "--batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64, kind[o->kind].name, kept,
+             o->window, feature_name[o->feature], o->stages, o->size, o->batch, o->seed,
+             weights_fingerprint(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
+}
+
+/* The note holds the settings, numbers of steps, points and losses. 0, or -1. */
+static int save_run(mmix_ctx *m, const settings *o, const run *r)
+{
+    size_t room = sizeof r->settings + 200 + PLOTTED * 100 + r->done * 24, n = 0;
+    char *note = (char *)malloc(room);
+    if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
+    n += (size_t)snprintf(note, room, "%s\n%zu %zu %.3f\n", r->settings, r->done, r->plotted, r->seconds);
+    for (size_t i = 0; i < 4 * r->plotted; i++)
+        n += (size_t)snprintf(note + n, room - n, "%.9g\n", r->point[i % 4][i / 4]);
+    for (size_t i = 0; i < r->done; i++) n += (size_t)snprintf(note + n, room - n, "%.9g\n", r->loss[i]);
+    int bad = mmix_distill_save(r->distill, o->run, note);
+    free(note);
+    return bad;
+}
+
+static int make_history(mmix_ctx *m, run *r)             /* room for it. 0, or -1 */
+{
+    r->steps = 0;
+    for (size_t k = 0; k < r->distill->config.stages; k++) r->steps += r->distill->config.stage[k].steps;
+    r->x = (double *)calloc(2 * r->steps, sizeof *r->x);
+    if (!r->x) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu steps", r->steps);
+    r->loss = r->x + r->steps;
+    for (size_t i = 0; i < r->steps; i++) r->x[i] = (double)i;
+    return 0;
+}
+
+/* The run in OUT. 0, or an exit status. */
+static int read_run(mmix_ctx *m, const settings *o, run *r)
+{
+    r->distill = mmix_vision_distill_load(r->teacher, o->run, &r->student);
+    if (!r->distill) return fail("--resume: %s", mmix_error(m));
+    const char *note = r->distill->note;
+    size_t n = strlen(r->settings);
+    if (strncmp(note, r->settings, n) || note[n] != '\n')
+        return fail("--resume: that run began otherwise: %.*s", (int)strcspn(note, "\n"), note);
+    if (make_history(m, r)) return fail("%s", mmix_error(m));
+    char *end = (char *)(uintptr_t)(note + n);
+    r->done = (size_t)strtoull(end, &end, 10);
+    r->plotted = (size_t)strtoull(end, &end, 10);
+    r->seconds = strtod(end, &end);
+    if (r->done > r->steps || r->plotted > PLOTTED) return fail("%s: its history does not fit", o->run);
+    for (size_t i = 0; i < 4 * r->plotted; i++) r->point[i % 4][i / 4] = strtod(end, &end);
+    for (size_t i = 0; i < r->done; i++) r->loss[i] = strtod(end, &end);
+    return 0;
+}
+
+/* ---- train --------------------------------------------------------------------------------------------- */
+
+/* The student before it has learned: the teacher's weights, and heads scaled on the first batch so that each brings
+   as much as the teacher's. NULL on error. */
+static mmix_vision *convert(mmix_ctx *m, const settings *o, const mmix_vision *t, const pictures *p)
+{
+    mmix_vision_config c = *mmix_vision_config_of(t);
+    for (size_t b = 0; b < c.depth; b++) c.blocks[b] = o->keep[b] ? MMIX_BLOCK_MIXER : kind[o->kind].block;
+    c.class_token = MMIX_CLASS_LAST;                     /* where a forward scan has seen all */
+    c.feature = o->feature;
+    c.mmate.window[0] = 1, c.mmate.window[1] = c.mmate.window[2] = o->window;
+    mmix_vision *s = mmix_vision_from(t, c);
+    mmix_reset(m);
+    if (s && !mmix_vision_calibrate(s, t, draw_turn(m, o, t, p, 0))) return s;
+    mmix_vision_destroy(s);
+    return NULL;
+}
+
+/* The stages of the library; steps[k] 0: that stage is left out. */
+static mmix_distill_config stages_of(const settings *o, const size_t *steps)
+{
+    mmix_distill_config c = mmix_vision_stages();
+    c.calibrate = 0;                                     /* it has been */
+    for (size_t k = 0; k < STAGES; k++) {
+        c.stage[k].steps = steps[k];
+        c.stage[k].warmup = steps[k] < 100 ? steps[k] / 10 : 10;
+    }
+    if (o->stages == 1) c.stage[0].steps = c.stage[1].steps = 0;
+    return c;
+}
+
+/* Steps of each stage so that all take the same time: a round of all sizes for each is measured, one before it takes
+   the memory. 0, or -1. */
+static int plan(mmix_ctx *m, const settings *o, const run *r, const pictures *p, size_t *steps)
+{
+    size_t side[SIDES], n = sides_of(o, r->teacher, side);
+    for (size_t k = 0; k < STAGES; k++) steps[k] = o->steps;
+    if (o->steps) return 0;
+    report_say("trying a few steps of each stage, to see how many fit into %g minutes", o->minutes);
+    for (size_t k = STAGES - o->stages; k < STAGES && !mmix_error(m) && !interrupted; k++) {
+        size_t only[STAGES] = {0, 0, 0};
+        double start = 0;
+        only[k] = 1000;
+        mmix_vision *s = convert(m, o, r->teacher, p);
+        mmix_distill *d = s ? mmix_vision_distill_create(r->teacher, s, stages_of(o, only)) : NULL;
+        for (size_t i = 0; d && i < 2 * n && !interrupted; i++, mmix_reset(m)) {
+            if (i == n) start = now();
+            mmix_vision_distill_step(d, draw_turn(m, o, r->teacher, p, i), NULL);
+        }
+        steps[k] = 1 + (size_t)(60 * o->minutes / (double)o->stages * (double)n / fmax(now() - start, 1e-3));
+        mmix_distill_destroy(d);
+        mmix_vision_destroy(s);
+    }
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+/* A point of the curves: how near the student is now. 0, or -1. */
+static int plot(mmix_ctx *m, run *r, const pictures *p)
+{
+    likeness l;
+    mmix_reset(m);
+    if (compare(m, r->teacher, r->student, p, HELD, &l)) return -1;
+    const double value[4] = {(double)r->done, l.error, l.token, l.patches};
+    for (int k = 0; k < 4; k++) r->point[k][r->plotted] = value[k];
+    r->plotted++;
+    return 0;
+}
+static int is_due(const run *r, size_t stage)            /* after each fifth, and after a stage */
+{
+    return r->done * FIFTHS / r->steps > (r->done - 1) * FIFTHS / r->steps || r->distill->stage != stage;
+}
+
+/* From where the run is to its end. 0, 1 if it was interrupted (and saved), -1. */
+static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
+{
+    mmix_distill_stats s;
+    double said = now(), saved = said, spent = 0;
+    size_t first = r->done;
+    if (!r->plotted && plot(m, r, p)) return -1;
+    while (r->done < r->steps && !interrupted) {
+        double start = now(), t;
+        mmix_reset(m);
+        if (mmix_vision_distill_step(r->distill, draw_turn(m, o, r->teacher, p, r->distill->number), &s) < 0) return -1;
+        t = now();
+        r->loss[r->done++] = s.loss;
+        r->seconds += t - start, spent += t - start;
+        if (is_due(r, s.stage) && plot(m, r, p)) return -1;
+        if (t - saved > SAVE_SECONDS) {
+            if (save_run(m, o, r)) return -1;
+            saved = now();
+        }
+        if (t - said < line_pause() && r->done < r->steps) continue;
+        said = t;
+        double rate = (double)(r->done - first) / fmax(spent, 1e-6);
+        size_t left = (size_t)((double)(r->steps - r->done) / rate);
+        fprintf(stderr, "%-12s step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.4f  %s", stage_name[s.stage],
+                r->done, r->steps, rate, left / 60, left % 60, s.loss,
+                on_screen() && r->done < r->steps ? "\r" : "\n");
+    }
+    return save_run(m, o, r) ? -1 : r->done < r->steps;
+}
+
+/* ---- worth --------------------------------------------------------------------------------------------- */
+
+/* What a network's features of the test pictures are worth, and what it costs at --size [0] and at twice that [1]. */
+enum { TEACHER, BEFORE, AFTER, NETWORKS };
+static const char *const network_name[NETWORKS] = {"teacher", "student before", "student after"};
+typedef struct worth {
+    score knn;
+    maps auc;
+    likeness like;
+    double flops[2], rate[2], parameters;                /* rate: pictures a second */
+    uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
+} worth;
+
+static size_t shown(const pictures *p, size_t k) { return k * p->test.count / SHOWN; }  /* the report's k-th picture */
+
+/* Leave-one-out k-NN of the test pictures' class tokens, rows of D, `stride` apart. 0, or -1. */
+static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D, score *s)
+{
+    size_t *at = (size_t *)malloc(p->test.count * sizeof *at);
+    voters v = {0, NULL, p->test.count, at};
+    if (!at) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a vote");
+    for (size_t i = 0; i < p->test.count; i++) at[i] = i;
+    int bad = evaluate_knn(m, x, stride, D, &v, p->test.label, p->classes, 20, s);
+    free(at);
+    return bad;
+}
+
+static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, uint8_t *out)
+{
+    const size_t pixels = MAP_SIDE * MAP_SIDE;
+    for (size_t k = 0; k < SHOWN && k < p->test.count; k++) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_map map;
+        if (!look_maps(m, v, &p->test.picture[shown(p, k)], 1, 1, p->size, MAP_SIDE, &map))
+            for (size_t i = 0; i < pixels; i++)
+                report_heat((double)mmix_data(map.map)[i], out + 3 * (k * pixels + i));
+        mmix_rewind(m, mark);
+    }
+}
+
+/* Pictures a second, the best of three. */
+static double rate_of(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side)
+{
+    const size_t n = p->test.count < TOGETHER ? p->test.count : TOGETHER;
+    double best = 0;
+    mmix_reset(m);
+    for (int i = 0; i < 3; i++) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *image = stack(m, p->test.picture, n, 1, side);
+        double start = now();
+        mmix_vision_forward(m, v, image, NULL);
+        best = fmax(best, (double)n / fmax(now() - start, 1e-9));
+        mmix_rewind(m, mark);
+    }
+    return best;
+}
+
+/* 0, or -1; w->map is to be freed in any case. */
+static int judge(mmix_ctx *m, const mmix_vision *t, const mmix_vision *v, const pictures *p, worth *w)
+{
+    size_t D = mmix_vision_config_of(v)->dim;
+    mmix_real *x = (mmix_real *)malloc(p->test.count * READS * D * sizeof *x);
+    memset(w, 0, sizeof *w);
+    w->knn.value = w->knn.balanced = w->knn.balanced_error = NAN;
+    w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
+    w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
+    w->parameters = (double)mmix_vision_params(v)->elements;
+    mmix_reset(m);
+    if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
+    else if (!look(m, v, &p->test, p->size, p->size, x, p->size, &w->auc) && !compare(m, t, v, p, COMPARED, &w->like)) {
+        if (p->classes > 1) vote(m, p, x, READS * D, D, &w->knn);
+        draw_maps(m, v, p, w->map);
+        for (size_t k = 0; k < 2; k++) {
+            w->flops[k] = mmix_vision_flops(v, (1 + k) * p->size, (1 + k) * p->size);
+            w->rate[k] = rate_of(m, v, p, (1 + k) * p->size);
+        }
+    }
+    free(x);
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+#include "linear_report.h"
+
+/* ---- main ---------------------------------------------------------------------------------------------- */
+
+/* The teacher, and what of the options goes with it. 0, or an exit status. */
+static int open_teacher(mmix_ctx *m, settings *o, run *r)
+{
+    report_say("opening %s", o->load);
+    r->teacher = mmix_vision_open(m, o->load);
+    if (!r->teacher) return fail("%s", mmix_error(m));
+    const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
+    if (c->mixer == MMIX_SSD) return fail("--load %s: a network of Mamba-2 has no attention to replace", o->load);
+    if (c->depth > MMIX_VISION_BLOCKS)
+        return fail("--load %s: %zu blocks; %d are the most", o->load, c->depth, MMIX_VISION_BLOCKS);
+    if (o->size % c->patch) return fail("--size %zu: give a multiple of the teacher's patch, %zu", o->size, c->patch);
+    for (size_t b = 0; o->every && b < c->depth; b++) o->keep[b] = (b + 1) % o->every == 0;
+    for (size_t b = c->depth; b < MMIX_VISION_BLOCKS; b++)
+        if (o->keep[b]) return fail("--keep: block %zu of %zu", b + 1, c->depth);
+    if (!replaced(o, c->depth)) return fail("--keep: all %zu blocks keep their attention", c->depth);
+    if (kind[o->kind].block != MMIX_BLOCK_FLEX && kind[o->kind].block != MMIX_BLOCK_LINEAR &&
+        o->window >= o->size / c->patch)
+        report_say("windows of %zu x %zu hold all %zu x %zu patches: attention stays, as Local-Swin's; --window changes that",
+                   o->window, o->window, o->size / c->patch, o->size / c->patch);
+    return 0;
+}
+
+static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* an exit status */
+{
+    size_t steps[STAGES], side[SIDES];
+    mmix_vision *before = NULL;
+    int bad = report_ready(o->out, o->page, sizeof o->page), end;
+    if (bad || (bad = open_teacher(m, o, r)) != 0) return bad;
+    report_say("reading the pictures in %s", o->images);
+    if (pictures_load(p, m, o->images, o->masks, o->size, side[sides_of(o, r->teacher, side) - 1]))
+        return fail("%s", *p->error ? p->error : "out of memory for the pictures");
+    describe(o, p, r);
+    if (o->resume) {
+        if ((bad = read_run(m, o, r)) != 0) return bad;
+    } else {
+        end = plan(m, o, r, p, steps);
+        if (!end && (r->student = convert(m, o, r->teacher, p)) != NULL)
+            r->distill = mmix_vision_distill_create(r->teacher, r->student, stages_of(o, steps));
+        if (interrupted && !mmix_error(m)) return fprintf(stderr, "\nlinear: stopped before there was anything to save\n"), 130;
+        if (!r->distill || make_history(m, r)) return fail("%s", mmix_error(m));
+    }
+    if (report_few(r->steps)) report_say("%zu steps: %s", r->steps, report_few(r->steps));
+    end = train(m, o, r, p);
+    if (!end && mmix_vision_save(m, r->student, o->student)) end = -1;
+    if (!end && (before = convert(m, o, r->teacher, p)) == NULL) end = -1;   /* the same as at the beginning */
+    const mmix_vision *network[NETWORKS] = {r->teacher, before, r->student};
+    for (int k = 0; k < NETWORKS && !end; k++) {
+        report_say("judging the %s", network_name[k]);
+        if (judge(m, r->teacher, network[k], p, &w[k])) end = interrupted && !mmix_error(m) ? 1 : -1;
+    }
+    mmix_vision_destroy(before);
+    if (end < 0) return fail("%s", mmix_error(m));
+    if (end) return fprintf(stderr, "\nlinear: stopped and saved; go on with the same options and --resume\n"), 130;
+    if (o->json) print_json(o, r, w, p);
+    else print_table(w);
+    return write_report(m, o, r, w, p);
+}
+
+int main(int argc, char **argv)
+{
+    static worth w[NETWORKS];
+    static run r;
+    settings o;
+    pictures p;
+    mmix_options options;
+    int status = read_options(&o, argc, argv);
+    if (status) return status < 0 ? 0 : status;
+    memset(&p, 0, sizeof p);
+    memset(&options, 0, sizeof options);
+    options.threads = (int)o.threads;
+    options.seed = o.seed;
+    mmix_ctx *m = mmix_create(&options);
+    if (!m) return fail("%s", mmix_error(NULL));
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    status = work(m, &o, &r, &p, w);
+    for (int k = 0; k < NETWORKS; k++) free(w[k].map);
+    free(r.x);
+    mmix_distill_destroy(r.distill);
+    mmix_vision_destroy(r.student);
+    mmix_vision_destroy(r.teacher);
+    pictures_free(&p);
+    mmix_destroy(m);
+    return status;
+}

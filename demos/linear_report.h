@@ -1,0 +1,240 @@
+/* linear_report.h - what linear.c has found, on stdout, as JSON and as a page
+
+   A part of linear.c, which includes it behind its own types.
+
+   Sections: results · report. */
+#ifndef LINEAR_REPORT_H
+#define LINEAR_REPORT_H
+
+/* ---- results ------------------------------------------------------------------------------------------- */
+
+/* The name in JSON, the head on stdout and in the report. */
+enum { COST = 5, WORTH = 9 };
+static const report_column value_of[WORTH] = {
+    {"cosine_token", "cos cls", "cosine, class token", 7, 3},
+    {"cosine_patches", "patches", "cosine, patches", 7, 3},
+    {"relative_error", "error", "relative error", 6, 3},
+    {"balanced", "k-NN", "balanced k-NN", 6, 3},
+    {"balanced_error", "+-", "±", 5, 3},
+    {"knn", "plain", "k-NN", 6, 3},
+    {"auc", "AUC", "Binary-AUC", 6, 3},
+    {"auc_error", "+-", "±", 5, 3},
+    {"auc_judged", "maps", "maps", 5, 0},
+};
+static const report_column cost[COST] = {
+    {"parameters", "params", "parameters", 9, 0},
+    {"gflops", "GFLOP", "GFLOPs", 7, 3},
+    {"gflops_twice", "at 2x", "GFLOPs at twice the size", 7, 3},
+    {"pictures_per_second", "pict/s", "pictures a second", 8, 2},
+    {"pictures_per_second_twice", "at 2x", "pictures a second at twice the size", 8, 2},
+};
+static void worths(const worth *w, double value[WORTH])
+{
+    const double all[WORTH] = {w->like.token, w->like.patches, w->like.error, w->knn.balanced, w->knn.balanced_error,
+                               w->knn.value, maps_auc(&w->auc), maps_error(&w->auc),
+                               w->auc.judged ? (double)w->auc.judged : NAN};
+    memcpy(value, all, sizeof all);
+}
+static void costs(const worth *w, double value[COST])
+{
+    const double all[COST] = {w->parameters, w->flops[0] / 1e9, w->flops[1] / 1e9, w->rate[0], w->rate[1]};
+    memcpy(value, all, sizeof all);
+}
+
+static void print_table(const worth *w)
+{
+    double value[WORTH + COST];
+    char name[32];
+    for (int part = 0; part < 2; part++) {
+        const report_column *column = part ? cost : value_of;
+        report_columns_text(column, part ? COST : WORTH, part ? "\ncost            " : "worth          ", NULL);
+        for (int k = 0; k < NETWORKS; k++) {
+            (part ? costs : worths)(&w[k], value);
+            snprintf(name, sizeof name, "%-15s", network_name[k]);
+            report_columns_text(column, part ? COST : WORTH, name, value);
+        }
+    }
+}
+
+static void print_json(const settings *o, const run *r, const worth *w, const pictures *p)
+{
+    double value[WORTH + COST];
+    const size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    printf("{\"train\": %zu, \"test\": %zu, \"mixer\": \"%s\", \"size\": %zu, \"steps\": %zu, ", p->train.count,
+           p->test.count, kind[o->kind].name, o->size, r->done);
+    report_json("seconds", r->seconds, ",\n \"networks\": [");
+    for (int k = 0; k < NETWORKS; k++) {
+        printf("%s\n  {\"network\": \"%s\", ", k ? "," : "", network_name[k]);
+        worths(&w[k], value);
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], ", ");
+        costs(&w[k], value);
+        for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], c + 1 < COST ? ", " : "}");
+    }
+    printf("],\n \"blocks\": [");
+    for (size_t b = 0; b < depth; b++) {
+        printf("%s\n  {\"block\": %zu, \"mixer\": \"%s\", ", b ? "," : "", b + 1,
+               o->keep[b] ? "kept" : kind[o->kind].name);
+        report_json("before", w[BEFORE].like.block[b], ", ");
+        report_json("after", w[AFTER].like.block[b], "}");
+    }
+    printf("],\n \"points\": [");
+    for (size_t i = 0; i < r->plotted; i++) {
+        printf("%s\n  {", i ? "," : "");
+        report_json("step", r->point[0][i], ", ");
+        report_json("relative_error", r->point[1][i], ", ");
+        report_json("cosine_token", r->point[2][i], ", ");
+        report_json("cosine_patches", r->point[3][i], "}");
+    }
+    printf("]}\n");
+}
+
+/* ---- report -------------------------------------------------------------------------------------------- */
+
+static size_t replaced(const settings *o, size_t depth)  /* blocks without attention */
+{
+    size_t n = 0;
+    for (size_t b = 0; b < depth; b++) n += !o->keep[b];
+    return n;
+}
+
+static void report_finding(report *h, const settings *o, const run *r, const worth *w)
+{
+    const size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    const worth *t = &w[TEACHER], *s = &w[AFTER];
+    report_html(h, "<p>With %s in the place of attention in %zu of %zu blocks and %.1f minutes of learning, patch tokens "
+                   "have a mean cosine of <b>%.3f</b> with the teacher&rsquo;s, before learning %.3f, and class tokens of "
+                   "<b>%.3f</b>, before %.3f", kind[o->kind].title, replaced(o, depth), depth, r->seconds / 60,
+                s->like.patches, w[BEFORE].like.patches, s->like.token, w[BEFORE].like.token);
+    if (isfinite(s->knn.balanced))
+        report_html(h, "; the nearest neighbours name the class of <b>%.1f&nbsp;%%</b> of the pictures (&plusmn; %.1f), "
+                       "the teacher&rsquo;s of %.1f&nbsp;%%, before learning of %.1f&nbsp;%%", 100 * s->knn.balanced,
+                    100 * s->knn.balanced_error, 100 * t->knn.balanced, 100 * w[BEFORE].knn.balanced);
+    if (s->auc.judged)
+        report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),
+                    maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
+    report_html(h, ". At %zu x %zu pixels it reads %.2f times as many pictures a second as the teacher, at %zu x %zu "
+                   "%.2f times.</p>\n", o->size, o->size, s->rate[0] / t->rate[0], 2 * o->size, 2 * o->size,
+                s->rate[1] / t->rate[1]);
+    if (report_few(r->steps)) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
+}
+
+static void report_maps(report *h, const worth *w, const pictures *p)
+{
+    const size_t pixels = p->size * p->size, map = (size_t)MAP_SIDE * MAP_SIDE * 3;
+    report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\"><table class=\"pictures\">"
+                   "<tr><th>picture</th>");
+    for (int k = 0; k < NETWORKS; k++) report_html(h, "<th>%s</th>", network_name[k]);
+    for (size_t i = 0; i < SHOWN && i < p->test.count; i++) {
+        const size_t at = shown(p, i);
+        const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
+        report_html(h, "</tr>\n<tr><td>");
+        report_picture(h, p->test.rgb + at * pixels * 3, p->size, p->size, 112, name);
+        for (int k = 0; k < NETWORKS; k++) {
+            report_html(h, "</td><td>");
+            report_picture(h, w[k].map + i * map, MAP_SIDE, MAP_SIDE, 112, network_name[k]);
+        }
+        report_html(h, "</td><td class=\"soft\">");
+        report_text(h, name);
+    }
+    report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, at %zu x %zu pixels. Maps: cosine "
+                   "of class token and patch tokens after the final norm, each from its least (violet) to its greatest "
+                   "(yellow), bilinear.</p>\n", p->size, p->size);
+}
+
+static void report_tables(report *h, const settings *o, const worth *w)
+{
+    double value[WORTH + COST], teacher[WORTH];
+    report_html(h, "<h2>What the features are worth</h2>\n");
+    report_columns_html(h, value_of, WORTH, "network", NULL, NULL);
+    worths(&w[TEACHER], teacher);
+    for (int k = 0; k < NETWORKS; k++) {
+        worths(&w[k], value);
+        report_columns_html(h, value_of, WORTH, network_name[k], value, k ? teacher : NULL);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens after the final norm, means "
+                   "over at most %d pictures; relative error: mean square of what patch tokens differ by over the mean "
+                   "square of the teacher&rsquo;s. k-NN: share of the pictures whose class the 20 nearest of the other test "
+                   "pictures name (class token, cosine, temperature 0.07); balanced: the mean over the classes. "
+                   "Binary-AUC: area under the ROC curve of a map, as drawn above, against the mask, max(A, 1 - A), "
+                   "mean. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than two of them "
+                   "above or below the teacher.</p>\n<h2>What it costs</h2>\n", COMPARED);
+    report_columns_html(h, cost, COST, "network", NULL, NULL);
+    for (int k = 0; k < NETWORKS; k++) {
+        costs(&w[k], value);
+        report_columns_html(h, cost, COST, network_name[k], value, NULL);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">FLOPs of one picture of %zu x %zu pixels, two for a multiply-add. Pictures a second: up "
+                   "to %d together, the best of three.</p>\n", o->size, o->size, TOGETHER);
+}
+
+static void report_curves(report *h, const run *r, const worth *w)
+{
+    static double block[MMIX_VISION_BLOCKS];
+    const size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    report_plot loss, like, error, blocks;
+    size_t at = 0;
+    memset(&loss, 0, sizeof loss);
+    loss.x_label = "step";
+    like = error = blocks = loss;
+    loss.y_label = "loss", loss.caption = "Each stage has a loss of its own: what mixers make on the teacher&rsquo;s inputs; "
+        "what blocks make, end to end; class and patch tokens. From one curve to the next nothing can be compared. "
+        "Batches of large and small crops differ, so curves are rough.";
+    for (size_t k = 0; k < STAGES; at += r->distill->config.stage[k++].steps) {
+        report_curve c = {stage_name[k], r->x + at, r->loss + at, r->distill->config.stage[k].steps, (int)k, 0};
+        if (c.count) loss.curve[loss.curves++] = c;
+    }
+    like.y_label = "mean cosine", like.caption = "With the teacher, of test pictures, at the start, after each fifth and "
+        "after each stage.";
+    error.y_label = "relative error", error.caption = "Of patch tokens, on the same pictures.";
+    report_curve token = {"class token", r->point[0], r->point[2], r->plotted, 0, 0};
+    report_curve patches = {"patches", r->point[0], r->point[3], r->plotted, 1, 0};
+    report_curve off = {"patches", r->point[0], r->point[1], r->plotted, 1, 0};
+    like.curve[like.curves++] = token, like.curve[like.curves++] = patches, error.curve[error.curves++] = off;
+    blocks.x_label = "block", blocks.y_label = "relative error", blocks.log_y = 1;
+    blocks.caption = "Of what each block makes, end to end: errors of the blocks before it are in it.";
+    for (size_t b = 0; b < depth; b++) block[b] = (double)(b + 1);
+    report_curve before = {"before", block, w[BEFORE].like.block, depth, 1, 1};
+    report_curve after = {"after", block, w[AFTER].like.block, depth, 0, 0};
+    blocks.curve[blocks.curves++] = before, blocks.curve[blocks.curves++] = after;
+    report_html(h, "<h2>Learning</h2>\n<div class=\"row\">\n");
+    report_chart(h, &like);
+    report_chart(h, &error);
+    report_chart(h, &loss);
+    report_chart(h, &blocks);
+    report_html(h, "</div>\n");
+}
+
+/* 0, or an exit status. */
+static int write_report(mmix_ctx *m, const settings *o, const run *r, const worth *w, const pictures *p)
+{
+    const size_t depth = mmix_vision_config_of(r->teacher)->depth;
+    const mmix_distill_config *c = &r->distill->config;
+    report h;
+    char date[32] = "";
+    time_t t = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
+    if (report_open(&h, o->page, "Attention out of a trained backbone")) return fail("%s", h.error);
+    report_finding(&h, o, r, w);
+    report_maps(&h, w, p);
+    report_curves(&h, r, w);
+    report_tables(&h, o, w);
+    report_html(&h, "<h2>How</h2>\n<p class=\"soft\">Teacher ");
+    report_text(&h, o->load);
+    report_html(&h, ", %zu blocks, of which ", depth);
+    for (size_t b = 0, n = 0; b < depth; b++)
+        if (o->keep[b]) report_html(&h, "%s%zu", n++ ? ", " : "", b + 1);
+    report_html(&h, "%s keep attention. %zu training and %zu test pictures of ", replaced(o, depth) == depth ? "none" : "",
+                p->train.count, p->test.count);
+    report_text(&h, o->images);
+    report_html(&h, "; %zu, %zu and %zu steps of %zu crops, %.0f s. %s, %d threads, %s.<br><code>", c->stage[0].steps,
+                c->stage[1].steps, c->stage[2].steps, o->batch, r->seconds, date, mmix_threads(m), mmix_simd_name(m));
+    report_text(&h, r->settings);
+    report_html(&h, "</code></p>\n");
+    if (report_close(&h)) return fail("%s", h.error);
+    fprintf(stderr, "report: %s\n", o->page);
+    return 0;
+}
+
+#endif
