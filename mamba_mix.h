@@ -5077,7 +5077,8 @@ static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
     int center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
     mmix_real *sums = (mmix_real *)(uintptr_t)c->options,
-        *gate = sums + (c->size[2] * 2 + range.lane * 3) * D, *u = gate + D, *du = u + D,
+        *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
+        *u = gate + (c->dy[0] ? D : 0), *du = u + D,       /* a forward needs silu(z) no longer */
         *dw = c->dy[0] ? sums + range.begin / c->size[1] * 2 * D : NULL;
     mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
     for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
