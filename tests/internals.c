@@ -475,10 +475,10 @@ static void settings(void)
     static mmix_dino_config c;
     static mmix_distill_config l;
     const struct { const char *text; const void *from, *last, *end; const char *name; } all[] = {
-        { mmixi_vision_settings, &v, &v.sincos, &v + 1, "sincos" },
+        { mmixi_vision_settings, &v, &v.mmate.text_window, &v + 1, "mmate.text_window" },
         { mmixi_decoder_settings, &d, &d.mmate.text_window, &d + 1, "mmate.text_window" },
         { mmixi_dino_settings, &c.head_hidden, &c.shards, &c + 1, "shards" },
-        { mmixi_stage_settings, &l.stage[3], &l.stage[3].clip, &l.stage[4], "clip" },
+        { mmixi_stage_settings, &l.stage[3], &l.stage[3].teacher_inputs, &l.stage[4], "teacher_inputs" },
         { mmixi_distill_settings, &l.stages, &l.teacher_inputs, &l + 1, "teacher_inputs" },
         { mmixi_hf_settings, &d.vocabulary, &d.rope.theta, &d.rope.dim, "rope_theta" }
     };
@@ -486,7 +486,8 @@ static void settings(void)
         { mmixi_vision_settings, &v, &v.drop_path, "drop_path", 1, 0, 0.99 },
         { mmixi_vision_settings, &v, &v.mamba.d_inner, "mamba.d_inner", 1, 0, INT32_MAX },
         { mmixi_vision_settings, &v, &v.mamba.bidirectional, "mamba.bidirectional", 1, -INT32_MAX, INT32_MAX },
-        { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_REGISTERS },
+        { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_LAST },
+        { mmixi_vision_settings, &v, &v.blocks, "blocks", MMIX_VISION_BLOCKS, 0, MMIX_BLOCK_SWIN },
         { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_SOFTMAX, MMIX_SSD },
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE },
