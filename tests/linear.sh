@@ -20,13 +20,14 @@ awk -v t=$t 'BEGIN {
         class = i % 2 ? "noise" : "stripes"; name = "/" (part ? "test" : "train") "/" class
         system("mkdir -p " t "/p" name " " t "/m" name)
         f = t "/p" name "/" i ".ppm"; g = t "/m" name "/" i ".pgm"
-        printf "P3\n40 40\n255\n" >f; printf "P2\n40 40\n255\n" >g
+        printf "P6\n40 40\n126\n" >f; printf "P5\n40 40\n255\n" >g
         for (k = 0; k < 1600; k++) {
-            for (c = 0; c < 3; c++) printf "%d\n", i % 2 ? rand() * 255 : int(k / 160 + i) % 2 * 200 + 9 * i >f
-            printf "%d\n", k % 40 > 15 + i >g
+            for (c = 0; c < 3; c++) printf "%c", i % 2 ? 1 + rand() * 125 : int(k / 160 + i) % 2 * 80 + 3 * i + 1 >f
+            printf "%s", (k % 40 > 15 + i) ? "#" : "." >g
         }
         close(f); close(g)
     } }'
+for f in $t/m/*/*/*.pgm; do tr '.#' '\000\001' <$f >$t/mask && mv $t/mask $f; done
 short="--load $t/t-softmax.safetensors --images $t/p --size 32 --window 2 --batch 4 --threads 2"
 refused()                                        # refused LABEL ARGUMENTS...: status 2, one line, the last, that names the program
 {
@@ -77,7 +78,7 @@ grep -q 'hold all 4 x 4 patches' $t/err && ok || no "windows of all patches are 
 "$linear" $short --minutes 0.02 --json --out $t/timed >$t/timed.json 2>$t/err && ok || { no "a run by time"; tail -n 2 $t/err; }
 
 # stop and go on: the same student, and the same results but for times
-whole="$short --masks $t/m --steps 120 --json"
+whole="$short --masks $t/m --steps 500 --json"
 "$linear" $whole --out $t/w >$t/w.json 2>$t/err && ok || { no "a whole run"; tail -n 2 $t/err; }
 [ "$(head -n 1 $t/err)" = "opening $t/t-softmax.safetensors" ] && ok || no "it does not say first what it does"
 stops=0 from=
