@@ -2052,8 +2052,9 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 1);
     mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, at.h * share, at.first, w.keys, j.r.N, j.n);
     mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, at.h * share, at.first, w.keys, j.r.P, j.p);
-    /* queries that the scores' strip has: half of them where dk or dv take twice the registers */
-    enum { STRIP = W > MMIXI_CUDA_STRIP ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP };
+    /* queries that the scores' strip has: half of them where dk or dv take twice the registers, and for floats,
+       whose sums outside of the mma take some more */
+    enum { STRIP = W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP };
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
     for (int i0 = 0; i0 < w.queries; i0 += 64) {
