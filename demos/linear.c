@@ -349,7 +349,7 @@ static mmix_distill_config stages_of(const settings *o, const size_t *steps)
     c.calibrate = 0;                                     /* it has been */
     for (size_t k = 0; k < STAGES; k++) {
         c.stage[k].steps = steps[k];
-        c.stage[k].warmup = steps[k] < 100 ? steps[k] / 10 : 10;
+        if (10 * c.stage[k].warmup > steps[k]) c.stage[k].warmup = steps[k] / 10;
     }
     if (o->stages == 1) c.stage[0].steps = c.stage[1].steps = 0;
     return c;

@@ -225,7 +225,7 @@ static void calibrates(void)
 static mmix_distill_config short_run(void)
 {
     mmix_distill_config c = mmix_vision_stages();
-    for (int i = 0; i < 3; i++) c.stage[i].steps = 4, c.stage[i].warmup = 1;
+    for (int i = 0; i < 3; i++) c.stage[i].steps = 4, c.stage[i].warmup = 1, c.stage[i].lr = 1e-3;   /* to learn in 12 steps */
     return c;
 }
 static mmix_vision *student_of(const mmix_vision *t, int way)
