@@ -789,7 +789,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
                    "<table class=\"pictures\"><tr><th>picture</th>%s", p->test.mask ? "<th>mask</th>" : "");
     for (int k = 0; k < MIXERS; k++)
-        if (r[k].chosen) report_html(h, "<th>%s, before</th><th>after</th>", mixer_name[k]);
+        if (r[k].chosen) report_html(h, "<th>%s,<br>before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
         size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";
