@@ -1098,15 +1098,15 @@ static int report_numbers(report *r, const model *o)
     head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
     head_reach(ones, 1, side, side, RADIUS, &even[CLOSE_BY], &even[FAR_OFF]);
     free(ones);
-    report_columns_html(r, column, COLUMNS, "layer||head", NULL, NULL);
+    report_columns_html(r, column, COLUMNS, "layer, head", NULL, NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
-            int n_text = snprintf(text, sizeof text, "%zu|%s|", w->layer, way(o, w));
+            int n_text = snprintf(text, sizeof text, "%zu%s%s, ", w->layer, o->kind == MMIX_SSD ? " " : "", way(o, w));
             if (h < o->heads) snprintf(text + n_text, 24, "%zu", h);
             else snprintf(text + n_text, 24, "all");
             report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all, NULL);
         }
-    report_columns_html(r, column, COLUMNS, "all equal||", even, NULL);
+    report_columns_html(r, column, COLUMNS, "all equal", even, NULL);
     report_table(r, NULL);
     return 0;
 }

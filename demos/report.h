@@ -413,9 +413,8 @@ static inline int report_differ(double a, double a_error, double b, double b_err
 }
 static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
 
-/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". A column whose
-   head is "±" is the error of the one before and stands in its cell; a value that report_differ tells from `base`
-   (or NULL) is marked. */
+/* The same as a row of a table in the page; the heads begin it. A column whose head is "±" is the error of the
+   one before and stands in its cell; a value that report_differ tells from `base` (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count, const char *name,
                                        const double *value, const double *base)
 {
