@@ -1185,6 +1185,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     char path[1000];
     int bad = 0, kind = 0;
     if (report_ready(s->out, path, sizeof path)) return 2;
+    report_say("the matrices of %zu network%s, and singular values of their blocks", models, models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++, kind++) {
         while (strcmp(s->model, "all") && kind < MMIX_SSD && strcmp(s->model, about[kind].name)) kind++;
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
@@ -1198,8 +1199,6 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     if (!rgb) return fail("no memory for a picture of %zu x %zu", size, size);
     if (s->image) bad = read_picture(m, s->image, size, rgb);
     else scene_draw(s->seed, 1, (int)size, rgb, NULL);
-    if (!bad) report_say("the matrices of %zu network%s, and singular values of their blocks", models,
-                         models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++) {
         mmix_picture p = {rgb, size, size};
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);
