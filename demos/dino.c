@@ -707,17 +707,17 @@ static void report_tables(report *h, const run *r, const pictures *p, const base
     double value[COST + WORTH], before[WORTH];
     char name[100];
     report_html(h, "<h2>What the features are worth</h2>\n");
-    report_columns_html(h, value_of, WORTH, "features|", NULL, NULL);
+    report_columns_html(h, value_of, WORTH, "features", NULL, NULL);
     for (int k = 0; k < 2 * MIXERS; k++) {
         if (!r[k / 2].chosen) continue;
         worths(&r[k / 2].before, before);
         worths(k % 2 ? &r[k / 2].after : &r[k / 2].before, value);
-        snprintf(name, sizeof name, "%s, %s|%s", model_name[k / 2], mixer_name[k / 2], k % 2 ? "trained" : "untrained");
+        snprintf(name, sizeof name, "%s, %s, %s", model_name[k / 2], mixer_name[k / 2], k % 2 ? "trained" : "untrained");
         report_columns_html(h, value_of, WORTH, name, value, k % 2 ? before : NULL);
     }
     for (int k = plain_first(p); k < plain_end(b); k++) {
-        snprintf(name, sizeof name, "%s|", plain_worths(b, k, p->classes, value));
-        report_columns_html(h, value_of, WORTH, name, value, NULL);
+        const char *plain = plain_worths(b, k, p->classes, value);
+        report_columns_html(h, value_of, WORTH, plain, value, NULL);
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">k-NN: share of all pictures whose class the 20 nearest of the others name (cosine, "
@@ -789,7 +789,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
     report_html(h, "<h2>Where patches resemble the class token</h2>\n<div class=\"wide\">"
                    "<table class=\"pictures\"><tr><th>picture</th>%s", p->test.mask ? "<th>mask</th>" : "");
     for (int k = 0; k < MIXERS; k++)
-        if (r[k].chosen) report_html(h, "<th>%s, before</th><th>after</th>", mixer_name[k]);
+        if (r[k].chosen) report_html(h, "<th>%s,<br>before</th><th>after</th>", mixer_name[k]);
     for (size_t i = 0; rgb && i < SHOWN && i < p->test.count; i++) {
         size_t at = shown(p, i);
         const char *name = p->classes ? p->class_name[p->test.label[at]] : "";

@@ -1404,6 +1404,10 @@ static int make_lines(settings *o, const album *a)
 static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
 {
     char path[1100];
+    if (!o->figures && !o->list) {
+        if (report_ready(o->out, path, sizeof path)) return 2;
+        report_say("opening %zu network%s", o->models, o->models > 1 ? "s" : "");
+    }
     int bad = check_models(m, o);
     if (bad || o->list) return bad;
     if (o->figures) {
@@ -1412,7 +1416,6 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
         if (!o->models) return 0;
         o->limit = o->show;
     }
-    if (!o->figures && report_ready(o->out, path, sizeof path)) return 2;
     if (o->images) report_say("looking for pictures in %s", o->images);
     else report_say("drawing scenes");
     bad = o->images ? find_photos(a, o) : find_scenes(a, o);

@@ -265,6 +265,7 @@ static void report_pictures(report *h, const settings *o, const album *a, const 
 {
     tile t[TILES];
     size_t tiles = tiles_of(o, a, one, t);
+    int side = (int)fmax(72, fmin(SIDE, 1080 / (double)tiles - 5));          /* all in one row of the page, if they can be */
     report_html(h, "<div class=\"wide\"><table class=\"pictures\">\n<tr>");
     for (size_t k = 0; k < tiles; k++) report_html(h, "<th>%s</th>", t[k].head);
     for (size_t i = 0; i < o->show; i++) {
@@ -276,7 +277,7 @@ static void report_pictures(report *h, const settings *o, const album *a, const 
             report_html(h, "<td title=\"");
             report_text(h, how);
             report_html(h, "\">");
-            report_picture(h, rgb, a->shown[i].w, a->shown[i].h, SIDE, how);
+            report_picture(h, rgb, a->shown[i].w, a->shown[i].h, side, how);
             report_html(h, "</td>");
         }
         report_html(h, "<td class=\"soft\">");

@@ -178,7 +178,7 @@ static void report_curves(report *h, const run *r, const worth *w)
     memset(&loss, 0, sizeof loss);
     loss.x_label = "step";
     like = error = blocks = loss;
-    loss.y_label = "loss", loss.caption = "Each stage has a loss of its own: what mixers make on the teacher&rsquo;s inputs; "
+    loss.y_label = "loss", loss.caption = "Each stage has a loss of its own: what mixers make on the teacher's inputs; "
         "what blocks make, end to end; class and patch tokens. From one curve to the next nothing can be compared. "
         "Batches of large and small crops differ, so curves are rough.";
     for (size_t k = 0; k < STAGES; at += r->distill->config.stage[k++].steps) {

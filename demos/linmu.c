@@ -1391,7 +1391,7 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     for (int k = 0; k < 3; k++)
         if (rate(j->m, t, d[k], SHOWN, 0, &s, said[k])) return;
     report_html(h, "<h3>Some questions</h3>\n");
-    report_html(h, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th><th>question</th><th>answer</th>"
+    report_html(h, "<div class=\"wide\"><table class=\"pictures said\"><tr><th></th><th>question</th><th>answer</th>"
                    "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
     for (size_t i = 0; i < SHOWN; i++) {
         size_t row = held_row(t, i, SHOWN), n = t->length[row];

@@ -1098,15 +1098,15 @@ static int report_numbers(report *r, const model *o)
     head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
     head_reach(ones, 1, side, side, RADIUS, &even[CLOSE_BY], &even[FAR_OFF]);
     free(ones);
-    report_columns_html(r, column, COLUMNS, "layer||head", NULL, NULL);
+    report_columns_html(r, column, COLUMNS, "layer, head", NULL, NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
-            int n_text = snprintf(text, sizeof text, "%zu|%s|", w->layer, way(o, w));
+            int n_text = snprintf(text, sizeof text, "%zu%s%s, ", w->layer, o->kind == MMIX_SSD ? " " : "", way(o, w));
             if (h < o->heads) snprintf(text + n_text, 24, "%zu", h);
             else snprintf(text + n_text, 24, "all");
             report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all, NULL);
         }
-    report_columns_html(r, column, COLUMNS, "all equal||", even, NULL);
+    report_columns_html(r, column, COLUMNS, "all equal", even, NULL);
     report_table(r, NULL);
     return 0;
 }
@@ -1185,6 +1185,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     char path[1000];
     int bad = 0, kind = 0;
     if (report_ready(s->out, path, sizeof path)) return 2;
+    report_say("the matrices of %zu network%s, and singular values of their blocks", models, models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++, kind++) {
         while (strcmp(s->model, "all") && kind < MMIX_SSD && strcmp(s->model, about[kind].name)) kind++;
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
@@ -1198,8 +1199,6 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     if (!rgb) return fail("no memory for a picture of %zu x %zu", size, size);
     if (s->image) bad = read_picture(m, s->image, size, rgb);
     else scene_draw(s->seed, 1, (int)size, rgb, NULL);
-    if (!bad) report_say("the matrices of %zu network%s, and singular values of their blocks", models,
-                         models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++) {
         mmix_picture p = {rgb, size, size};
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);

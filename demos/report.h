@@ -297,22 +297,25 @@ static inline int report_open(report *r, const char *path, const char *title)
             "@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--soft:#96a1ac;--line:#3a424a;"
             "--page:#171b1f;"
             "--c0:#74a7f2;--c1:#ef9a68;--c2:#6cc795;--c3:#c295e6;--c4:#5cc4ce;--c5:#d9bd6a}}\n"
-            "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:70rem;"
+            "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:72rem;"
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
             "p{margin:.4rem 0;max-width:48rem}\n"
             ".soft,figcaption{color:var(--soft);font-size:.87rem}code{font-size:.87em;overflow-wrap:anywhere}"
             "sub,sup{font-size:12px;line-height:0}\n"
-            ".wide{overflow-x:auto}.wide table:not(.pictures) td:first-child{position:sticky;left:0;"
-            "background:var(--page);min-width:7rem}\n"
-            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6rem 0}\n"
-            "th,td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid var(--line);"
+            /* what is wider than the page scrolls, under its first column; a shade at the right says so until its end */
+            ".wide{overflow-x:auto;background:linear-gradient(to left,var(--page) 40%%,transparent) 100%% 0/4rem 100%% "
+            "no-repeat local,linear-gradient(to left,var(--line),transparent) 100%% 0/1.2rem 100%% no-repeat scroll}"
+            ".wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page)}\n"
+            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px;margin:.6rem 0}\n"
+            "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--line);"
             "vertical-align:top}\n"
             "th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}\n"
             ".row{display:flex;flex-wrap:wrap;gap:1rem 2rem}figure{margin:.5rem 0}"
-            "figure.chart{flex:0 1 30rem}\n"
+            "figure.chart{flex:0 1 30rem;max-width:30rem}\n"
             ".pictures th,.pictures td{border:0;padding:.15rem;text-align:center}"
             "img{display:block;border-radius:2px}"
+            ".said th,.said td{padding:.15rem .6rem}"
             ".fit{width:100%%;max-width:52rem;table-layout:fixed}.fit img{width:100%%}\n"
             "svg{width:100%%;height:auto;display:block}svg text{font-size:14px;fill:var(--soft);"
             "stroke:var(--page);stroke-width:3px;paint-order:stroke}\n"
@@ -320,6 +323,8 @@ static inline int report_open(report *r, const char *path, const char *title)
             ".mark{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 4;fill:none}\n"
             ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
             ".before{stroke-dasharray:5 4}\n"
+            "@media(max-width:40rem){th,td{padding:.25rem .4rem}.wide table:not(.pictures) td:first-child{"
+            "min-width:6rem}}\n"
             "</style>\n<h1>%s</h1>\n", title, title);
     return 0;
 }
@@ -408,9 +413,8 @@ static inline int report_differ(double a, double a_error, double b, double b_err
 }
 static const char *const report_sign[3] = {" ▼", "", " ▲"};      /* of report_differ, + 1 */
 
-/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". A column whose
-   head is "±" is the error of the one before and stands in its cell; a value that report_differ tells from `base`
-   (or NULL) is marked. */
+/* The same as a row of a table in the page; the heads begin it. A column whose head is "±" is the error of the
+   one before and stands in its cell; a value that report_differ tells from `base` (or NULL) is marked. */
 static inline void report_columns_html(report *r, const report_column *column, int count, const char *name,
                                        const double *value, const double *base)
 {
@@ -539,7 +543,8 @@ static inline void report_mark(FILE *f, int colour, int hollow, double x, double
             "d=\"%s\"/>", x, y, size, colour, hollow ? "page" : solid[colour], shape[colour]);
 }
 
-/* How wide a text of the charts is, about. */
+enum { REPORT_NAMES = 180 };                 /* room at the right of a chart for its curves' names, at most */
+/* How wide a text of the charts is, about; rather less than this. */
 static inline double report_wide(const char *text)
 {
     double n = 0;
@@ -603,7 +608,10 @@ static inline void report_names(FILE *f, const report_plot *p, const double *end
     for (size_t k = 0; k < n; k++) {
         const report_curve *c = &p->curve[order[k]];
         report_mark(f, c->colour, c->dashed, a->right + 10, height[k], 1);
-        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", a->right + 18, height[k] + 5);
+        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\"", a->right + 18, height[k] + 5);
+        if (report_wide(c->name) > REPORT_NAMES - 2)     /* squeezed, not cut */
+            fprintf(f, " textLength=\"%d\" lengthAdjust=\"spacingAndGlyphs\"", REPORT_NAMES - 20);
+        fputc('>', f);
         report_escape(f, c->name, strlen(c->name));
         fputs("</text>\n", f);
     }
@@ -622,13 +630,33 @@ static inline report_axes report_frame(const report_plot *p, double x0, double x
     }
     for (size_t c = 0; c < p->curves; c++)
         if (p->curve[c].name) a.right = fmax(a.right, report_wide(p->curve[c].name) + 20);
-    a.right = 400 - fmin(170, fmax(14, a.right));
+    a.right = 400 - fmin(REPORT_NAMES, fmax(14, a.right));
     a.top = 28;
     a.floor = a.top + (p->square ? a.right - a.left : 220);
     a.x0 = x0, a.y0 = y0;
     a.kx = (a.right - a.left) / (x1 - x0), a.ky = (a.floor - a.top) / (y1 - y0);
     a.log_x = p->log_x, a.log_y = p->log_y;
     return a;
+}
+
+/* How much of the curves passes through a box of the drawing: points on the way from one of their points to the next. */
+static inline size_t report_crowd(const report_plot *p, const report_axes *a, double x, double y, double wide,
+                                  double high)
+{
+    enum { PIECES = 16 };
+    size_t n = 0;
+    for (size_t c = 0; c < p->curves; c++)
+        for (size_t i = 1; i < p->curve[c].count; i++) {
+            const double *cx = p->curve[c].x + i - 1, *cy = p->curve[c].y + i - 1;
+            for (int k = 0; k <= PIECES; k++) {
+                double t = (double)k / PIECES, u[2] = {report_place(cx[0], a->log_x), report_place(cx[1], a->log_x)};
+                double v[2] = {report_place(cy[0], a->log_y), report_place(cy[1], a->log_y)};
+                double at_x = a->left + ((1 - t) * u[0] + t * u[1] - a->x0) * a->kx - x;
+                double at_y = a->floor - ((1 - t) * v[0] + t * v[1] - a->y0) * a->ky - y;
+                n += at_x > 0 && at_x < wide && at_y > 0 && at_y < high;
+            }
+        }
+    return n;
 }
 
 static inline void report_chart(report *r, const report_plot *p)
@@ -667,16 +695,25 @@ static inline void report_chart(report *r, const report_plot *p)
         fprintf(f, "<path class=\"axis\" d=\"M%.1f %gv5\"/>", at, a.floor);
         fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%.6g</text>\n", at, a.floor + 20, ticks[i]);
     }
-    fprintf(f, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">", (a.left + a.right) / 2, a.floor + 40);
+    fprintf(f, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">",
+            fmax((a.left + a.right) / 2, report_wide(p->x_label) / 2), a.floor + 40);
     report_text(r, p->x_label);
     fputs("</text>\n", f);
     if (p->diagonal)
         fprintf(f, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", a.left, a.floor, a.right, a.top);
     for (size_t c = 0; c < p->curves; c++) end[c] = report_line(f, &p->curve[c], &a);
     if (p->level_name) {
-        double at = a.floor - (level - y0) * a.ky;
+        double at = a.floor - (level - y0) * a.ky, wide = report_wide(p->level_name);
+        int best = 0;
+        size_t least = SIZE_MAX;
+        for (int place = 0; place < 4; place++) {        /* the name: right or left, below or above, where least is in its way */
+            double x = place & 1 ? a.left + 2 : a.right - 2 - wide, y = at + (place & 2 ? -16 : 4);
+            size_t n = y < a.top - 12 ? SIZE_MAX : report_crowd(p, &a, x, y, wide, 12);
+            if (n < least) least = n, best = place;
+        }
         fprintf(f, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", a.left, at, a.right);
-        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">", a.right - 2, at + 14);
+        fprintf(f, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"%s\">", best & 1 ? a.left + 2 : a.right - 2,
+                at + (best & 2 ? -5 : 14), best & 1 ? "start" : "end");
         report_text(r, p->level_name);
         fputs("</text>\n", f);
     }

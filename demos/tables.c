@@ -42,7 +42,7 @@ static const char help[] =
     "tables - the counterparts of a paper's tables, by one command that can be stopped and called again\n\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
-    "  --out DIR       where all files go                             (build/tables)\n"
+    "  --out DIR       where all files go                             (build/tables-out)\n"
     "  --steps N       of each network (up to a multiple of 20)       (1200)\n"
     "  --seeds N       networks of each kind                          (3)\n"
     "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones  (96)\n"
@@ -85,7 +85,7 @@ static int read_options(settings *o, int argc, char **argv)
 {
     const char *minutes = NULL, *set = NULL;
     memset(o, 0, sizeof *o);
-    o->out = "build/tables";
+    o->out = "build/tables-out";
     o->seeds = 3;
     struct { const char *name, **text; size_t *number, low, high; int *flag; } known[] = {
         {"--images", &o->images, NULL, 0, 0, NULL}, {"--masks", &o->masks, NULL, 0, 0, NULL},

@@ -319,7 +319,7 @@ static void report_kinds(book *b, const char *title, const char *const *rows, co
     static const column c[] = {{"Binary-AUC", "at4/auc", "auc", 3}, {"probe, top-1", "read/token", "probe", 3},
                                {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3},
                                {"mean of patches", "read/mean", NULL, 3}, {"parameters", "parameters", NULL, 0},
-                               {"MFLOP a picture", "mflops", NULL, 0}};
+                               {"MFLOP a picture", "mflops", NULL, 1}};
     begin(b, title);
     compare(b, rows, "at4/auc", pair, pairs, "Binary-AUC of the maps", 3);
     compare(b, rows, "read/token", pair, pairs, "Top-1 of the linear probe", 3);
@@ -567,9 +567,9 @@ static void scatter(book *b, const points *p, const char *x_label, const char *y
             "<figcaption>A point: one network, one seed, after 0, 1/4, 1/2, 3/4 or all of its steps (small to large). "
             "Hollow: learned from labels.", x_label, y_label);
     for (int k = 0; k < MIXERS; k++) {
-        fprintf(f, " <svg viewBox=\"-6 -6 12 12\" style=\"display:inline;width:12px\">");
+        fprintf(f, " <span style=\"white-space:nowrap\"><svg viewBox=\"-6 -6 12 12\" style=\"display:inline;width:12px\">");
         report_mark(f, k, 0, 0, 0, 1);
-        fprintf(f, "</svg>&nbsp;%s", mixer_name[k]);
+        fprintf(f, "</svg>&nbsp;%s</span>", mixer_name[k]);
     }
     fprintf(f, "</figcaption></figure>\n");
 }
@@ -633,8 +633,8 @@ static void report_costs(book *b)
                 v[c][k][i] = measure(r, "", name, &unused);
             }
     begin(b, "Time and memory of a forward pass, against resolution");
-    snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.0f ms and Mamba-2 %.0f ms, at "
-             "%zu %.0f ms and %.0f ms; memory there is %.0f and %.0f MiB.", side_of(b->o, 3.5),
+    snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.3g ms and Mamba-2 %.3g ms, at "
+             "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.", side_of(b->o, 3.5),
              v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0],
              side_of(b->o, 16), v[0][MMIX_SOFTMAX][4], v[0][MMIX_SSD][4], v[1][MMIX_SOFTMAX][4], v[1][MMIX_SSD][4]);
     say(b, "b", cells);
@@ -656,7 +656,7 @@ static void report_costs(book *b)
         for (int k = 0; k < MIXERS; k++) {
             report_curve curve = {networks[k].name, x, v[0][k], 5, k, 0};
             snprintf(cells, sizeof cells, "%s", networks[k].name);
-            for (int i = 0; i < 5; i++) cell(cells, sizeof cells, "|%.0f", v[c][k][i]);
+            for (int i = 0; i < 5; i++) cell(cells, sizeof cells, "|%.3g", v[c][k][i]);
             row(b, cells, 0);
             if (!c) plot.curve[plot.curves++] = curve;
         }
@@ -688,6 +688,26 @@ static void print_results(const book *b)                 /* every figure: "name"
 
 /* ---- the page ---------------------------------------------------------------------------------------- */
 
+/* The page's first sentence: the best of the mixers by one measure beside the best of the baselines. */
+static void add_best(book *b, sentence *s, const char *of, const char *plain, const char *what)
+{
+    estimate e[MOST_ITEMS];
+    size_t n = 0, best = 0, baselines = sizeof baseline / sizeof *baseline, i = baselines;
+    double most = -INFINITY, error = 0, half, v, sure;
+    for (; mixers_all[n]; n++) {
+        e[n] = estimate_of(b, network_of(mixers_all[n]), of, mixers_all[n]);
+        if (e[n].seeds && (!e[best].seeds || e[n].mean > e[best].mean)) best = n;
+    }
+    if (!e[best].seeds) return;
+    for (size_t k = 0; k < baselines; k++)
+        if ((v = measure(&b->of[BASELINES][0], baseline[k].prefix, plain, &sure)) > most) most = v, error = sure, i = k;
+    half = half_mean(e, n, best);
+    add(s, "%s%s: of the mixers %s has most, %.3f", s->n ? " " : "", what, e[best].label, e[best].mean);
+    if (half > 0) add(s, " ± %.3f", half);
+    if (i < baselines) add(s, "; of what nobody has trained, %s, %.3f ± %.3f", baseline[i].label, most, 1.96 * error);
+    add(s, ".");
+}
+
 /* How much there is, and of what. */
 static void report_state(book *b)
 {
@@ -696,6 +716,10 @@ static void report_state(book *b)
     double unused, n[3];
     static const char *const name[3] = {"pictures/train", "pictures/test", "pictures/classes"};
     char few[200];
+    sentence first = {"", 0};
+    add_best(b, &first, "read/token", "probe", "Top-1 of a linear probe on the class token");
+    add_best(b, &first, "at4/auc", "auc", "Binary-AUC of the maps");
+    say(b, "b", first.text);
     for (size_t k = 0; k < NETWORKS; k++) networks_there += b->found[k] > 0, files += b->found[k];
     add(&s, "%zu of %d networks are there, %zu of %zu runs of %zu steps each.", networks_there, (int)NETWORKS, files,
         NETWORKS * b->seeds, b->o->steps);

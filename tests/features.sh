@@ -143,7 +143,7 @@ for section in '<h2>Costs' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2
     'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
 ordered $t/s/report.html '<p>Beyond two standard errors' '<h2>Pictures' '<h2>Measures' '20 nearest' '<h2>Binary-AUC' '<h2>Costs'
 readable $t/s/report.html $t/s-report
-[ "$(head -n 1 $t/err)" = "drawing scenes" ] && ok || no "it does not say first what it does"
+[ "$(head -n 1 $t/err)" = "opening 2 networks" ] && ok || no "it does not say first what it does"
 # of 3 pictures: picture, mask, 2 x (map, read, components, segmentation); picture, map, 2 blocks; picture, mean, 4
 # registers, 2 blocks; picture, 2 x (3 heads, mean); picture, 2 x (8 heads, mean); 2 x (picture, 4 nearest)
 [ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (10 + 4 + 8 + 9 + 19 + 10))) ] && ok || no "the report has not all pictures"

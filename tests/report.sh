@@ -10,8 +10,8 @@ ordered()                                        # ordered FILE TEXT...: these c
     done
 }
 
-# readable FILE SCRATCH: in Chromium, on a phone of 390 pixels, nothing is cut off but what scrolls of itself, and no text is
-# smaller than 12 pixels. Without Chromium: skipped.
+# readable FILE SCRATCH: in Chromium, on a phone of 390 pixels, nothing is cut off but what scrolls of itself, no chart cuts a
+# word off, and no text is smaller than 12 pixels. Without Chromium: skipped.
 readable()
 {
     chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -19,6 +19,10 @@ readable()
     cat "$1" - >"$2.phone.html" <<'END'
 <script>addEventListener("load", () => {
     let small = [], cut = [], texts = 0
+    for (const e of document.querySelectorAll("svg text")) {
+        const a = e.getBoundingClientRect(), b = e.ownerSVGElement.getBoundingClientRect()
+        if (a.left < b.left - 1 || a.right > b.right + 1) cut.push(e.textContent)
+    }
     for (const e of document.body.querySelectorAll(":not(script):not(style)")) {
         const right = e.getBoundingClientRect().right
         if (right > innerWidth + 1 && !e.closest(".wide,svg")) cut.push(e.tagName + " to " + right)

@@ -10,6 +10,7 @@ tiny="--size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set siz
 
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; }
+. tests/report.sh
 holds() { if grep -q -e "$3" "$2"; then ok; else no "$1: no \"$3\" in $2"; fi; }            # holds LABEL FILE PATTERN
 refused()                                        # refused LABEL ARGUMENTS...: status 2, one line (beside what it was at) that names the program
 {
@@ -117,6 +118,9 @@ rm $t/claims/*-2.txt $t/claims/*-3.txt
 printf 'read/token 0.9\n' >$t/claims/ssd-1.txt
 refused "a measure file that is broken" --report --out $t/claims
 "$tables" --report --out $t/before >$t/out 2>$t/err </dev/null && ok || no "--report of a plan"
+ordered $t/before/report.html 'Top-1 of a linear probe on the class token: of the mixers softmax has most' 'networks are there' \
+    'so few steps' '<h2>Four mixers'
+readable $t/before/report.html $t/before/report
 for section in 'Four mixers' 'Sizes' 'Robustness' 'Table 6' 'Ranks of M' 'With labels'; do holds "report" $t/before/report.html "<h2>$section"; done
 holds "scatter" $t/before/report.html '<path transform="translate'
 [ "$(grep -c -e 'nan' -e 'inf ' $t/before/report.html)" -eq 0 ] && ok || no "numbers that are none in the report"
