@@ -107,6 +107,7 @@ static const char help[] =
     "  --out DIR         where report.html goes                     (build/linmu-out)\n"
     "  --budget NAME     small: under ten minutes in all, one seed; full: hours, three seeds  (small)\n"
     "  --steps N         optimiser steps a stage, instead of the budget's\n"
+    "  --teach N         steps of a teacher that is trained here, instead of the budget's\n"
     "  --seed N          the first seed                             (1)\n"
     "  --seeds N         so many, one after another                 (small 1, full 3)\n"
     "  --only LIST       of the ways to distil those alone: three, two, single, nohid, flex, swin, rank2, full, w222,\n"
@@ -132,7 +133,7 @@ typedef struct settings {
     const budget *budget;
     int parts, json, figures;                            /* parts: bits 1 << TEXT, … */
     int only[VARIANTS];                                  /* 1: this way is taken */
-    size_t steps[LEARNED], seeds, threads, frames;       /* frames 0: films of motion */
+    size_t steps[LEARNED], teach[LEARNED], seeds, threads, frames;       /* frames 0: films of motion */
     uint64_t seed;
     char prefix[1000], kept_tokenizer[1000];
 } settings;
@@ -176,7 +177,7 @@ static int read_options(settings *o, int argc, char **argv)
 {
     static const char stories[] = "../shared/data/stories260k/stories260K.bin";
     const char *budget_name = "small", *only = NULL;
-    size_t seed = 1, steps = 0;
+    size_t seed = 1, steps = 0, teach = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/linmu-out";
     struct { const char *name, **text; size_t *number, low, high; } known[] = {
@@ -190,6 +191,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--save", &o->save, NULL, 0, 0},
         {"--load", &o->load, NULL, 0, 0},
         {"--steps", NULL, &steps, 2, 1000000},
+        {"--teach", NULL, &teach, 2, 1000000},
         {"--seed", NULL, &seed, 0, 1000000000},
         {"--seeds", NULL, &o->seeds, 1, SEEDS_MOST},
         {"--threads", NULL, &o->threads, 1, 64},
@@ -218,7 +220,10 @@ static int read_options(settings *o, int argc, char **argv)
     if (!o->parts) o->parts = (1 << PARTS) - 1;
     if (!o->seeds) o->seeds = o->budget->seeds;
     o->seed = seed;
-    for (int p = 0; p < LEARNED; p++) o->steps[p] = steps ? steps : o->budget->stage_steps[p];
+    for (int p = 0; p < LEARNED; p++) {
+        o->steps[p] = steps ? steps : o->budget->stage_steps[p];
+        o->teach[p] = teach ? teach : o->budget->teacher_steps[p];
+    }
     if (o->teacher && !there(o->teacher)) return fail("--teacher %s: %s", o->teacher, strerror(errno));
     if (o->tokenizer && !there(o->tokenizer)) return fail("--tokenizer %s: %s", o->tokenizer, strerror(errno));
     if (o->data && !picture_is_folder(o->data)) return fail("--data %s: no such folder", o->data);
@@ -560,7 +565,7 @@ static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, s
 static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *eye)
 {
     mmix_ctx *m = j->m;
-    size_t steps = j->o->budget->teacher_steps[j->part], B = j->o->budget->teacher_batch, row[256];
+    size_t steps = j->o->teach[j->part], B = j->o->budget->teacher_batch, row[256];
     mmix_adamw_state state[2];
     mmix_params *list[2] = {d->params, eye ? mmix_vision_params(eye) : NULL};
     mmix_adamw adam = mmix_adamw_default();
@@ -788,7 +793,8 @@ static int keep(const job *j, const variant *v, const outcome *out, const mmix_d
     char path[1200], *note = (char *)malloc(NOTE_ROOM);
     if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a note");
     write_note(j, v, out, note);
-    if (v == variants + first_way(j->o, j->part)) mmix_decoder_save(student, job_path(j, "student", "safetensors", path, sizeof path));
+    if (v == variants + first_way(j->o, j->part))
+        mmix_decoder_save(student, job_path(j, "student", "safetensors", path, sizeof path));
     FILE *f = fopen(job_path(j, v->key, "txt", path, sizeof path), "wb");
     int bad = !f || fputs(note, f) < 0;
     if (f) bad |= fclose(f) != 0;
@@ -819,7 +825,8 @@ static int finished(const job *j, const variant *v, outcome *out, mmix_decoder *
         mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
                   "without --load", path);
     free(note);
-    if (v == variants + first_way(j->o, j->part)) *student = mmix_decoder_open(j->m, job_path(j, "student", "safetensors", path, sizeof path));
+    if (v == variants + first_way(j->o, j->part))
+        *student = mmix_decoder_open(j->m, job_path(j, "student", "safetensors", path, sizeof path));
     return 1;
 }
 
@@ -991,7 +998,7 @@ static int draw_films(job *j)
     task *t = &j->t;
     size_t train = b->examples[VIDEO], clips = train + b->held[VIDEO], frames = j->o->frames;
     drawing d = {t, j->seed};
-    char number[24];
+    char number[32];
     report_say("video, seed %" PRIu64 ": drawing %zu films of %zu pictures", j->seed, clips, frames);
     if (task_rows(t, j->m, clips * SCENE_QUESTIONS, RECALLED) || task_clips(t, j->m, clips, train, frames, SMALL_SIDE))
         return -1;
@@ -1433,7 +1440,8 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
         }
         sum[distant].share += all[k].share;
         report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
-                   all[k].reach, kind[distant], all[k].own[0], all[k].own[1], all[k].distance[0], all[k].distance[1], all[k].sine[0], all[k].sine[1]);
+                   all[k].reach, kind[distant], all[k].own[0], all[k].own[1], all[k].distance[0], all[k].distance[1],
+                   all[k].sine[0], all[k].sine[1]);
     }
     for (int distant = 0; distant < 2; distant++) {
         if (!(local[distant] > 0)) continue;
@@ -1558,7 +1566,7 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
         else report_html(h, "drawn here");
         report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here (%zu steps of %zu "
                        "questions); the encoder stays as it is. Each is %zu x %zu x %zu tokens.", t->count - t->train,
-                    t->clips - t->train_clips, o->budget->teacher_steps[j->part], o->budget->teacher_batch,
+                    t->clips - t->train_clips, o->teach[j->part], o->budget->teacher_batch,
                     t->span.grid[0], t->span.grid[1], t->span.grid[2]);
     }
     report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth, c->heads,
