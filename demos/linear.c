@@ -27,6 +27,7 @@
 #include "evaluate.h"
 #include "learn.h"
 #include "report.h"
+#include "linear_figures.h"
 #include <inttypes.h>
 
 enum { STAGES = 3, SIDES = 3, FIFTHS = 5, PLOTTED = 1 + FIFTHS + STAGES };
@@ -40,7 +41,7 @@ static const char *const stage_name[STAGES] = {"mixers alone", "blocks", "featur
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "linear - attention out of a trained backbone: linear mixers that keep its features\n\n"
+    "linear [figures] - attention out of a trained backbone: linear mixers that keep its features\n\n"
     "  --load FILE     the teacher: weights of a ViT, DINOv2 or DINOv3\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*, or a file of dino --pack\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
@@ -64,6 +65,7 @@ static const char help[] =
     "  --threads N     (all cores)\n"
     "  --json          results as JSON on stdout\n"
     "  --help\n\n"
+    "`figures` draws what blocks mix and what pictures cost, two .svg files in DIR, and nothing else.\n"
     "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
@@ -77,7 +79,7 @@ static const char *const feature_name[FEATURES] = {"softmax", "efficient", "elu1
 
 typedef struct settings {
     const char *load, *images, *masks, *out;
-    int kind, feature, json, resume, keep[MMIX_VISION_BLOCKS], nearest[MMIX_VISION_BLOCKS];  /* nearest: of AUTO */
+    int kind, feature, json, resume, figures, keep[MMIX_VISION_BLOCKS], nearest[MMIX_VISION_BLOCKS];  /* nearest: of AUTO */
     double minutes;
     size_t every, steps, stages, batch, size, window, threads;       /* every 0: keep says it */
     size_t cost[COSTED], costs;                          /* of --cost */
@@ -155,6 +157,7 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
         if (!strcmp(argv[i], "--resume")) { o->resume = 1; continue; }
+        if (!strcmp(argv[i], "figures")) { o->figures = 1; continue; }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
@@ -172,6 +175,7 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->stages == 2) return fail("--stages 2: give 3, or 1");
     if (o->batch % 2) return fail("--batch %zu: give an even number, two crops of each picture", o->batch);
     if (read_keep(o, keep) || (cost && read_costs(o, cost))) return 2;
+    if (o->figures) return 0;
     if (!o->load) return fail("give --load, the teacher's file; --help says more");
     if (!o->images && !o->costs) return fail("give --images, a folder of pictures to learn from; --help says more");
     snprintf(o->run, sizeof o->run, "%s/run.safetensors", o->out);
@@ -317,7 +321,7 @@ static int measure(mmix_ctx *m, mmix_vision_config c, size_t side, price *x)
     memset(x, 0, sizeof *x);
     x->pixels = (double)side, x->patches = (double)(side / c.patch * (side / c.patch));
     x->flops = mmix_vision_flops(v, side, side);
-    x->weights = (double)mmix_memory(own).bytes;
+    x->weights = (double)(mmix_vision_params(v)->elements * sizeof(mmix_real));
     x->seconds = x->processor = INFINITY;
     for (int turn = 0; turn < 3 && (!turn || spent < 5) && !mmix_error(own) && !interrupted; turn++) {
         mmix_tensor *image = mmix_randn(own, mmix_new4(own, 1, 3, side, side), 1, 0);
@@ -727,6 +731,12 @@ int main(int argc, char **argv)
     mmix_options options;
     int status = read_options(&o, argc, argv);
     if (status) return status < 0 ? 0 : status;
+    if (o.figures) {
+        char path[1100];
+        snprintf(path, sizeof path, "%s/.", o.out);
+        if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+        return linear_figures(o.out) ? 2 : 0;
+    }
     memset(&p, 0, sizeof p);
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;

@@ -965,7 +965,7 @@ static int prepare_text(job *j)
 
 enum { PICTURE_SIDE = 64, DRAWN_SIDE = 32, FRAMES = 4, QUESTION_WORDS = 12 };
 /* Of --frames: frames of so many pixels a side, behind each its number as a word; a row asks for the color in so many. */
-enum { SMALL_SIDE = 16, RECALLED = 8 };
+enum { SMALL_SIDE = 8, RECALLED = 8 };
 
 typedef struct drawing { task *t; uint64_t seed; } drawing;
 static void draw_task(void *arg, size_t i)               /* picture i of all */
