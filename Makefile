@@ -69,7 +69,7 @@ build:
 
 # The implementation is compiled once for each configuration, into build/mamba_mix*.o, and linked to all its programs:
 # MMIX_LINKED keeps demos and tests from holding one of their own, which they do where one calls `cc program.c -lm -lpthread`.
-build/%: demos/%.c build/mamba_mix.o demos/scenes.h demos/report.h demos/pictures.h demos/program.h demos/evaluate.h demos/learn.h demos/features_report.h demos/features_figures.h demos/linmu_figures.h demos/linear_report.h demos/tables_report.h demos/text.h demos/ppm.h demos/bytes.h demos/heads.h
+build/%: demos/%.c build/mamba_mix.o demos/scenes.h demos/report.h demos/pictures.h demos/program.h demos/evaluate.h demos/learn.h demos/features_report.h demos/features_figures.h demos/linmu_figures.h demos/linear_report.h demos/linear_figures.h demos/tables_report.h demos/text.h demos/ppm.h demos/bytes.h demos/heads.h
 	$(CC) $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 build/dino_mpi: demos/dino_mpi.c build/mamba_mix.o demos/learn.h demos/evaluate.h demos/pictures.h demos/scenes.h
 	mpicc $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)

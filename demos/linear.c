@@ -10,7 +10,8 @@
    photographs, at three sizes; no label is used. At the end both are judged on pictures that nothing was learned
    from. A table goes to stdout, all of it to OUT/report.html, the student to OUT/student.safetensors.
 
-   Sections: options · pictures · likeness · run files · train · worth · main; linear_report.h prints what came out */
+   Sections: options · pictures · likeness · cost · run files · train · worth · main; linear_report.h prints what came
+   out */
 
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
@@ -26,11 +27,13 @@
 #include "evaluate.h"
 #include "learn.h"
 #include "report.h"
+#include "linear_figures.h"
 #include <inttypes.h>
 
 enum { STAGES = 3, SIDES = 3, FIFTHS = 5, PLOTTED = 1 + FIFTHS + STAGES };
 enum { SHOWN = 8, MAP_SIDE = 224, MAPS_JUDGED = 200, HELD = 64, COMPARED = 256, TOGETHER = 8 };
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+enum { COSTED = 8, LOOKS = 4 };                          /* sizes whose cost is measured: of --cost at most; of a run */
 static const char *const stage_name[STAGES] = {"mixers alone", "blocks", "features"};
 
 #define fail report_refuse
@@ -38,13 +41,14 @@ static const char *const stage_name[STAGES] = {"mixers alone", "blocks", "featur
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 static const char help[] =
-    "linear - attention out of a trained backbone: linear mixers that keep its features\n\n"
+    "linear [figures] - attention out of a trained backbone: linear mixers that keep its features\n\n"
     "  --load FILE     the teacher: weights of a ViT, DINOv2 or DINOv3\n"
     "  --images DIR    DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, or DIR/*, or a file of dino --pack\n"
     "  --masks DIR     their masks, the same tree, PNG: 0 background, 255 void, else object\n"
     "  --out DIR       where report.html, run and student go          (build/linear-out)\n"
     "  --mixer NAME    mmate: Flex-MA, Mamba-2 in both directions, and Local-Swin, attention in windows; flex or\n"
-    "                  swin: one of the two; linear: linear attention (mmate)\n"
+    "                  swin: one of the two; linear: linear attention; auto: in each block the one of these that\n"
+    "                  comes nearest to attention after --steps steps alone, or a tenth of --minutes  (mmate)\n"
     "  --keep LIST     blocks, the first is 1, that keep their attention: 3,6,9; every=4: 4, 8, 12, …; 0: none  (0)\n"
     "  --window N      Local-Swin's windows hold N x N patches        (8)\n"
     "  --feature NAME  of linear attention: softmax, efficient, elu1, relu   (softmax: of q and of k over features)\n"
@@ -54,26 +58,31 @@ static const char help[] =
     "  --batch N       crops a step, two of each picture              (16)\n"
     "  --size N        pixels a side; crops have 0.75, 1 and 1.25 of it, a batch one size  (112)\n"
     "  --seed N        of crops and new weights                       (1)\n"
+    "  --cost LIST     only measure time and memory, of the teacher and of students with each mixer, with random\n"
+    "                  weights, for pictures of so many pixels a side: 224,518,1036\n"
     "  --resume        go on with the run in OUT, to the same bits as if it had never stopped; give the other\n"
     "                  options as they were\n"
     "  --threads N     (all cores)\n"
     "  --json          results as JSON on stdout\n"
     "  --help\n\n"
+    "`figures` draws what blocks mix and what pictures cost, two .svg files in DIR, and nothing else.\n"
     "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
-enum { KINDS = 4, FEATURES = 4 };
-static const struct { const char *name, *title; int block; } kind[KINDS] = {
+enum { KINDS = 4, AUTO = KINDS, KEPT, FEATURES = 4 };
+static const struct { const char *name, *title; int block; } kind[KINDS + 2] = {
     {"mmate", "M-MATE", MMIX_BLOCK_MMATE}, {"flex", "Flex-MA", MMIX_BLOCK_FLEX},
     {"swin", "Local-Swin", MMIX_BLOCK_SWIN}, {"linear", "linear attention", MMIX_BLOCK_LINEAR},
+    {"auto", "the nearest mixer of each block", 0}, {"kept", "attention", MMIX_BLOCK_MIXER},
 };
 static const char *const feature_name[FEATURES] = {"softmax", "efficient", "elu1", "relu"};
 
 typedef struct settings {
     const char *load, *images, *masks, *out;
-    int kind, feature, json, resume, keep[MMIX_VISION_BLOCKS];
+    int kind, feature, json, resume, figures, keep[MMIX_VISION_BLOCKS], nearest[MMIX_VISION_BLOCKS];  /* nearest: of AUTO */
     double minutes;
     size_t every, steps, stages, batch, size, window, threads;       /* every 0: keep says it */
+    size_t cost[COSTED], costs;                          /* of --cost */
     uint64_t seed;
     char run[1100], student[1100], page[1100];           /* files in OUT */
 } settings;
@@ -97,10 +106,28 @@ static int read_keep(settings *o, const char *text)
     }
 }
 
+/* --cost into the options. 0, or an exit status. */
+static int read_costs(settings *o, const char *text)
+{
+    char *end = NULL;
+    for (const char *at = text; at; at = *end ? end + 1 : NULL) {
+        unsigned long long n = strtoull(at, &end, 10);
+        if (end == at || (*end && *end != ',') || n < 1 || n > 8192 || o->costs == COSTED)
+            return fail("--cost %s: give at most %d sizes in pixels, such as 224,518", text, COSTED);
+        o->cost[o->costs++] = (size_t)n;
+    }
+    return 0;
+}
+
+static int kind_of(const settings *o, size_t block)      /* an index of kind[] */
+{
+    return o->keep[block] ? KEPT : o->kind == AUTO ? o->nearest[block] : o->kind;
+}
+
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
 {
-    const char *mixer = "mmate", *keep = "0", *feature = "softmax", *minutes = "10";
+    const char *mixer = "mmate", *keep = "0", *feature = "softmax", *minutes = "10", *cost = NULL;
     size_t seed = 1;
     char *end;
     memset(o, 0, sizeof *o);
@@ -115,6 +142,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--keep", &keep, NULL, 0, 0},
         {"--feature", &feature, NULL, 0, 0},
         {"--minutes", &minutes, NULL, 0, 0},
+        {"--cost", &cost, NULL, 0, 0},
         {"--window", NULL, &o->window, 1, 1024},
         {"--stages", NULL, &o->stages, 1, STAGES},
         {"--steps", NULL, &o->steps, 1, 1000000},
@@ -129,6 +157,7 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
         if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
         if (!strcmp(argv[i], "--resume")) { o->resume = 1; continue; }
+        if (!strcmp(argv[i], "figures")) { o->figures = 1; continue; }
         while (k < count && strcmp(argv[i], known[k].name)) k++;
         if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
         if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
@@ -139,15 +168,16 @@ static int read_options(settings *o, int argc, char **argv)
     o->seed = seed;
     o->minutes = strtod(minutes, &end);
     if (*end || !(o->minutes > 0 && o->minutes < 1e5)) return fail("--minutes %s: give a number above 0", minutes);
-    while (o->kind < KINDS && strcmp(mixer, kind[o->kind].name)) o->kind++;
-    if (o->kind == KINDS) return fail("--mixer %s: give mmate, flex, swin or linear", mixer);
+    while (o->kind < KEPT && strcmp(mixer, kind[o->kind].name)) o->kind++;
+    if (o->kind == KEPT) return fail("--mixer %s: give mmate, flex, swin, linear or auto", mixer);
     while (o->feature < FEATURES && strcmp(feature, feature_name[o->feature])) o->feature++;
     if (o->feature == FEATURES) return fail("--feature %s: give softmax, efficient, elu1 or relu", feature);
     if (o->stages == 2) return fail("--stages 2: give 3, or 1");
     if (o->batch % 2) return fail("--batch %zu: give an even number, two crops of each picture", o->batch);
-    if (read_keep(o, keep)) return 2;
+    if (read_keep(o, keep) || (cost && read_costs(o, cost))) return 2;
+    if (o->figures) return 0;
     if (!o->load) return fail("give --load, the teacher's file; --help says more");
-    if (!o->images) return fail("give --images, a folder of pictures to learn from; --help says more");
+    if (!o->images && !o->costs) return fail("give --images, a folder of pictures to learn from; --help says more");
     snprintf(o->run, sizeof o->run, "%s/run.safetensors", o->out);
     snprintf(o->student, sizeof o->student, "%s/student.safetensors", o->out);
     return 0;
@@ -243,6 +273,83 @@ static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, cons
     return mmix_error(m) ? -1 : 0;
 }
 
+/* The relative error of what each block's mixer makes on what the teacher's block reads. 0, or -1. */
+static int compare_mixers(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, const pictures *p, double *error)
+{
+    size_t depth = mmix_vision_config_of(t)->depth, count = p->test.count, every = (count + HELD - 1) / HELD, n;
+    size_t all = (count + every - 1) / every;
+    mmix_tensor *reads[MMIX_VISION_BLOCKS + 1] = {NULL}, *mixed[2][MMIX_VISION_BLOCKS];
+    for (size_t b = 0; b < depth; b++) error[b] = 0;
+    for (size_t at = 0; at < all && !mmix_error(m); at += n) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_vision_options o[2];
+        memset(o, 0, sizeof o);
+        o[0].class_last = 1, o[0].outputs = reads + 1, o[0].mixed = mixed[0];
+        o[1].inputs = reads, o[1].mixed = mixed[1];      /* the first block reads its own */
+        n = all - at < TOGETHER ? all - at : TOGETHER;
+        mmix_tensor *image = stack(m, p->test.picture + at * every, n, every, p->size);
+        for (int k = 0; k < 2; k++) mmix_vision_forward(m, k ? s : t, image, &o[k]);
+        for (size_t b = 0; b < depth && !mmix_error(m); b++)
+            error[b] += (double)n / (double)all * mmix_item(mmix_kd_hidden(m, mixed[1][b], mixed[0][b], NULL, 1));
+        mmix_rewind(m, mark);
+    }
+    return mmix_error(m) ? -1 : 0;
+}
+
+/* ---- cost ---------------------------------------------------------------------------------------------- */
+
+/* Of one square picture. processor: of all threads together, what other programs leave as it is. bytes: at the peak,
+   weights and picture included. */
+typedef struct price { double pixels, patches, flops, seconds, processor, bytes, weights; } price;
+
+/* Of a network with random weights, in a context of its own, so that its memory is all that is counted; the least of up
+   to three passes. 0, or -1. */
+static int measure(mmix_ctx *m, mmix_vision_config c, size_t side, price *x)
+{
+    mmix_options options;
+    double spent = 0;
+    memset(&options, 0, sizeof options);
+    options.threads = mmix_threads(m);
+    side -= side % c.patch;
+    mmix_ctx *own = mmix_create(&options);
+    mmix_vision *v = own && side ? mmix_vision_create(own, c) : NULL;
+    if (!v) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%zu pixels: %s", side, own && mmix_error(own) ? mmix_error(own) : "no patch");
+        mmix_destroy(own);
+        return -1;
+    }
+    memset(x, 0, sizeof *x);
+    x->pixels = (double)side, x->patches = (double)(side / c.patch * (side / c.patch));
+    x->flops = mmix_vision_flops(v, side, side);
+    x->weights = (double)(mmix_vision_params(v)->elements * sizeof(mmix_real));
+    x->seconds = x->processor = INFINITY;
+    for (int turn = 0; turn < 3 && (!turn || spent < 5) && !mmix_error(own) && !interrupted; turn++) {
+        mmix_tensor *image = mmix_randn(own, mmix_new4(own, 1, 3, side, side), 1, 0);
+        double start = now(), busy = (double)clock();
+        mmix_vision_forward(own, v, image, NULL);
+        x->processor = fmin(x->processor, ((double)clock() - busy) / CLOCKS_PER_SEC);
+        x->seconds = fmin(x->seconds, now() - start);
+        spent += now() - start;
+        mmix_reset(own);
+    }
+    x->bytes = (double)mmix_memory(own).peak;
+    if (mmix_error(own)) mmix_fail(m, mmix_error_kind(own), "%s", mmix_error(own));
+    mmix_vision_destroy(v);
+    mmix_destroy(own);
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+/* The teacher's form with the mixers that o says. */
+static mmix_vision_config student_config(const settings *o, const mmix_vision_config *teacher)
+{
+    mmix_vision_config c = *teacher;
+    for (size_t b = 0; b < c.depth; b++) c.blocks[b] = kind[kind_of(o, b)].block;
+    c.class_token = MMIX_CLASS_LAST;                     /* where a forward scan has seen all */
+    c.feature = o->feature;
+    c.mmate.window[0] = 1, c.mmate.window[1] = c.mmate.window[2] = o->window;
+    return c;
+}
+
 /* ---- run files ----------------------------------------------------------------------------------------- */
 
 typedef struct run {
@@ -250,7 +357,8 @@ typedef struct run {
     mmix_distill *distill;
     size_t steps, done, plotted;                         /* planned, made; points */
     double seconds, *x, *loss;                           /* of training; (steps) each */
-    double point[4][PLOTTED];                             /* step, relative error, cosine of class token, of patches */
+    double point[4][PLOTTED];                            /* step, relative error, cosine of class token, of patches */
+    double tried[KINDS][MMIX_VISION_BLOCKS];             /* of AUTO: relative errors */
     char settings[600];                                  /* what decides the result, in words */
 } run;
 
@@ -278,15 +386,18 @@ static void describe(const settings *o, const pictures *p, run *r)
              weights_fingerprint(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
 }
 
-/* The note holds the settings, numbers of steps, points and losses. 0, or -1. */
+/* The note holds the settings, numbers of steps, points, what was tried and losses. 0, or -1. */
 static int save_run(mmix_ctx *m, const settings *o, const run *r)
 {
-    size_t room = sizeof r->settings + 200 + PLOTTED * 100 + r->done * 24, n = 0;
+    size_t depth = mmix_vision_config_of(r->teacher)->depth, tried = o->kind == AUTO ? KINDS * depth : 0;
+    size_t room = sizeof r->settings + 200 + PLOTTED * 100 + (r->done + tried) * 24, n = 0;
     char *note = (char *)malloc(room);
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
     n += (size_t)snprintf(note, room, "%s\n%zu %zu %.3f\n", r->settings, r->done, r->plotted, r->seconds);
     for (size_t i = 0; i < 4 * r->plotted; i++)
         n += (size_t)snprintf(note + n, room - n, "%.9g\n", r->point[i % 4][i / 4]);
+    for (size_t i = 0; i < tried; i++)
+        n += (size_t)snprintf(note + n, room - n, "%.9g\n", r->tried[i / depth][i % depth]);
     for (size_t i = 0; i < r->done; i++) n += (size_t)snprintf(note + n, room - n, "%.9g\n", r->loss[i]);
     int bad = mmix_distill_save(r->distill, o->run, note);
     free(note);
@@ -304,8 +415,18 @@ static int make_history(mmix_ctx *m, run *r)             /* room for it. 0, or -
     return 0;
 }
 
+/* The mixers that were chosen are those with the least error. */
+static void take_nearest(settings *o, const run *r, size_t depth)
+{
+    for (size_t b = 0; b < depth; b++) {
+        o->nearest[b] = 0;
+        for (int k = 1; k < KINDS; k++)
+            if (r->tried[k][b] < r->tried[o->nearest[b]][b]) o->nearest[b] = k;
+    }
+}
+
 /* The run in OUT. 0, or an exit status. */
-static int read_run(mmix_ctx *m, const settings *o, run *r)
+static int read_run(mmix_ctx *m, settings *o, run *r)
 {
     r->distill = mmix_vision_distill_load(r->teacher, o->run, &r->student);
     if (!r->distill) return fail("--resume: %s", mmix_error(m));
@@ -320,6 +441,9 @@ static int read_run(mmix_ctx *m, const settings *o, run *r)
     r->seconds = strtod(end, &end);
     if (r->done > r->steps || r->plotted > PLOTTED) return fail("%s: its history does not fit", o->run);
     for (size_t i = 0; i < 4 * r->plotted; i++) r->point[i % 4][i / 4] = strtod(end, &end);
+    size_t depth = mmix_vision_config_of(r->teacher)->depth, tried = o->kind == AUTO ? KINDS * depth : 0;
+    for (size_t i = 0; i < tried; i++) r->tried[i / depth][i % depth] = strtod(end, &end);
+    if (tried) take_nearest(o, r, depth);
     for (size_t i = 0; i < r->done; i++) r->loss[i] = strtod(end, &end);
     return 0;
 }
@@ -330,12 +454,7 @@ static int read_run(mmix_ctx *m, const settings *o, run *r)
    as much as the teacher's. NULL on error. */
 static mmix_vision *convert(mmix_ctx *m, const settings *o, const mmix_vision *t, const pictures *p)
 {
-    mmix_vision_config c = *mmix_vision_config_of(t);
-    for (size_t b = 0; b < c.depth; b++) c.blocks[b] = o->keep[b] ? MMIX_BLOCK_MIXER : kind[o->kind].block;
-    c.class_token = MMIX_CLASS_LAST;                     /* where a forward scan has seen all */
-    c.feature = o->feature;
-    c.mmate.window[0] = 1, c.mmate.window[1] = c.mmate.window[2] = o->window;
-    mmix_vision *s = mmix_vision_from(t, c);
+    mmix_vision *s = mmix_vision_from(t, student_config(o, mmix_vision_config_of(t)));
     mmix_reset(m);
     if (s && !mmix_vision_calibrate(s, t, draw_turn(m, o, t, p, 0))) return s;
     mmix_vision_destroy(s);
@@ -377,6 +496,31 @@ static int plan(mmix_ctx *m, const settings *o, const run *r, const pictures *p,
         mmix_distill_destroy(d);
         mmix_vision_destroy(s);
     }
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+/* --mixer auto: a student of each kind learns the first stage for --steps steps, or a tenth of --minutes; on the
+   teacher's inputs no block knows of another. Then each block takes the nearest. 0, or -1. */
+static int choose(mmix_ctx *m, settings *o, run *r, const pictures *p)
+{
+    const size_t depth = mmix_vision_config_of(r->teacher)->depth, many[STAGES] = {o->steps ? o->steps : 1000, 0, 0};
+    settings one = *o;
+    one.stages = STAGES;
+    for (one.kind = 0; one.kind < KINDS && !mmix_error(m) && !interrupted; one.kind++) {
+        report_say("trying %s in each block", kind[one.kind].title);
+        mmix_vision *s = convert(m, &one, r->teacher, p);
+        mmix_distill *d = s ? mmix_vision_distill_create(r->teacher, s, stages_of(&one, many)) : NULL;
+        const double start = now();
+        for (uint64_t i = 0; d && i < many[0] && (o->steps || now() - start < 6 * o->minutes) && !interrupted; i++) {
+            mmix_reset(m);
+            if (mmix_vision_distill_step(d, draw_turn(m, o, r->teacher, p, i), NULL) < 0) break;
+        }
+        mmix_reset(m);
+        if (s) compare_mixers(m, r->teacher, s, p, r->tried[one.kind]);
+        mmix_distill_destroy(d);
+        mmix_vision_destroy(s);
+    }
+    take_nearest(o, r, depth);
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
@@ -428,14 +572,13 @@ static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
 
 /* ---- worth --------------------------------------------------------------------------------------------- */
 
-/* What a network's features of the test pictures are worth, and what it costs at --size [0] and at twice that [1]. */
+/* What a network's features of the test pictures are worth. */
 enum { TEACHER, BEFORE, AFTER, NETWORKS };
 static const char *const network_name[NETWORKS] = {"teacher", "student before", "student after"};
 typedef struct worth {
     score knn;
     maps auc;
     likeness like;
-    double flops[2], rate[2], parameters;                /* rate: pictures a second */
     uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
 } worth;
 
@@ -466,23 +609,6 @@ static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, uint
     }
 }
 
-/* Pictures a second, the best of three. */
-static double rate_of(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side)
-{
-    const size_t n = p->test.count < TOGETHER ? p->test.count : TOGETHER;
-    double best = 0;
-    mmix_reset(m);
-    for (int i = 0; i < 3; i++) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *image = stack(m, p->test.picture, n, 1, side);
-        double start = now();
-        mmix_vision_forward(m, v, image, NULL);
-        best = fmax(best, (double)n / fmax(now() - start, 1e-9));
-        mmix_rewind(m, mark);
-    }
-    return best;
-}
-
 /* 0, or -1; w->map is to be freed in any case. */
 static int judge(mmix_ctx *m, const mmix_vision *t, const mmix_vision *v, const pictures *p, worth *w)
 {
@@ -492,16 +618,11 @@ static int judge(mmix_ctx *m, const mmix_vision *t, const mmix_vision *v, const 
     w->knn.value = w->knn.balanced = w->knn.balanced_error = NAN;
     w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
     w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
-    w->parameters = (double)mmix_vision_params(v)->elements;
     mmix_reset(m);
     if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     else if (!look(m, v, &p->test, p->size, p->size, x, p->size, &w->auc) && !compare(m, t, v, p, COMPARED, &w->like)) {
         if (p->classes > 1) vote(m, p, x, READS * D, D, &w->knn);
         draw_maps(m, v, p, w->map);
-        for (size_t k = 0; k < 2; k++) {
-            w->flops[k] = mmix_vision_flops(v, (1 + k) * p->size, (1 + k) * p->size);
-            w->rate[k] = rate_of(m, v, p, (1 + k) * p->size);
-        }
     }
     free(x);
     return mmix_error(m) || interrupted ? -1 : 0;
@@ -526,15 +647,43 @@ static int open_teacher(mmix_ctx *m, settings *o, run *r)
     for (size_t b = c->depth; b < MMIX_VISION_BLOCKS; b++)
         if (o->keep[b]) return fail("--keep: block %zu of %zu", b + 1, c->depth);
     if (!replaced(o, c->depth)) return fail("--keep: all %zu blocks keep their attention", c->depth);
-    if (kind[o->kind].block != MMIX_BLOCK_FLEX && kind[o->kind].block != MMIX_BLOCK_LINEAR &&
-        o->window >= o->size / c->patch)
+    const int all = o->window >= o->size / c->patch;
+    if (all && o->kind == AUTO)
+        return fail("--mixer auto: windows of %zu x %zu hold all %zu x %zu patches; give a smaller --window",
+                    o->window, o->window, o->size / c->patch, o->size / c->patch);
+    if (all && kind[o->kind].block != MMIX_BLOCK_FLEX && kind[o->kind].block != MMIX_BLOCK_LINEAR)
         report_say("windows of %zu x %zu hold all %zu x %zu patches: attention stays, as Local-Swin's; --window changes that",
                    o->window, o->window, o->size / c->patch, o->size / c->patch);
     return 0;
 }
 
+/* --cost. An exit status. */
+static int weigh(mmix_ctx *m, settings *o, run *r)
+{
+    int bad = open_teacher(m, o, r);
+    if (bad) return bad;
+    const mmix_vision_config *t = mmix_vision_config_of(r->teacher);
+    static price x[COSTED][KINDS + 2];
+    const char *name[KINDS + 2] = {"teacher"};
+    for (size_t i = 0; i < o->costs; i++)
+        for (int k = 0; k < KINDS + 2; k++) {            /* the teacher, each kind, M-MATE with a quarter kept */
+            settings one = *o;
+            one.kind = k && k <= KINDS ? k - 1 : 0;
+            for (size_t b = 0; b < t->depth; b++) one.keep[b] = k > KINDS && b % 4 == 3;
+            name[k] = !k ? "teacher" : k > KINDS ? "M-MATE, 1/4 kept" : kind[k - 1].title;
+            if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
+                return interrupted && !mmix_error(m) ? 130 : fail("--cost: %s", mmix_error(m));
+            fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels, name[k],
+                    x[i][k].seconds, x[i][k].processor);
+        }
+    if (o->json) printf("{"), json_costs(&x[0][0], o->costs, KINDS + 2, name), printf("}\n");
+    else print_costs(&x[0][0], o->costs, KINDS + 2, name);
+    return 0;
+}
+
 static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* an exit status */
 {
+    price x[LOOKS][2];
     size_t steps[STAGES], side[SIDES];
     mmix_vision *before = NULL;
     int bad = report_ready(o->out, o->page, sizeof o->page), end;
@@ -546,7 +695,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     if (o->resume) {
         if ((bad = read_run(m, o, r)) != 0) return bad;
     } else {
-        end = plan(m, o, r, p, steps);
+        end = (o->kind == AUTO && choose(m, o, r, p)) || plan(m, o, r, p, steps);
         if (!end && (r->student = convert(m, o, r->teacher, p)) != NULL)
             r->distill = mmix_vision_distill_create(r->teacher, r->student, stages_of(o, steps));
         if (interrupted && !mmix_error(m)) return fprintf(stderr, "\nlinear: stopped before there was anything to save\n"), 130;
@@ -562,11 +711,15 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
         if (judge(m, r->teacher, network[k], p, &w[k])) end = interrupted && !mmix_error(m) ? 1 : -1;
     }
     mmix_vision_destroy(before);
+    if (!end) report_say("measuring time and memory at up to %d times %zu pixels", 1 << (LOOKS - 1), o->size);
+    for (size_t i = 0; i < 2 * LOOKS && !end; i++)
+        if (measure(m, *mmix_vision_config_of(i % 2 ? r->student : r->teacher), o->size << i / 2, &x[i / 2][i % 2]))
+            end = interrupted && !mmix_error(m) ? 1 : -1;
     if (end < 0) return fail("%s", mmix_error(m));
     if (end) return fprintf(stderr, "\nlinear: stopped and saved; go on with the same options and --resume\n"), 130;
-    if (o->json) print_json(o, r, w, p);
-    else print_table(w);
-    return write_report(m, o, r, w, p);
+    if (o->json) print_json(o, r, w, x[0], p);
+    else print_table(o, r, w, x[0]);
+    return write_report(m, o, r, w, x[0], p);
 }
 
 int main(int argc, char **argv)
@@ -578,6 +731,12 @@ int main(int argc, char **argv)
     mmix_options options;
     int status = read_options(&o, argc, argv);
     if (status) return status < 0 ? 0 : status;
+    if (o.figures) {
+        char path[1100];
+        snprintf(path, sizeof path, "%s/.", o.out);
+        if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+        return linear_figures(o.out) ? 2 : 0;
+    }
     memset(&p, 0, sizeof p);
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;
@@ -586,7 +745,7 @@ int main(int argc, char **argv)
     if (!m) return fail("%s", mmix_error(NULL));
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
-    status = work(m, &o, &r, &p, w);
+    status = o.costs ? weigh(m, &o, &r) : work(m, &o, &r, &p, w);
     for (int k = 0; k < NETWORKS; k++) free(w[k].map);
     free(r.x);
     mmix_distill_destroy(r.distill);

@@ -9,7 +9,7 @@
 /* ---- results ------------------------------------------------------------------------------------------- */
 
 /* The name in JSON, the head on stdout and in the report. */
-enum { COST = 5, WORTH = 9 };
+enum { COST = 8, WORTH = 9 };
 static const report_column value_of[WORTH] = {
     {"cosine_token", "cos cls", "cosine, class token", 7, 3},
     {"cosine_patches", "patches", "cosine, patches", 7, 3},
@@ -22,11 +22,14 @@ static const report_column value_of[WORTH] = {
     {"auc_judged", "maps", "maps", 5, 0},
 };
 static const report_column cost[COST] = {
-    {"parameters", "params", "parameters", 9, 0},
-    {"gflops", "GFLOP", "GFLOPs", 7, 3},
-    {"gflops_twice", "at 2x", "GFLOPs at twice the size", 7, 3},
-    {"pictures_per_second", "pict/s", "pictures a second", 8, 2},
-    {"pictures_per_second_twice", "at 2x", "pictures a second at twice the size", 8, 2},
+    {"patches", "patches", "patches", 8, 0},
+    {"gflops", "GFLOP", "GFLOPs", 9, 2},
+    {"seconds", "seconds", "seconds", 9, 4},
+    {"processor_seconds", "processor", "processor, s", 9, 4},
+    {"pictures_per_second", "pict/s", "pictures a second", 9, 3},
+    {"times", "times", "times the teacher&rsquo;s speed", 6, 2},
+    {"peak_mib", "MiB", "peak MiB", 7, 1},
+    {"weights_mib", "weights", "of them weights", 7, 1},
 };
 static void worths(const worth *w, double value[WORTH])
 {
@@ -35,30 +38,66 @@ static void worths(const worth *w, double value[WORTH])
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
 }
-static void costs(const worth *w, double value[COST])
+/* Times are of the processor's, which others on the machine don't change. */
+static void costs(const price *x, const price *teacher, double value[COST])
 {
-    const double all[COST] = {w->parameters, w->flops[0] / 1e9, w->flops[1] / 1e9, w->rate[0], w->rate[1]};
+    const double all[COST] = {x->patches, x->flops / 1e9, x->seconds, x->processor, 1 / x->seconds,
+                              teacher->processor / x->processor, x->bytes / 1048576, x->weights / 1048576};
     memcpy(value, all, sizeof all);
 }
 
-static void print_table(const worth *w)
+/* Of x (sizes, networks), the first network being the teacher. */
+static void print_costs(const price *x, size_t sizes, size_t networks, const char *const *name)
 {
-    double value[WORTH + COST];
-    char name[32];
-    for (int part = 0; part < 2; part++) {
-        const report_column *column = part ? cost : value_of;
-        report_columns_text(column, part ? COST : WORTH, part ? "\ncost            " : "worth          ", NULL);
-        for (int k = 0; k < NETWORKS; k++) {
-            (part ? costs : worths)(&w[k], value);
-            snprintf(name, sizeof name, "%-15s", network_name[k]);
-            report_columns_text(column, part ? COST : WORTH, name, value);
-        }
+    double value[COST];
+    char row[40];
+    report_columns_text(cost, COST, "cost                    ", NULL);
+    for (size_t i = 0; i < sizes * networks; i++) {
+        costs(&x[i], &x[i / networks * networks], value);
+        snprintf(row, sizeof row, "%5.0f %-18s", x[i].pixels, name[i % networks]);
+        report_columns_text(cost, COST, row, value);
     }
 }
-
-static void print_json(const settings *o, const run *r, const worth *w, const pictures *p)
+static void json_costs(const price *x, size_t sizes, size_t networks, const char *const *name)
 {
-    double value[WORTH + COST];
+    double value[COST];
+    printf("\"costs\": [");
+    for (size_t i = 0; i < sizes * networks; i++) {
+        printf("%s\n  {\"network\": \"%s\", ", i ? "," : "", name[i % networks]);
+        report_json("pixels", x[i].pixels, ", ");
+        costs(&x[i], &x[i / networks * networks], value);
+        for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], c + 1 < COST ? ", " : "}");
+    }
+    printf("]");
+}
+
+static const char *const pair_name[2] = {"teacher", "student"};
+static void print_table(const settings *o, const run *r, const worth *w, const price *x)
+{
+    double value[WORTH];
+    char name[32];
+    report_columns_text(value_of, WORTH, "worth          ", NULL);
+    for (int k = 0; k < NETWORKS; k++) {
+        worths(&w[k], value);
+        snprintf(name, sizeof name, "%-15s", network_name[k]);
+        report_columns_text(value_of, WORTH, name, value);
+    }
+    printf("\n");
+    print_costs(x, LOOKS, 2, pair_name);
+    if (o->kind != AUTO) return;
+    printf("\ntried         ");
+    for (int k = 0; k < KINDS; k++) printf(" %8s", kind[k].name);
+    for (size_t b = 0; b < mmix_vision_config_of(r->teacher)->depth; b++) {
+        printf("\nblock %-8zu", b + 1);
+        for (int k = 0; k < KINDS; k++) printf(" %8.3f", r->tried[k][b]);
+        printf("  %s", kind[kind_of(o, b)].name);
+    }
+    printf("\n");
+}
+
+static void print_json(const settings *o, const run *r, const worth *w, const price *x, const pictures *p)
+{
+    double value[WORTH];
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     printf("{\"train\": %zu, \"test\": %zu, \"mixer\": \"%s\", \"size\": %zu, \"steps\": %zu, ", p->train.count,
            p->test.count, kind[o->kind].name, o->size, r->done);
@@ -66,14 +105,18 @@ static void print_json(const settings *o, const run *r, const worth *w, const pi
     for (int k = 0; k < NETWORKS; k++) {
         printf("%s\n  {\"network\": \"%s\", ", k ? "," : "", network_name[k]);
         worths(&w[k], value);
-        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], ", ");
-        costs(&w[k], value);
-        for (int c = 0; c < COST; c++) report_json(cost[c].key, value[c], c + 1 < COST ? ", " : "}");
+        for (int c = 0; c < WORTH; c++) report_json(value_of[c].key, value[c], c + 1 < WORTH ? ", " : "}");
     }
-    printf("],\n \"blocks\": [");
+    printf("],\n ");
+    json_costs(x, LOOKS, 2, pair_name);
+    printf(",\n \"blocks\": [");
     for (size_t b = 0; b < depth; b++) {
-        printf("%s\n  {\"block\": %zu, \"mixer\": \"%s\", ", b ? "," : "", b + 1,
-               o->keep[b] ? "kept" : kind[o->kind].name);
+        printf("%s\n  {\"block\": %zu, \"mixer\": \"%s\", ", b ? "," : "", b + 1, kind[kind_of(o, b)].name);
+        for (int k = 0; k < KINDS && o->kind == AUTO; k++) {
+            char key[24];
+            snprintf(key, sizeof key, "tried_%s", kind[k].name);
+            report_json(key, r->tried[k][b], ", ");
+        }
         report_json("before", w[BEFORE].like.block[b], ", ");
         report_json("after", w[AFTER].like.block[b], "}");
     }
@@ -97,7 +140,7 @@ static size_t replaced(const settings *o, size_t depth)  /* blocks without atten
     return n;
 }
 
-static void report_finding(report *h, const settings *o, const run *r, const worth *w)
+static void report_finding(report *h, const settings *o, const run *r, const worth *w, const price *x)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     const worth *t = &w[TEACHER], *s = &w[AFTER];
@@ -112,9 +155,9 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
     if (s->auc.judged)
         report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),
                     maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
-    report_html(h, ". At %zu x %zu pixels it reads %.2f times as many pictures a second as the teacher, at %zu x %zu "
-                   "%.2f times.</p>\n", o->size, o->size, s->rate[0] / t->rate[0], 2 * o->size, 2 * o->size,
-                s->rate[1] / t->rate[1]);
+    const price *far = x + 2 * (LOOKS - 1);
+    report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x %.0f %.2f.</p>\n", x->pixels,
+                x->pixels, x[1].processor / x->processor, far->pixels, far->pixels, far[1].processor / far->processor);
     if (report_few(r->steps)) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
 }
 
@@ -141,9 +184,45 @@ static void report_maps(report *h, const worth *w, const pictures *p)
                    "(yellow), bilinear.</p>\n", p->size, p->size);
 }
 
-static void report_tables(report *h, const settings *o, const worth *w)
+/* Seconds and memory of teacher and student against the patches. */
+static void report_costs(report *h, const price *x, int threads)
 {
-    double value[WORTH + COST], teacher[WORTH];
+    static double patches[LOOKS], y[2][2][LOOKS];
+    double value[COST];
+    report_plot plot[2];
+    memset(plot, 0, sizeof plot);
+    plot[0].y_label = "seconds a picture", plot[1].y_label = "MiB";
+    plot[0].caption = "Of the processor, all threads together.";
+    plot[1].caption = "At the peak, weights and picture included.";
+    for (size_t i = 0; i < LOOKS; i++) patches[i] = x[2 * i].patches;
+    for (int k = 0; k < 2; k++) {
+        plot[k].x_label = "patches", plot[k].log_x = plot[k].log_y = 1;
+        for (int n = 0; n < 2; n++) {
+            for (size_t i = 0; i < LOOKS; i++)
+                y[k][n][i] = k ? x[2 * i + (size_t)n].bytes / 1048576 : x[2 * i + (size_t)n].processor;
+            report_curve c = {pair_name[n], patches, y[k][n], LOOKS, n, 0};
+            plot[k].curve[plot[k].curves++] = c;
+        }
+    }
+    report_html(h, "<h2>What it costs</h2>\n<div class=\"row\">\n");
+    for (int k = 0; k < 2; k++) report_chart(h, &plot[k]);
+    report_html(h, "</div>\n");
+    report_columns_html(h, cost, COST, "network", NULL, NULL);
+    for (size_t i = 0; i < 2 * LOOKS; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%s, %.0f x %.0f", pair_name[i % 2], x[i].pixels, x[i].pixels);
+        costs(&x[i], &x[i / 2 * 2], value);
+        report_columns_html(h, cost, COST, name, value, NULL);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">Of one picture; FLOPs: two for a multiply-add. %d thread%s, the least of up to three "
+                   "passes. Processor: the time of all threads together, which other programs on the machine change "
+                   "little; times: by that.</p>\n", threads, threads > 1 ? "s" : "");
+}
+
+static void report_tables(report *h, const worth *w)
+{
+    double value[WORTH], teacher[WORTH];
     report_html(h, "<h2>What the features are worth</h2>\n");
     report_columns_html(h, value_of, WORTH, "network", NULL, NULL);
     worths(&w[TEACHER], teacher);
@@ -158,15 +237,19 @@ static void report_tables(report *h, const settings *o, const worth *w)
                    "pictures name (class token, cosine, temperature 0.07); balanced: the mean over the classes. "
                    "Binary-AUC: area under the ROC curve of a map, as drawn above, against the mask, max(A, 1 - A), "
                    "mean. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than two of them "
-                   "above or below the teacher.</p>\n<h2>What it costs</h2>\n", COMPARED);
-    report_columns_html(h, cost, COST, "network", NULL, NULL);
-    for (int k = 0; k < NETWORKS; k++) {
-        costs(&w[k], value);
-        report_columns_html(h, cost, COST, network_name[k], value, NULL);
-    }
+                   "above or below the teacher.</p>\n", COMPARED);
+}
+
+static void report_tried(report *h, const settings *o, const run *r)
+{
+    report_html(h, "<h2>Which mixer comes nearest</h2>\n");
+    report_table(h, "block|M-MATE|Flex-MA|Local-Swin|linear attention|taken");
+    for (size_t b = 0; b < mmix_vision_config_of(r->teacher)->depth; b++)
+        report_row(h, "%zu|%.3f|%.3f|%.3f|%.3f|%s", b + 1, r->tried[0][b], r->tried[1][b], r->tried[2][b], r->tried[3][b],
+                   kind[kind_of(o, b)].title);
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">FLOPs of one picture of %zu x %zu pixels, two for a multiply-add. Pictures a second: up "
-                   "to %d together, the best of three.</p>\n", o->size, o->size, TOGETHER);
+    report_html(h, "<p class=\"soft\">Relative error of what the mixer makes of what the teacher&rsquo;s block reads, of test "
+                   "pictures, after it has learned alone for a short time.</p>\n");
 }
 
 static void report_curves(report *h, const run *r, const worth *w)
@@ -207,7 +290,7 @@ static void report_curves(report *h, const run *r, const worth *w)
 }
 
 /* 0, or an exit status. */
-static int write_report(mmix_ctx *m, const settings *o, const run *r, const worth *w, const pictures *p)
+static int write_report(mmix_ctx *m, const settings *o, const run *r, const worth *w, const price *x, const pictures *p)
 {
     const size_t depth = mmix_vision_config_of(r->teacher)->depth;
     const mmix_distill_config *c = &r->distill->config;
@@ -216,10 +299,12 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const wort
     time_t t = time(NULL);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     if (report_open(&h, o->page, "Attention out of a trained backbone")) return fail("%s", h.error);
-    report_finding(&h, o, r, w);
+    report_finding(&h, o, r, w, x);
     report_maps(&h, w, p);
     report_curves(&h, r, w);
-    report_tables(&h, o, w);
+    if (o->kind == AUTO) report_tried(&h, o, r);
+    report_tables(&h, w);
+    report_costs(&h, x, mmix_threads(m));
     report_html(&h, "<h2>How</h2>\n<p class=\"soft\">Teacher ");
     report_text(&h, o->load);
     report_html(&h, ", %zu blocks, of which ", depth);

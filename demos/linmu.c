@@ -56,32 +56,43 @@ static const budget budgets[2] = {
      256, 65536},
 };
 
-enum { STAGES = 3, SEEDS_MOST = 16, FULL = 0, WINDOW = 8 };              /* WINDOW: of Local-Swin in text */
+enum { STAGES = 3, STAGES_MOST = 4, SEEDS_MOST = 16, FULL = 0, WINDOW = 8 };         /* WINDOW: of Local-Swin in text */
 enum { IN_TEXT = 1 << TEXT, IN_PICTURES = 1 << PICTURES, IN_VIDEO = 1 << VIDEO, IN_ALL = 7, IN_QUESTIONS = 6 };
 
+/* What a control changes: weights of the mixers random and not the teacher's; heads not brought to the teacher's sizes;
+   the branches in the other order. */
+enum { AS_USUAL, RANDOM_START, NOT_CALIBRATED, SWIN_FIRST };
 /* A way to distil; the first is the paper's. All make the same number of optimiser steps. */
 typedef struct variant {
     const char *key, *name;
     int parts;
-    size_t stages;                                       /* 3; 2: without the first; 1: everything at once */
+    size_t stages;           /* 3; 2: without the first; 1: everything at once; 4: one of Local-Swin alone behind the first */
     int hidden;                                          /* 0: without L_hid */
     size_t rank;                                         /* of LoRA in the last stage; FULL: all weights instead */
     int branches;
     size_t window[3];                                    /* of Local-Swin on spans; 0: the library's default */
+    int control;                                         /* the same for all but controls, which --only names */
 } variant;
-enum { VARIANTS = 11, CURVES = 6 };                      /* the first so many have curves of their own */
+enum { VARIANTS = 18, CONTROLS = 11, CURVES = 6 };       /* the first so many have curves; from CONTROLS on: --only */
 static const variant variants[VARIANTS] = {
-    {"three", "three stages", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
-    {"two", "two stages", IN_TEXT | IN_PICTURES, 2, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
-    {"single", "single stage", IN_ALL, 1, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
-    {"nohid", "without L_hid", IN_TEXT | IN_PICTURES, 3, 0, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
-    {"flex", "Flex-MA only", IN_ALL, 3, 1, 8, MMIX_BRANCH_FLEX, {0, 0, 0}},
-    {"swin", "Local-Swin only", IN_ALL, 3, 1, 8, MMIX_BRANCH_SWIN, {0, 0, 0}},
-    {"rank2", "LoRA of rank 2", IN_TEXT, 3, 1, 2, MMIX_BRANCH_BOTH, {0, 0, 0}},
-    {"full", "all weights in place of LoRA", IN_TEXT, 3, 1, FULL, MMIX_BRANCH_BOTH, {0, 0, 0}},
-    {"w222", "windows 2 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {2, 2, 2}},
-    {"w144", "windows 1 x 4 x 4", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 4, 4}},
-    {"w422", "windows 4 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {4, 2, 2}},
+    {"three", "three stages", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"two", "two stages", IN_TEXT | IN_PICTURES, 2, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"single", "single stage", IN_ALL, 1, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"nohid", "without L_hid", IN_TEXT | IN_PICTURES, 3, 0, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"flex", "Flex-MA only", IN_ALL, 3, 1, 8, MMIX_BRANCH_FLEX, {0, 0, 0}, AS_USUAL},
+    {"swin", "Local-Swin only", IN_ALL, 3, 1, 8, MMIX_BRANCH_SWIN, {0, 0, 0}, AS_USUAL},
+    {"rank2", "LoRA of rank 2", IN_TEXT, 3, 1, 2, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"full", "all weights in place of LoRA", IN_TEXT, 3, 1, FULL, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"w222", "windows 2 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {2, 2, 2}, AS_USUAL},
+    {"w144", "windows 1 x 4 x 4", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 4, 4}, AS_USUAL},
+    {"w422", "windows 4 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {4, 2, 2}, AS_USUAL},
+    {"random", "random start", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, RANDOM_START},
+    {"sizes", "no calibration", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, NOT_CALIBRATED},
+    {"swinfirst", "Local-Swin first", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, SWIN_FIRST},
+    {"four", "four stages", IN_ALL, 4, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}, AS_USUAL},
+    {"w1", "windows 1 x 1", IN_PICTURES, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 1, 1}, AS_USUAL},
+    {"w2", "windows 2 x 2", IN_PICTURES, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 2, 2}, AS_USUAL},
+    {"w4", "windows 4 x 4", IN_PICTURES, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 4, 4}, AS_USUAL},
 };
 
 enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };  /* of what is trained here */
@@ -96,8 +107,13 @@ static const char help[] =
     "  --out DIR         where report.html goes                     (build/linmu-out)\n"
     "  --budget NAME     small: under ten minutes in all, one seed; full: hours, three seeds  (small)\n"
     "  --steps N         optimiser steps a stage, instead of the budget's\n"
+    "  --teach N         steps of a teacher that is trained here, instead of the budget's\n"
     "  --seed N          the first seed                             (1)\n"
     "  --seeds N         so many, one after another                 (small 1, full 3)\n"
+    "  --only LIST       of the ways to distil those alone: three, two, single, nohid, flex, swin, rank2, full, w222,\n"
+    "                    w144, w422; or controls, which run only if named: random (weights of the mixers), sizes (heads\n"
+    "                    are not calibrated), swinfirst, four (stages), w1, w2, w4 (windows on pictures)\n"
+    "  --frames N        video: films of N frames, a thing in each, and questions for its color in one of them\n"
     "  --data DIR        easy-VQA, DIR/train and DIR/test with questions.json and images/N.png\n"
     "                    (pictures drawn here)\n"
     "  --teacher FILE    of text: llama2.c's .bin, or .safetensors  (../shared/data/stories260k/stories260K.bin,\n"
@@ -116,7 +132,8 @@ typedef struct settings {
     const char *out, *data, *teacher, *tokenizer, *save, *load;
     const budget *budget;
     int parts, json, figures;                            /* parts: bits 1 << TEXT, … */
-    size_t steps[LEARNED], seeds, threads;
+    int only[VARIANTS];                                  /* 1: this way is taken */
+    size_t steps[LEARNED], teach[LEARNED], seeds, threads, frames;       /* frames 0: films of motion */
     uint64_t seed;
     char prefix[1000], kept_tokenizer[1000];
 } settings;
@@ -128,23 +145,53 @@ static int there(const char *path)                       /* whether a file can b
     return f != NULL;
 }
 
+/* --only into the options; NULL: all but the controls. 0, or an exit status. */
+static int read_only(settings *o, const char *text)
+{
+    for (int v = 0; v < VARIANTS; v++) o->only[v] = !text && v < CONTROLS;
+    for (size_t n; text; text = text[n] ? text + n + 1 : NULL) {
+        int v = 0;
+        n = strcspn(text, ",");
+        while (v < VARIANTS && (strlen(variants[v].key) != n || strncmp(variants[v].key, text, n))) v++;
+        if (v == VARIANTS) return fail("--only %.*s: no such way to distil; --help lists them", (int)n, text);
+        o->only[v] = 1;
+    }
+    return 0;
+}
+
+enum { TEACHER = -2, BLIND = -1, COLUMNS = 1 + STAGES };                 /* rows before the variants */
+static int table_has(const settings *o, int part, int row)       /* whether a row is in the table of a part */
+{
+    return row == TEACHER || (row == BLIND && part != TEXT)
+        || (row >= 0 && o->only[row] && variants[row].parts >> part & 1);
+}
+static int first_way(const settings *o, int part)        /* the one that is shown */
+{
+    int v = 0;
+    while (v + 1 < VARIANTS && !table_has(o, part, v)) v++;
+    return v;
+}
+
 /* 0, or an exit status; -1: help was asked for. */
 static int read_options(settings *o, int argc, char **argv)
 {
     static const char stories[] = "../shared/data/stories260k/stories260K.bin";
-    const char *budget_name = "small";
-    size_t seed = 1, steps = 0;
+    const char *budget_name = "small", *only = NULL;
+    size_t seed = 1, steps = 0, teach = 0;
     memset(o, 0, sizeof *o);
     o->out = "build/linmu-out";
     struct { const char *name, **text; size_t *number, low, high; } known[] = {
         {"--out", &o->out, NULL, 0, 0},
         {"--budget", &budget_name, NULL, 0, 0},
         {"--data", &o->data, NULL, 0, 0},
+        {"--only", &only, NULL, 0, 0},
+        {"--frames", NULL, &o->frames, 2, 64},
         {"--teacher", &o->teacher, NULL, 0, 0},
         {"--tokenizer", &o->tokenizer, NULL, 0, 0},
         {"--save", &o->save, NULL, 0, 0},
         {"--load", &o->load, NULL, 0, 0},
         {"--steps", NULL, &steps, 2, 1000000},
+        {"--teach", NULL, &teach, 2, 1000000},
         {"--seed", NULL, &seed, 0, 1000000000},
         {"--seeds", NULL, &o->seeds, 1, SEEDS_MOST},
         {"--threads", NULL, &o->threads, 1, 64},
@@ -168,11 +215,15 @@ static int read_options(settings *o, int argc, char **argv)
     }
     for (int b = 0; b < 2; b++)
         if (!strcmp(budget_name, budgets[b].name)) o->budget = &budgets[b];
+    if (read_only(o, only)) return 2;
     if (!o->budget) return fail("--budget %s: give small or full", budget_name);
     if (!o->parts) o->parts = (1 << PARTS) - 1;
     if (!o->seeds) o->seeds = o->budget->seeds;
     o->seed = seed;
-    for (int p = 0; p < LEARNED; p++) o->steps[p] = steps ? steps : o->budget->stage_steps[p];
+    for (int p = 0; p < LEARNED; p++) {
+        o->steps[p] = steps ? steps : o->budget->stage_steps[p];
+        o->teach[p] = teach ? teach : o->budget->teacher_steps[p];
+    }
     if (o->teacher && !there(o->teacher)) return fail("--teacher %s: %s", o->teacher, strerror(errno));
     if (o->tokenizer && !there(o->tokenizer)) return fail("--tokenizer %s: %s", o->tokenizer, strerror(errno));
     if (o->data && !picture_is_folder(o->data)) return fail("--data %s: no such folder", o->data);
@@ -204,14 +255,19 @@ typedef struct task {
     size_t words;
     /* Clips (0: text alone): films of `frames` pictures, or pictures; rows first[c] … first[c + 1] - 1 ask about c. */
     size_t clips, train_clips, frames, *first;
+    int32_t *name;                                       /* (frames): the word behind each, NULL: none */
     pictures look;                                       /* look.train: all pictures, clip after clip */
     mmix_span span;                                      /* where a clip stands in a sequence: before the words */
     mmix_real *media;                                    /* (clips, patches of a clip, DIM): what the encoder sees */
 } task;
 
-static size_t patches(const task *t)                     /* tokens of a clip */
+static size_t patches(const task *t)                     /* tokens of a clip that the encoder makes … */
 {
     return t->clips ? t->span.grid[0] * t->span.grid[1] * t->span.grid[2] : 0;
+}
+static size_t clip_tokens(const task *t)                 /* … and with the words behind its frames */
+{
+    return patches(t) + t->span.grid[0] * t->span.separators;
 }
 
 static int task_rows(task *t, mmix_ctx *m, size_t rows, size_t width)    /* makes room for them: 0, or -1 */
@@ -256,6 +312,7 @@ static void task_free(task *t)
     free(t->clip);
     free(t->word);
     free(t->first);
+    free(t->name);
     free(t->media);
     memset(t, 0, sizeof *t);
 }
@@ -306,22 +363,24 @@ static int task_ask(task *t, mmix_ctx *m, size_t clip, const char *question, con
 static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind, mmix_tensor *media,
                       mmix_distill_batch *batch)
 {
-    size_t n = blind ? 0 : patches(t), L = n + t->width, shape[2];
+    size_t n = blind ? 0 : clip_tokens(t), grid = patches(t), frame = n / (t->clips ? t->frames : 1), L = n + t->width, shape[2];
     shape[0] = B;
     shape[1] = L;
     memset(batch, 0, sizeof *batch);
     mmix_tensor *token = mmix_new(m, MMIX_DTYPE_I32, 2, shape), *target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     if (n && !media) {
-        media = mmix_new3(m, B, n, DIM);
+        media = mmix_new3(m, B, grid, DIM);
         for (size_t b = 0; media && b < B; b++)
-            memcpy(mmix_data(media) + b * n * DIM, t->media + t->clip[row[b]] * n * DIM, n * DIM * sizeof *t->media);
+            memcpy(mmix_data(media) + b * grid * DIM, t->media + t->clip[row[b]] * grid * DIM,
+                   grid * DIM * sizeof *t->media);
     }
     if (!token || !target || !mask || (n && !media)) return -1;
     for (size_t b = 0; b < B; b++)
         for (size_t i = 0; i < L; i++) {
             size_t at = row[b] * t->width + i - n;
-            mmix_data_i32(token)[b * L + i] = i < n ? PAD : t->token[at];
+            mmix_data_i32(token)[b * L + i] = i >= n ? t->token[at] : t->name && i % frame == frame - 1
+                ? t->name[i / frame] : PAD;
             mmix_data_i32(target)[b * L + i] = i < n ? -1 : t->target[at];
             mmix_data_i32(mask)[b * L + i] = i < n + t->length[row[b]];
         }
@@ -344,7 +403,7 @@ static size_t held_rows(const task *t, const settings *o)
     return held < o->budget->tested ? held : o->budget->tested;
 }
 
-/* How a decoder does on n held-back rows; of questions also its answers, said (n) or NULL. 0, or -1. */
+/* How a decoder does on n held-back rows; of questions also its answers, said (n, width) or NULL. 0, or -1. */
 static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int blind, score *s, int32_t *said)
 {
     enum { AT_ONCE = 32 };
@@ -367,7 +426,7 @@ static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int
             for (size_t k = 1; k < K; k++) if (z[k] > z[best]) best = (int32_t)k;
             asked++;
             s->right += best == wanted;
-            if (said) said[first + i / L] = best;
+            if (said) said[(first + i / L) * t->width + i % L + t->width - L] = best;
         }
         s->loss += mmix_item(loss) * (double)asked;
         s->asked += asked;
@@ -380,7 +439,7 @@ static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int
 /* ---- files and progress -------------------------------------------------------------------------------- */
 
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
-enum { ROWS_OF_TEACHER = 1, ROWS_OF_STUDENT };           /* purposes of random numbers */
+enum { ROWS_OF_TEACHER = 1, ROWS_OF_STUDENT, FRAMES_ASKED };     /* purposes of random numbers */
 
 typedef struct job {                                     /* one part with one seed */
     mmix_ctx *m;
@@ -506,7 +565,7 @@ static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, s
 static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *eye)
 {
     mmix_ctx *m = j->m;
-    size_t steps = j->o->budget->teacher_steps[j->part], B = j->o->budget->teacher_batch, row[256];
+    size_t steps = j->o->teach[j->part], B = j->o->budget->teacher_batch, row[256];
     mmix_adamw_state state[2];
     mmix_params *list[2] = {d->params, eye ? mmix_vision_params(eye) : NULL};
     mmix_adamw adam = mmix_adamw_default();
@@ -602,7 +661,7 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
 
 enum { STRETCHES = 60 };                                 /* of a learning curve: means of so many stretches at most */
 typedef struct outcome {
-    score score[1 + STAGES];                             /* at the start and after each stage */
+    score score[1 + STAGES_MOST];                             /* at the start and after each stage */
     size_t stages, done;                                 /* finished; optimiser steps made */
     double seconds, token[STRETCHES], hidden[STRETCHES];     /* sums of L_tok and L_hid … */
     size_t in[STRETCHES];                               /* … over so many steps */
@@ -628,7 +687,8 @@ static mmix_distill_config plan(const job *j, const variant *v)
     }
     for (size_t i = 0; i < c.stages; i++) {
         mmix_stage *s = &c.stage[i];
-        *s = three.stage[STAGES - c.stages + i];
+        *s = three.stage[c.stages <= STAGES ? STAGES - c.stages + i : i - (i > 0)];
+        if (v->control == SWIN_FIRST ? !i : c.stages > STAGES && i == 1) s->train = MMIX_TRAIN_SWIN;
         s->steps = STAGES * j->o->steps[j->part] / c.stages;
         s->warmup = s->steps / 20;
         if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
@@ -647,7 +707,7 @@ static int exercise(const job *j, uint64_t number, mmix_distill_batch *batch)
     size_t B = j->o->budget->batch[j->part], row[256];
     for (size_t b = 0; b < B; b++) row[b] = mmix_random_u32(j->m, ROWS_OF_STUDENT, number, b) % j->t.train;
     if (task_batch(&j->t, j->m, row, B, 0, NULL, batch)) return -1;
-    if (j->part == TEXT) {                               /* a story is what the teacher decoded: L_seq is L_sup */
+    if (j->part == TEXT || j->t.name) {  /* a story is what the teacher decoded; answers that stand apart: L_seq is L_sup */
         batch->decoded = &batch->input;
         batch->decoded_target = batch->target;
     }
@@ -664,7 +724,13 @@ static mmix_decoder *student_create(const job *j, const variant *v)
     memcpy(options.window, v->window, sizeof options.window);
     if (j->part == TEXT && v->branches != MMIX_BRANCH_FLEX) options.text_window = WINDOW;
     mmix_decoder *student = mmix_linmu_from(j->teacher, &options);
-    if (student && v->branches != MMIX_BRANCH_SWIN && !exercise(j, 0, &batch))
+    mmix_params *p = student && v->control == RANDOM_START ? student->params : NULL;
+    for (size_t i = 0; p && i < p->count; i++) {
+        mmix_tensor *w = p->at[i].tensor;
+        if (strstr(p->at[i].name, ".mmate.") && strstr(p->at[i].name, "_proj.weight") && !strstr(p->at[i].name, ".dt_"))
+            mmix_randn(j->m, w, 1 / sqrt((double)mmix_shape(w, 1)), 5000 + i);
+    }
+    if (student && v->branches != MMIX_BRANCH_SWIN && v->control != NOT_CALIBRATED && !exercise(j, 0, &batch))
         mmix_linmu_calibrate(student, j->teacher, &batch.input);
     mmix_reset(j->m);
     return student;
@@ -676,7 +742,7 @@ static void write_note(const job *j, const variant *v, const outcome *out, char 
 {
     size_t n = (size_t)snprintf(note, NOTE_ROOM, "linmu %s %s %zu %016" PRIx64 "\n%.3f %zu %zu\n", part_name[j->part],
                                 v->key, j->o->steps[j->part], j->print, out->seconds, out->done, out->stages);
-    for (int i = 0; i <= STAGES; i++)
+    for (int i = 0; i <= STAGES_MOST; i++)
         n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.17g %.17g %zu\n", out->score[i].loss, out->score[i].right,
                               out->score[i].asked);
     for (int i = 0; i < STRETCHES; i++)
@@ -695,7 +761,7 @@ static int read_note(const job *j, const variant *v, const char *note, outcome *
     out->seconds = strtod(note + head, &at);
     out->done = strtoul(at, &at, 10);
     out->stages = strtoul(at, &at, 10);
-    for (int i = 0; i <= STAGES; i++) {
+    for (int i = 0; i <= STAGES_MOST; i++) {
         out->score[i].loss = strtod(at, &at);
         out->score[i].right = strtod(at, &at);
         out->score[i].asked = strtoul(at, &at, 10);
@@ -705,7 +771,7 @@ static int read_note(const job *j, const variant *v, const char *note, outcome *
         out->hidden[i] = strtod(at, &at);
         out->in[i] = strtoul(at, &at, 10);
     }
-    return out->stages > STAGES || strspn(at, "\n") != strlen(at) ? -1 : 0;
+    return out->stages > STAGES_MOST || strspn(at, "\n") != strlen(at) ? -1 : 0;
 }
 
 /* A file's text, to be freed; NULL and an error. */
@@ -727,7 +793,8 @@ static int keep(const job *j, const variant *v, const outcome *out, const mmix_d
     char path[1200], *note = (char *)malloc(NOTE_ROOM);
     if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a note");
     write_note(j, v, out, note);
-    if (v == variants) mmix_decoder_save(student, job_path(j, "student", "safetensors", path, sizeof path));
+    if (v == variants + first_way(j->o, j->part))
+        mmix_decoder_save(student, job_path(j, "student", "safetensors", path, sizeof path));
     FILE *f = fopen(job_path(j, v->key, "txt", path, sizeof path), "wb");
     int bad = !f || fputs(note, f) < 0;
     if (f) bad |= fclose(f) != 0;
@@ -758,7 +825,8 @@ static int finished(const job *j, const variant *v, outcome *out, mmix_decoder *
         mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
                   "without --load", path);
     free(note);
-    if (v == variants) *student = mmix_decoder_open(j->m, job_path(j, "student", "safetensors", path, sizeof path));
+    if (v == variants + first_way(j->o, j->part))
+        *student = mmix_decoder_open(j->m, job_path(j, "student", "safetensors", path, sizeof path));
     return 1;
 }
 
@@ -896,6 +964,8 @@ static int prepare_text(job *j)
 /* ---- pictures and films: drawn ones, or easy-VQA ------------------------------------------------------ */
 
 enum { PICTURE_SIDE = 64, DRAWN_SIDE = 32, FRAMES = 4, QUESTION_WORDS = 12 };
+/* Of --frames: frames of so many pixels a side, behind each its number as a word; a row asks for the color in so many. */
+enum { SMALL_SIDE = 8, RECALLED = 8 };
 
 typedef struct drawing { task *t; uint64_t seed; } drawing;
 static void draw_task(void *arg, size_t i)               /* picture i of all */
@@ -904,6 +974,56 @@ static void draw_task(void *arg, size_t i)               /* picture i of all */
     size_t frames = d->t->frames, side = d->t->look.size;
     scene_clip clip = scene_clip_make(d->seed, i / frames, (int)frames);
     scene_clip_paint(&clip, (int)(i % frames), (int)side, d->t->look.train.rgb + i * side * side * 3);
+}
+
+static scene_clip still_of(uint64_t seed, size_t index)  /* a picture with one thing in it */
+{
+    scene_clip c = scene_clip_make(seed, index, 1);
+    c.things = 1;
+    return c;
+}
+static void draw_still(void *arg, size_t i)              /* frame i of all films */
+{
+    const drawing *d = (const drawing *)arg;
+    size_t side = d->t->look.size;
+    scene_clip c = still_of(d->seed, i);
+    scene_clip_paint(&c, 0, (int)side, d->t->look.train.rgb + i * side * side * 3);
+}
+
+/* Films of --frames pictures that have nothing to do with each other; a row of a film is RECALLED numbers of frames,
+   behind each of which its color is wanted. 0, or -1. */
+static int draw_films(job *j)
+{
+    const budget *b = j->o->budget;
+    task *t = &j->t;
+    size_t train = b->examples[VIDEO], clips = train + b->held[VIDEO], frames = j->o->frames;
+    drawing d = {t, j->seed};
+    char number[32];
+    report_say("video, seed %" PRIu64 ": drawing %zu films of %zu pictures", j->seed, clips, frames);
+    if (task_rows(t, j->m, clips * SCENE_QUESTIONS, RECALLED) || task_clips(t, j->m, clips, train, frames, SMALL_SIDE))
+        return -1;
+    mmix_parallel_for(j->m, clips * frames, draw_still, &d);
+    t->span.separators = 1;
+    t->name = (int32_t *)calloc(frames, sizeof *t->name);
+    if (!t->name) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for %zu words", frames);
+    for (size_t f = 0; f < frames; f++) {
+        snprintf(number, sizeof number, "frame-%zu", f + 1);
+        t->name[f] = task_word(t, j->m, number, strlen(number));
+    }
+    for (size_t r = 0; r < clips * SCENE_QUESTIONS && !mmix_error(j->m); r++) {
+        size_t c = r / SCENE_QUESTIONS;
+        for (size_t k = 0; k < RECALLED; k++) {
+            size_t f = mmix_random_u32(j->m, FRAMES_ASKED, r, k) % frames;
+            const char *color = scene_colour_name[still_of(j->seed, c * frames + f).at[0].colour];
+            t->token[r * RECALLED + k] = t->name[f];
+            t->target[r * RECALLED + k] = task_word(t, j->m, color, strlen(color));
+        }
+        t->length[r] = RECALLED;
+        t->clip[r] = c;
+        t->first[c + 1] = t->count = r + 1;
+        if (c < train) t->train = t->count;
+    }
+    return mmix_error(j->m) ? -1 : 0;
 }
 
 /* Pictures or films drawn here, and questions about them. 0, or -1. */
@@ -990,7 +1110,8 @@ static int load_questions(job *j)
 static int prepare_questions(job *j, score *blind)
 {
     mmix_decoder *deaf = NULL;
-    int bad = j->part == PICTURES && j->o->data ? load_questions(j) : draw_clips(j);
+    int bad = j->part == PICTURES && j->o->data ? load_questions(j)
+        : j->part == VIDEO && j->o->frames ? draw_films(j) : draw_clips(j);
     int end = bad ? -1 : learn(j, "blind", &deaf, NULL);
     if (!end) end = rate(j->m, &j->t, deaf, held_rows(&j->t, j->o), 1, blind, NULL);
     mmix_decoder_destroy(deaf);
@@ -1002,7 +1123,6 @@ static int prepare_questions(job *j, score *blind)
 
 typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;       /* of one part and seed */
 
-enum { TEACHER = -2, BLIND = -1, COLUMNS = 1 + STAGES };                 /* rows before the variants */
 
 /* What stands in a table's row and column of a seed, or NULL: the last stage is always in the last column. */
 static const score *table_score(const result *r, int row, int column)
@@ -1011,11 +1131,6 @@ static const score *table_score(const result *r, int row, int column)
     int stages = (int)variants[row].stages, skipped = STAGES - stages;
     if (!column) return &r->run[row].score[0];
     return column > skipped ? &r->run[row].score[column - skipped] : NULL;
-}
-
-static int table_has(int part, int row)                  /* whether a row is in the table of a part */
-{
-    return row == TEACHER || (row == BLIND && part != TEXT) || (row >= 0 && variants[row].parts >> part & 1);
 }
 
 static const char *table_name(int row)
@@ -1079,7 +1194,7 @@ static void print_table(const settings *o, int part, const result *r)
            o->seeds > 1 ? "s" : "", "", width, "start", width, "stage 1", width, "stage 2", width, "stage 3",
            "seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
-        if (!table_has(part, row)) continue;
+        if (!table_has(o, part, row)) continue;
         printf("%-30s", table_name(row));
         for (int c = 0; c < COLUMNS; c++) {
             table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
@@ -1096,7 +1211,7 @@ static void report_stages(report *h, const settings *o, int part, const result *
     char cell[COLUMNS][80];
     report_table(h, "|at the start|after stage 1|after stage 2|after stage 3|seconds");
     for (int row = TEACHER; row < VARIANTS; row++) {
-        if (!table_has(part, row)) continue;
+        if (!table_has(o, part, row)) continue;
         for (int c = 0; c < COLUMNS; c++) {
             double error[2], now_is = table_share(r, o->seeds, row, c, &error[0]);
             double was = table_share(r, o->seeds, row, 0, &error[1]);
@@ -1139,7 +1254,7 @@ static void report_learning(report *h, const settings *o, int part, const result
         plot[k].x_label = "step";
         plot[k].log_y = 1;
         for (int v = 0; v < CURVES; v++) {
-            if (!(variants[v].parts >> part & 1) || (k && !variants[v].hidden)) continue;
+            if (!table_has(o, part, v) || (k && !variants[v].hidden)) continue;
             for (size_t i = 0; i < n; i++) {
                 double sum = 0, in = 0;
                 for (size_t s = 0; s < o->seeds; s++) {
@@ -1164,7 +1279,7 @@ static void json_scores(const settings *o, int part, const result *r)
     printf("\"%s\": [", part_name[part]);
     for (size_t s = 0; s < o->seeds; s++)
         for (int row = TEACHER; row < VARIANTS; row++) {
-            if (!table_has(part, row)) continue;
+            if (!table_has(o, part, row)) continue;
             printf("%s\n  {\"seed\": %" PRIu64 ", \"run\": \"%s\", \"scores\": [", comma, o->seed + s,
                    row == TEACHER ? "teacher" : row == BLIND ? "blind" : variants[row].key);
             comma = "";
@@ -1185,6 +1300,7 @@ static void json_scores(const settings *o, int part, const result *r)
 enum { HEAD_STORIES = 8, HEAD_TOKENS = 64, NEAREST = 4 };
 typedef struct head {
     double share, reach;                                 /* of the teacher's: within NEAREST tokens; mean distance */
+    double own[2];                                       /* share of the student's, at the start and at the end */
     double distance[2], sine[2];                         /* to the student's M, at the start and at the end */
 } head;
 
@@ -1215,6 +1331,8 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
         mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
         if (!S) return;
         mmix_real *b = mmix_data(S);
+        head_reach(b, H, 1, L, NEAREST, share, NULL);
+        for (size_t k = 0; k < H; k++) h[k].own[s] += share[k];
         matrix_distance(a, b, H, n, NULL, distance);
         for (size_t k = 0; k < H; k++) {
             double ab = 0, bb = 0;
@@ -1247,7 +1365,10 @@ static size_t compare_heads(const job *j, const mmix_decoder *const *student, he
     }
     for (size_t k = 0; k < count; k++) {
         h[k].share /= (double)stories, h[k].reach /= (double)stories;
-        for (int s = 0; s < 2; s++) h[k].distance[s] /= (double)stories, h[k].sine[s] /= (double)stories;
+        for (int s = 0; s < 2; s++) {
+            h[k].distance[s] /= (double)stories, h[k].sine[s] /= (double)stories;
+            h[k].own[s] /= (double)stories;
+        }
     }
     return stories;
 }
@@ -1307,24 +1428,29 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     }
     report_html(h, "</table></div>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1)."
                    "</p>\n");
-    report_table(h, "layer, head of the teacher|within 4 tokens|mean distance|it is|distance of M at the start|"
-                    "at the end|best scaled, at the start|at the end");
+    report_table(h, "layer, head|teacher: within 4 tokens|mean distance|it is|student: within 4 tokens at the start|"
+                    "at the end|distance of M at the start|at the end|best scaled, at the start|at the end");
     for (size_t k = 0; k < count; k++) {
         int distant = all[k].share < 0.5;
         local[distant]++;
         for (int i = 0; i < 2; i++) {
             sum[distant].distance[i] += all[k].distance[i];
             sum[distant].sine[i] += all[k].sine[i];
+            sum[distant].own[i] += all[k].own[i];
         }
-        report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
-                   all[k].reach, kind[distant], all[k].distance[0], all[k].distance[1], all[k].sine[0], all[k].sine[1]);
+        sum[distant].share += all[k].share;
+        report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
+                   all[k].reach, kind[distant], all[k].own[0], all[k].own[1], all[k].distance[0], all[k].distance[1],
+                   all[k].sine[0], all[k].sine[1]);
     }
     for (int distant = 0; distant < 2; distant++) {
         if (!(local[distant] > 0)) continue;
-        double n = local[distant], *d = sum[distant].distance, *e = sum[distant].sine;
-        report_row(h, "mean of %g %s||||%.3f|%.3f|%.3f|%.3f", n, kind[distant], d[0] / n, d[1] / n, e[0] / n, e[1] / n);
+        double n = local[distant], *d = sum[distant].distance, *e = sum[distant].sine, *w = sum[distant].own;
+        report_row(h, "mean of %g %s|%.2f|||%.2f|%.2f|%.3f|%.3f|%.3f|%.3f", n, kind[distant], sum[distant].share / n, w[0] / n,
+                   w[1] / n, d[0] / n, d[1] / n, e[0] / n, e[1] / n);
         if (!j->o->json)
-            printf("text: %g %s heads: distance of M %.3f -> %.3f, best scaled %.3f -> %.3f\n", n, kind[distant], d[0] / n,
+            printf("text: %g %s heads: within %d tokens %.2f, the student %.2f -> %.2f; distance of M %.3f -> %.3f, best "
+                   "scaled %.3f -> %.3f\n", n, kind[distant], NEAREST, sum[distant].share / n, w[0] / n, w[1] / n, d[0] / n,
                    d[1] / n, e[0] / n, e[1] / n);
     }
     report_table(h, NULL);
@@ -1382,14 +1508,14 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
     enum { SHOWN = 8 };
     const task *t = &j->t;
     const mmix_decoder *d[3];
-    int32_t said[3][SHOWN];
+    int32_t *said = (int32_t *)calloc(3 * SHOWN * t->width, sizeof *said);
     size_t side = t->look.size, bytes = side * side * 3;
     score s;
     d[0] = j->teacher;
     d[1] = start;
     d[2] = end;
-    for (int k = 0; k < 3; k++)
-        if (rate(j->m, t, d[k], SHOWN, 0, &s, said[k])) return;
+    for (size_t k = 0; k < 3; k++)
+        if (!said || rate(j->m, t, d[k], SHOWN, 0, &s, said + k * SHOWN * t->width)) { free(said); return; }
     report_html(h, "<h3>Some questions</h3>\n");
     report_html(h, "<div class=\"wide\"><table class=\"pictures said\"><tr><th></th><th>question</th><th>answer</th>"
                    "<th>teacher</th><th>student at the start</th><th>after stage 3</th></tr>\n");
@@ -1407,13 +1533,14 @@ static void report_questions(report *h, const job *j, const mmix_decoder *start,
         }
         report_html(h, "</td><td>");
         report_text(h, t->word[t->target[row * t->width + n - 1]]);
-        for (int k = 0; k < 3; k++) {
+        for (size_t k = 0; k < 3; k++) {
             report_html(h, "</td><td>");
-            report_text(h, t->word[said[k][i]]);
+            report_text(h, t->word[said[(k * SHOWN + i) * t->width + n - 1]]);
         }
         report_html(h, "</td></tr>\n");
     }
     report_html(h, "</table></div>\n");
+    free(said);
 }
 
 /* ---- the three parts that learn ------------------------------------------------------------------------- */
@@ -1439,12 +1566,12 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
         else report_html(h, "drawn here");
         report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here (%zu steps of %zu "
                        "questions); the encoder stays as it is. Each is %zu x %zu x %zu tokens.", t->count - t->train,
-                    t->clips - t->train_clips, o->budget->teacher_steps[j->part], o->budget->teacher_batch,
+                    t->clips - t->train_clips, o->teach[j->part], o->budget->teacher_batch,
                     t->span.grid[0], t->span.grid[1], t->span.grid[2]);
     }
     report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth, c->heads,
                 j->part == VIDEO ? " Where no window is named it holds the whole film." : "");
-    mmix_decoder *start = student_create(j, variants);
+    mmix_decoder *start = student_create(j, variants + first_way(o, j->part));
     if (start) (j->part == TEXT ? report_stories : report_questions)(h, j, start, student);
     report_html(h, "<h3>How the students learn, and what they reach</h3>\n");
     if (report_few(STAGES * o->steps[j->part]))
@@ -1462,6 +1589,29 @@ static void job_free(job *j)
     mmix_decoder_destroy(j->teacher);
     mmix_vision_destroy(j->eye);
     task_free(&j->t);
+}
+
+/* Of --frames: right answers in percent by the quarter of the film that is asked for. */
+static void print_recall(const job *j, int row, const mmix_decoder *d)
+{
+    const task *t = &j->t;
+    size_t n = held_rows(t, j->o), right[4] = {0, 0, 0, 0}, asked[4] = {0, 0, 0, 0};
+    int32_t *said = (int32_t *)calloc(n * t->width, sizeof *said);
+    score s;
+    if (said && !rate(j->m, t, d, n, 0, &s, said)) {
+        for (size_t i = 0; i < n * t->width; i++) {
+            size_t at = held_row(t, i / t->width, n) * t->width + i % t->width, f = 0;
+            while (t->name[f] != t->token[at]) f++;
+            right[f * 4 / t->frames] += said[i] == t->target[at];
+            asked[f * 4 / t->frames]++;
+        }
+        printf("%zu frames, seed %" PRIu64 ", %-16s by quarter asked for:", t->frames, j->seed, table_name(row));
+        for (int q = 0; q < 4; q++)
+            if (asked[q]) printf(" %5.1f", 100 * (double)right[q] / (double)asked[q]);
+        printf("  all %5.1f\n", 100 * s.right);
+        fflush(stdout);
+    }
+    free(said);
 }
 
 /* One part, seed after seed; the last one's models are shown in the report. 0, 1 after Ctrl-C, -1. */
@@ -1484,15 +1634,18 @@ static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report 
             j.print = fold(0xcbf29ce484222325u, p->values, p->slab * sizeof *p->values);
             j.print = fold(j.print, j.t.token, j.t.count * j.t.width * sizeof *j.t.token);
             j.print = fold(j.print, numbers, sizeof numbers);
+            j.print = fold(j.print, &j.t.frames, sizeof j.t.frames);
             end = rate(m, &j.t, j.teacher, held_rows(&j.t, o), 0, &r[s].teacher, NULL);
         }
         for (int v = 0; v < VARIANTS && !end; v++) {
             mmix_decoder *student = NULL;
-            if (!(variants[v].parts >> part & 1)) continue;
+            if (!table_has(o, part, v)) continue;
             end = distil(&j, &variants[v], &r[s].run[v], &student);
-            if (v == 0) first = student;
+            if (!end && j.t.name && !o->json) print_recall(&j, v, student);
+            if (!first) first = student;
             else mmix_decoder_destroy(student);
         }
+        if (!end && j.t.name && !o->json) print_recall(&j, TEACHER, j.teacher);
         if (!end && s + 1 == o->seeds) {
             if (!o->json) print_table(o, part, r);
             report_part(h, &j, r, first);
@@ -1510,10 +1663,15 @@ static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report 
 enum { LENGTHS_MOST = 16, FIRST_LENGTH = 1024, ASKED = 16, ANSWERED = 32 };
 enum { SIDE_TOKENS = PICTURE_SIDE / PATCH, FRAME_TOKENS = SIDE_TOKENS * SIDE_TOKENS };
 enum { SCALE_DEPTH = 4, SCALE_DIM = 128, SCALE_HEADS = 4, SCALE_FFN = 344, SCALE_WORDS = 512 };
+enum { ATTENTION, FLEX, SWIN, BOTH, WAYS };
+static const char *const way_name[WAYS] = {"attention", "Flex-MA", "Local-Swin", "M-MATE"};
 typedef struct length {
     double tokens, see;                                  /* of the film; seconds of the encoder */
-    double first[2], rate[2], peak[2], state[2];         /* attention, M-MATE: prefill, s; tokens a second; bytes */
+    double first[WAYS], rate[WAYS], peak[WAYS], state[WAYS];     /* prefill, s; tokens a second; bytes */
 } length;
+
+/* Seconds; with one thread of the processor, so that other programs on the machine don't count. */
+static double time_of(const mmix_ctx *m) { return mmix_threads(m) > 1 ? now() : (double)clock() / CLOCKS_PER_SEC; }
 
 /* Prefill of a film of n tokens and a question, then an answer, token by token; the best of up to three. In a context
    of its own, so that its memory is all that is counted. 0, or -1. */
@@ -1543,22 +1701,22 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
         mmix_fill(film.tokens, 1);
         memcpy(mmix_data(film.media), media, n * DIM * sizeof *media);
         mmix_state *state = mmix_decoder_state_create(d);
-        double start = now(), took;
+        double start = time_of(own), took;
         mmix_decoder_step(own, d, &film, state);
-        took = now() - start;
+        took = time_of(own) - start;
         spent += took;
         out->first[which] = fmin(out->first[which], took);
         out->peak[which] = (double)(mmix_memory(own).peak - weights);
         out->state[which] = (double)mmix_state_bytes(state);
         mmix_reset(own);
-        start = now();
+        start = time_of(own);
         for (int i = 0; i < ANSWERED; i++) {
             word.tokens = mmix_new(own, MMIX_DTYPE_I32, 2, one);
             if (word.tokens) mmix_fill(word.tokens, 2);
             mmix_decoder_step(own, d, &word, state);
             mmix_reset(own);
         }
-        out->rate[which] = fmax(out->rate[which], ANSWERED / (now() - start));
+        out->rate[which] = fmax(out->rate[which], ANSWERED / fmax(time_of(own) - start, 1e-6));
         mmix_state_destroy(state);
     }
     int bad = !d || mmix_error(own);
@@ -1571,7 +1729,7 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
 /* The encoder's features (n, DIM) of a film of noise, 16 frames at a time. Returns seconds, the better of two runs. */
 static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media, size_t n, int again)
 {
-    double start = now(), took;
+    double start = time_of(m), took;
     for (size_t at = 0, frames; at < n && !mmix_error(m); at += frames * FRAME_TOKENS) {
         frames = (n - at) / FRAME_TOKENS < 16 ? (n - at) / FRAME_TOKENS : 16;
         mmix_tensor *image = mmix_new4(m, frames, 3, PICTURE_SIDE, PICTURE_SIDE);
@@ -1579,31 +1737,24 @@ static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media
         if (f.patches) mmix_read(f.patches, media + at * DIM);
         mmix_reset(m);
     }
-    took = now() - start;
+    took = time_of(m) - start;
     return again ? fmin(took, time_encoder(m, eye, media, n, 0)) : took;
 }
 
 static const report_column scaling_column[] = {
     {"encoder_seconds", "encoder", "encoder, s", 8, 3},
-    {"attention_seconds", "attention", "attention: prefill, s", 9, 3},
-    {"mmate_seconds", "M-MATE", "M-MATE: prefill, s", 9, 3},
-    {"attention_us_per_token", "us/token", "attention: µs a token", 8, 1},
-    {"mmate_us_per_token", "us/token", "M-MATE: µs a token", 8, 1},
-    {"attention_rate", "tokens/s", "attention: tokens a second, decoding", 8, 0},
-    {"mmate_rate", "tokens/s", "M-MATE: tokens a second, decoding", 8, 0},
-    {"attention_peak_mib", "MiB", "attention: peak MiB", 8, 1},
-    {"mmate_peak_mib", "MiB", "M-MATE: peak MiB", 8, 1},
-    {"attention_state_mib", "state", "attention: state, MiB", 8, 3},
-    {"mmate_state_mib", "state", "M-MATE: state, MiB", 8, 3},
+    {"prefill_seconds", "decoder", "decoder, s", 8, 3},
+    {"us_per_token", "us/token", "decoder: µs a token", 8, 1},
+    {"tokens_per_second", "tokens/s", "tokens a second, decoding", 8, 0},
+    {"peak_mib", "peak MiB", "peak MiB", 8, 1},
+    {"state_mib", "state MiB", "state, MiB", 9, 3},
 };
 enum { SCALING_COLUMNS = sizeof scaling_column / sizeof *scaling_column };
 
-static void scaling_values(const length *x, double *value)
+static void scaling_values(const length *x, int way, double *value)
 {
-    const double mib = 1048576, all[SCALING_COLUMNS] = {
-        x->see, x->first[0], x->first[1], 1e6 * x->first[0] / (x->tokens + ASKED),
-        1e6 * x->first[1] / (x->tokens + ASKED), x->rate[0], x->rate[1], x->peak[0] / mib, x->peak[1] / mib,
-        x->state[0] / mib, x->state[1] / mib};
+    const double mib = 1048576, all[SCALING_COLUMNS] = {x->see, x->first[way], 1e6 * x->first[way] / (x->tokens + ASKED),
+                                                        x->rate[way], x->peak[way] / mib, x->state[way] / mib};
     memcpy(value, all, sizeof all);
 }
 
@@ -1627,13 +1778,14 @@ static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *length
         memset(at, 0, sizeof *at);
         at->tokens = (double)n;
         at->see = time_encoder(m, eye, media, n, 1);
-        for (int k = 0; k < 2 && !mmix_error(m); k++) {
-            c.mixer = k ? MMIX_DECODER_MMATE : MMIX_DECODER_ATTENTION;
+        for (int k = 0; k < WAYS && !mmix_error(m); k++) {
+            c.mixer = k == ATTENTION ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MMATE;
+            c.mmate.branches = k == FLEX ? MMIX_BRANCH_FLEX : k == SWIN ? MMIX_BRANCH_SWIN : MMIX_BRANCH_BOTH;
             time_decoder(m, c, media, n, k, at);
         }
         if (interrupted || mmix_error(m)) break;
         fprintf(stderr, "scaling: %zu tokens, encoder %.3f s, attention %.3f s, M-MATE %.3f s\n", n, at->see,
-                at->first[0], at->first[1]);
+                at->first[ATTENTION], at->first[BOTH]);
         ++*lengths;
     }
     free(media);
@@ -1644,12 +1796,12 @@ static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *length
 static void print_scaling(const length *x, size_t lengths)
 {
     double value[SCALING_COLUMNS];
-    char name[24];
-    printf("scaling: attention, then M-MATE\n");
-    report_columns_text(scaling_column, SCALING_COLUMNS, "tokens", NULL);
-    for (size_t i = 0; i < lengths; i++) {
-        scaling_values(&x[i], value);
-        snprintf(name, sizeof name, "%.0f", x[i].tokens);
+    char name[40];
+    printf("scaling\n");
+    report_columns_text(scaling_column, SCALING_COLUMNS, "tokens            ", NULL);
+    for (size_t i = 0; i < lengths * WAYS; i++) {
+        scaling_values(&x[i / WAYS], (int)(i % WAYS), value);
+        snprintf(name, sizeof name, "%6.0f %-11s", x[i / WAYS].tokens, way_name[i % WAYS]);
         report_columns_text(scaling_column, SCALING_COLUMNS, name, value);
     }
 }
@@ -1658,10 +1810,10 @@ static void json_scaling(const length *x, size_t lengths)
 {
     double value[SCALING_COLUMNS];
     printf("\"scaling\": [");
-    for (size_t i = 0; i < lengths; i++) {
-        scaling_values(&x[i], value);
-        printf("%s\n  {", i ? "," : "");
-        report_json("tokens", x[i].tokens, "");
+    for (size_t i = 0; i < lengths * WAYS; i++) {
+        scaling_values(&x[i / WAYS], (int)(i % WAYS), value);
+        printf("%s\n  {\"decoder\": \"%s\", ", i ? "," : "", way_name[i % WAYS]);
+        report_json("tokens", x[i / WAYS].tokens, "");
         for (int c = 0; c < SCALING_COLUMNS; c++) printf(", "), report_json(scaling_column[c].key, value[c], "");
         printf("}");
     }
@@ -1670,12 +1822,10 @@ static void json_scaling(const length *x, size_t lengths)
 
 static void report_scaling(report *h, const length *x, size_t lengths)
 {
-    static const char *const name[2] = {"attention", "M-MATE"};
-    static const char *const state_name[2] = {"attention, state", "M-MATE, state"};
-    static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[2][LENGTHS_MOST], rate_of[2][LENGTHS_MOST],
-        peak[2][LENGTHS_MOST], state[2][LENGTHS_MOST];
+    static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[WAYS][LENGTHS_MOST], rate_of[WAYS][LENGTHS_MOST],
+        peak[WAYS][LENGTHS_MOST], state[WAYS][LENGTHS_MOST];
     double value[SCALING_COLUMNS];
-    char cell[24];
+    char cell[48];
     report_plot time_plot, rate_plot, memory;
     report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d tokens, one sequence, "
                    "random weights; the decoders: width %d, %d layers, %d heads, and M-MATE&rsquo;s standard windows, "
@@ -1683,7 +1833,7 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     for (size_t i = 0; i < lengths; i++) {
         tokens[i] = x[i].tokens;
         see[i] = x[i].see;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < WAYS; k++) {
             first[k][i] = x[i].first[k];
             rate_of[k][i] = x[i].rate[k];
             peak[k][i] = x[i].peak[k] / 1048576;
@@ -1700,17 +1850,18 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     rate_plot.caption = "While the answer is decoded.";
     memory.y_label = "MiB";
     memory.caption = "Above the weights: peak of the prefill; broken: the state that is carried on.";
-    for (int k = 0; k < 2; k++) {
-        report_curve c = {name[k], tokens, first[k], lengths, k, 0};
+    for (int k = 0; k < WAYS; k++) {
+        report_curve c = {way_name[k], tokens, first[k], lengths, k, 0};
         time_plot.curve[time_plot.curves++] = c;
         c.y = rate_of[k];
         rate_plot.curve[rate_plot.curves++] = c;
         c.y = peak[k];
+        if (k != ATTENTION && k != BOTH) continue;
         memory.curve[memory.curves++] = c;
-        c.name = state_name[k], c.y = state[k], c.dashed = 1;
+        c.name = k ? "M-MATE, state" : "attention, state", c.y = state[k], c.dashed = 1;
         memory.curve[memory.curves++] = c;
     }
-    report_curve c = {"encoder", tokens, see, lengths, 2, 0};
+    report_curve c = {"encoder", tokens, see, lengths, WAYS, 0};
     time_plot.curve[time_plot.curves++] = c;
     report_html(h, "<div class=\"row\">\n");
     report_chart(h, &time_plot);
@@ -1718,14 +1869,14 @@ static void report_scaling(report *h, const length *x, size_t lengths)
     report_chart(h, &memory);
     report_html(h, "</div>\n");
     report_columns_html(h, scaling_column, SCALING_COLUMNS, "tokens", NULL, NULL);
-    for (size_t i = 0; i < lengths; i++) {
-        scaling_values(&x[i], value);
-        snprintf(cell, sizeof cell, "%.0f", x[i].tokens);
+    for (size_t i = 0; i < lengths * WAYS; i++) {
+        scaling_values(&x[i / WAYS], (int)(i % WAYS), value);
+        snprintf(cell, sizeof cell, "%.0f, %s", x[i / WAYS].tokens, way_name[i % WAYS]);
         report_columns_html(h, scaling_column, SCALING_COLUMNS, cell, value, NULL);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up to three."
-                   "</p>\n");
+    report_html(h, "<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up to three; with one thread "
+                   "the processor&rsquo;s.</p>\n");
 }
 
 /* ---- main ---------------------------------------------------------------------------------------------- */
@@ -1740,9 +1891,10 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
     size_t n = 0;
     for (int p = 0; p < LEARNED; p++) {
         if (!(o->parts >> p & 1)) continue;
-        table_cell(end, sizeof end, p, r[p], o->seeds, 0, STAGES);
+        const int shown = first_way(o, p);
+        table_cell(end, sizeof end, p, r[p], o->seeds, shown, STAGES);
         table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
-        table_cell(start, sizeof start, p, r[p], o->seeds, 0, 0);
+        table_cell(start, sizeof start, p, r[p], o->seeds, shown, 0);
         n += (size_t)snprintf(out + n, room - n, "%s",
                               n ? ", " : "<p>Without attention, after three stages, students reach ");
         n += (size_t)snprintf(out + n, room - n, of[p], end);
@@ -1751,7 +1903,7 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
     if (lengths)
         n += (size_t)snprintf(out + n, room - n, "%s a film of %.0f tokens M-MATE's decoder reads in "
                               "<b>%.2f&nbsp;s</b>, attention's in %.2f&nbsp;s", n ? ";" : "<p>",
-                              x[lengths - 1].tokens, x[lengths - 1].first[1], x[lengths - 1].first[0]);
+                              x[lengths - 1].tokens, x[lengths - 1].first[BOTH], x[lengths - 1].first[ATTENTION]);
     snprintf(out + n, room - n, ".</p>");
 }
 

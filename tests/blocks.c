@@ -73,6 +73,52 @@ static void equals_teacher(void)
     }
 }
 
+/* A trained network, block by block on the teacher's inputs: with one window as large as the grid and Flex-MA off, or with
+   attention kept, a block's mixer and its output are the teacher's to 1e-5 of its size; with Flex-MA on they are not. */
+static void trained(void)
+{
+    enum { BLOCKS = 12 };
+    static const char path[] = "../shared/data/vit-s14/model.safetensors";
+    FILE *there = fopen(path, "rb");
+    if (!there) {
+        printf("skipped: %s is not there\n", path);
+        skipped++;
+        return;
+    }
+    fclose(there);
+    mmix_ctx *m = context(2, 0);
+    mmix_vision *t = mmix_vision_open(m, path);
+    mmix_tensor *x = mmix_randn(m, mmix_new4(m, 1, 3, 5 * 14, 7 * 14), 1, 3);
+    CHECK_AT(t != NULL, mmix_error(m));
+    for (int way = 0; t && way < 3; way++) {
+        static const int block[3] = {MMIX_BLOCK_SWIN, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_MMATE};
+        mmix_vision_config c = *mmix_vision_config_of(t);
+        for (int b = 0; b < BLOCKS; b++) c.blocks[b] = block[way];
+        c.class_token = MMIX_CLASS_LAST, c.mmate.window[1] = c.mmate.window[2] = 7;
+        mmix_vision *s = mmix_vision_from(t, c);
+        mmix_tensor *reads[BLOCKS + 1] = {NULL}, *mixed[2][BLOCKS], *made[BLOCKS];
+        mmix_vision_options o[2];
+        memset(o, 0, sizeof o);
+        o[0].class_last = 1, o[0].outputs = reads + 1, o[0].mixed = mixed[0];
+        o[1].inputs = reads, o[1].outputs = made, o[1].mixed = mixed[1];
+        mmix_vision_forward(m, t, x, &o[0]), mmix_vision_forward(m, s, x, &o[1]);
+        FINE(m);
+        for (int b = 0; b < BLOCKS && !mmix_error(m); b++) {
+            double off[2] = {0, 0}, size[2] = {0, 0};
+            for (size_t i = 0; i < mmix_count(made[b]); i++)
+                for (int k = 0; k < 2; k++) {
+                    const double a = (double)mmix_data(k ? reads[b + 1] : mixed[0][b])[i], z = (double)mmix_data(k ? made[b] : mixed[1][b])[i];
+                    off[k] = fmax(off[k], fabs(a - z)), size[k] = fmax(size[k], fabs(a));
+                }
+            snprintf(about, sizeof about, "way %d, block %d", way, b);
+            for (int k = 0; k < 2; k++) COMPARE(way < 2 ? off[k] < 1e-5 * size[k] : off[k] > 1e-3 * size[k], about, off[k], size[k]);
+        }
+        mmix_vision_destroy(s);
+    }
+    mmix_vision_destroy(t);
+    mmix_destroy(m);
+}
+
 /* A layer alone: M of windows is M of one window, cut to what a token may see and made sum to 1 again; y = M v. */
 static void windows(void)
 {
@@ -332,6 +378,19 @@ static void refuses(void)
     BAD(mmix_vision_from(t, c), "class_token is 1", "MMIX_CLASS_FIRST or _LAST");
     c.class_token = MMIX_CLASS_FIRST, c.heads = 3;
     BAD(mmix_vision_from(t, c), "mmix_", "3");
+    c = *mmix_vision_config_of(t), c.blocks[1] = MMIX_BLOCK_MMATE, c.depth = DEPTH + 1;
+    mmix_vision *deeper = mmix_vision_from(t, c);        /* a block that the teacher lacks begins with its own values */
+    CHECK_AT(deeper != NULL, mmix_error(m));
+    mmix_vision_destroy(deeper);
+    c.depth = DEPTH, c.registers = 2;
+    mmix_vision *more = mmix_vision_from(t, c);          /* and so do registers */
+    CHECK_AT(more != NULL, mmix_error(m));
+    mmix_vision_destroy(more);
+    CHECK(!mmix_vision_save(m, t, PATH));
+    mmix_vision *rounded = mmix_vision_open_as(m, PATH, MMIX_DTYPE_BF16);
+    c.registers = 0;
+    BAD(mmix_vision_from(rounded, c), "mmix_vision_from", "bf16");
+    mmix_vision_destroy(rounded);
     c = small_vision(MMIX_SSD), c.blocks[1] = MMIX_BLOCK_LINEAR;
     BAD(mmix_vision_create(m, c), "blocks, of Mamba, is 2", "expected 0");
     mmix_params *p = mmix_params_create(m);
@@ -351,7 +410,7 @@ static void refuses(void)
 int main(int argc, char **argv)
 {
     static const section all[] = {
-        {"equals_teacher", equals_teacher}, {"windows", windows}, {"mixed", mixed}, {"calibrates", calibrates},
+        {"equals_teacher", equals_teacher}, {"trained", trained}, {"windows", windows}, {"mixed", mixed}, {"calibrates", calibrates},
         {"distils", distils}, {"stages", stages}, {"refuses", refuses}
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);

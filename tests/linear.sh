@@ -54,6 +54,10 @@ refused "a block that is not there" $short --keep 1,4
 refused "no list" $short --keep 1,,2
 refused "all blocks kept" $short --keep every=1
 refused "no time" $short --minutes 0
+refused "no list of sizes" $short --cost 32,,64
+refused "too many sizes" $short --cost 8,8,8,8,8,8,8,8,8
+refused "less than a patch" $short --cost 7
+refused "a choice among mixers that are attention" $short --mixer auto --window 4
 refused "no run to go on with" $short --resume
 : >$t/file
 refused "a folder that cannot be made" $short --steps 1 --out $t/file/o
@@ -77,14 +81,36 @@ grep -q 'hold all 4 x 4 patches' $t/err && ok || no "windows of all patches are 
 "$linear" $short --mixer flex --stages 1 --steps 4 --json --out $t/one >$t/one.json 2>$t/err && grep -q '"steps": 4,' $t/one.json && ok || no "one stage"
 "$linear" $short --minutes 0.02 --json --out $t/timed >$t/timed.json 2>$t/err && ok || { no "a run by time"; tail -n 2 $t/err; }
 
+# each block takes the mixer with the least error among those tried, and learns with it
+"$linear" $short --mixer auto --keep 2 --steps 30 --json --out $t/auto >$t/auto.json 2>$t/err && ok || { no "auto"; tail -n 2 $t/err; }
+less "auto: distance after and before" "$(value $t/auto.json 'student after' relative_error)" "$(value $t/auto.json 'student before' relative_error)"
+sed -n 's/.*"block": \([0-9]*\), "mixer": "\([a-z]*\)", "tried_mmate": \([^,]*\), "tried_flex": \([^,]*\), "tried_swin": \([^,]*\), "tried_linear": \([^,]*\),.*/\1 \2 mmate \3 flex \4 swin \5 linear \6/p' $t/auto.json >$t/tried
+[ "$(awk '$1 == 2 { if ($2 == "kept") n++; next } { best = 3; for (i = 5; i < NF; i += 2) if ($(i + 1) < $(best + 1)) best = i; if ($2 == $best && $(best + 1) < 1) n++ } END { print n + 0 }' $t/tried)" = 3 ] &&
+    ok || { no "auto: not the nearest"; cat $t/tried; }
+grep -q 'Which mixer comes nearest' $t/auto/report.html && ok || no "auto: the report has no table of it"
+
+# figures; cost: FLOPs of the teacher grow by more than four from one size to its double, of a student without attention by about four
+"$linear" figures --out $t/figures 2>$t/err && ok || { no "figures"; tail -n 2 $t/err; }
+for f in converted linear-cost; do cmp -s $t/figures/$f.svg docs/figures/$f.svg && ok || no "$f.svg is not the one in docs/figures"; done
+"$linear" --load $t/t-softmax.safetensors --cost 128,257 --window 2 --threads 1 --json >$t/cost.json 2>$t/err && ok || { no "--cost"; tail -n 2 $t/err; }
+costs() { sed -n "s/.*\"network\": \"$2\", \"pixels\": $3,.*\"$4\": \([^,}]*\).*/\1/p" $1; }
+for network in teacher M-MATE Flex-MA Local-Swin "linear attention" "M-MATE, 1.4 kept"; do
+    less "cost of $network: seconds" 0 "$(costs $t/cost.json "$network" 256 processor_seconds)"
+    less "cost of $network: its weights take a part of its memory" "$(costs $t/cost.json "$network" 256 weights_mib)" "$(costs $t/cost.json "$network" 256 peak_mib)"
+done
+grows() { awk -v a="$(costs $t/cost.json "$1" 128 gflops)" -v b="$(costs $t/cost.json "$1" 256 gflops)" 'BEGIN { print b / a }'; }
+less "cost of a student is linear" "$(grows Flex-MA)" 4.05; less "cost of a student is linear" 3.9 "$(grows 'linear attention')"
+less "the teacher's is not" 5 "$(grows teacher)"
+"$linear" --load $t/t-softmax.safetensors --cost 32 --threads 1 >$t/cost.txt 2>$t/err && [ "$(grep -c '^ *32 ' $t/cost.txt)" -eq 6 ] && ok || no "--cost as a table"
+
 # stop and go on: the same student, and the same results but for times
-whole="$short --masks $t/m --steps 500 --json"
+whole="$short --masks $t/m --mixer auto --steps 200 --json"
 "$linear" $whole --out $t/w >$t/w.json 2>$t/err && ok || { no "a whole run"; tail -n 2 $t/err; }
 [ "$(head -n 1 $t/err)" = "opening $t/t-softmax.safetensors" ] && ok || no "it does not say first what it does"
-stops=0 from=
+stops=0 from= wait=0.6                           # longer each time: a busy machine may save nothing so soon
 while :; do
     "$linear" $whole --threads 1 --out $t/s $from >$t/s.json 2>$t/err &
-    pid=$!; sleep 0.6
+    pid=$!; sleep $wait; wait=$(awk -v w=$wait 'BEGIN { print w * 1.4 }')
     [ $stops -lt 3 ] && kill -INT $pid 2>/dev/null
     wait $pid; status=$?
     [ $status -eq 130 ] || break
@@ -92,7 +118,7 @@ while :; do
 done
 [ $status -eq 0 ] && [ $stops -gt 0 ] && ok || { no "stopped $stops times: status $status"; tail -n 2 $t/err; }
 cmp -s $t/w/student.safetensors $t/s/student.safetensors && ok || no "a run that was stopped $stops times ends with another student"
-untimed() { sed -e 's/"seconds": [^,]*,//' -e 's/"pictures_per_second[a-z_]*": [0-9.e+-]*//g' $1; }
+untimed() { sed -E 's/"(seconds|processor_seconds|pictures_per_second|times|peak_mib)": [^,}]*//g' $1; }
 untimed $t/w.json >$t/w.txt; untimed $t/s.json >$t/s.txt
 cmp -s $t/w.txt $t/s.txt && ok || no "a run that was stopped has other results"
 refused "a run of other settings" $short --out $t/s --resume --seed 2
@@ -101,7 +127,7 @@ head -c 5000 $t/s/run.safetensors >$t/cut; mv $t/cut $t/s/run.safetensors
 refused "a run file cut short" $whole --out $t/s --resume
 # a student opens as any backbone does
 "$linear" $short --load $t/linear/student.safetensors --steps 1 --out $t/again >$t/out 2>$t/err && ok || { no "a student is not opened"; tail -n 2 $t/err; }
-ordered $t/w/report.html '<p>With M-MATE' 'Where patches resemble' '<h2>Learning' '<h2>What the features' '<h2>What it costs' '<h2>How'
+ordered $t/w/report.html '<p>With the nearest' 'Where patches resemble' '<h2>Learning' '<h2>Which mixer' '<h2>What the features' '<h2>What it costs' '<h2>How'
 readable $t/w/report.html $t/w/report
 grep -q '<svg' $t/w/report.html && grep -q 'data:image/png' $t/w/report.html && ok || no "the report has no figures"
 echo "$passed passed, $failed failed, $skipped skipped"

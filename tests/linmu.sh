@@ -24,6 +24,8 @@ refused "option without a value" text --steps
 refused "no number" text --steps many
 refused "too few steps" text --steps 1
 refused "unknown budget" text --budget huge
+refused "no such way to distil" text --only three,frob
+refused "too many frames" video --frames 65
 refused "missing teacher" text --teacher $t/nothing.bin
 refused "missing folder" pictures --data $t/nothing
 mkdir -p $t/vqa/train/images $t/vqa/test/images
@@ -40,6 +42,14 @@ refused "a teacher that is none" text --teacher $t/zero.bin --steps 2
 for f in scan-orders spans windows mmate; do
     cmp -s $t/figures/$f.svg docs/figures/$f.svg && ok || no "$f.svg is not the one in docs/figures"
 done
+
+# the ways that are named, controls too, and no other; of films whose frames are asked for, right answers by quarter
+"$linmu" video --frames 4 --only flex,random,four --teach 3 --steps 4 --out $t/frames >$t/frames.txt 2>$t/err && ok || { no "frames"; tail -n 2 $t/err; }
+[ "$(grep -c '^4 frames, seed 1, .* asked for: .* all' $t/frames.txt)" -eq 4 ] && ok || no "no right answers by quarter"
+[ "$(grep -cE '^(Flex-MA only|random start|four stages) .*\]' $t/frames.txt)" -eq 3 ] && ! grep -q '^three stages' $t/frames.txt && ok ||
+    { no "not the ways that were named"; cat $t/frames.txt; }
+# from random weights a student begins elsewhere; more than three stages end with a score, too
+awk '/^four stages/ { start = $3; ends = NF } /^random start/ { random = $3 } END { exit !(start != random && ends > 12) }' $t/frames.txt && ok || no "scores"
 
 # the whole part of text, two steps a stage; then the same, stopped when its first student learns
 { "$linmu" text --steps 2 --json --out $t/whole 2>&1 >$t/whole.json && echo done; } |
