@@ -470,7 +470,10 @@ static mmix_distill_config stages_of(const settings *o, const size_t *steps)
         c.stage[k].steps = steps[k];
         if (10 * c.stage[k].warmup > steps[k]) c.stage[k].warmup = steps[k] / 10;
     }
-    if (o->stages == 1) c.stage[0].steps = c.stage[1].steps = 0;
+    if (o->stages == 1) {                                /* it has the mixers to teach, too */
+        c.stage[0].steps = c.stage[1].steps = 0;
+        c.stage[2].lr = 3e-5;
+    }
     return c;
 }
 
