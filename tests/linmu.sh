@@ -70,7 +70,7 @@ grep -q "$(printf '\r')" $t/whole.err && no "lines are written over where there 
     ok || no "no line for more than 12 seconds"
 readable $t/whole/report.html $t/whole/report
 "$linmu" text --steps 2 --out $t/part >$t/part.txt 2>$t/err &
-pid=$!; for i in $(seq 120); do grep -q three $t/err && break; sleep 0.5; done; kill -INT $pid 2>/dev/null; wait $pid; status=$?
+pid=$!; for i in $(seq 1200); do grep -q three $t/err && break; sleep 0.5; done; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 if [ $status -eq 130 ] || [ $status -eq 0 ]; then ok; else no "Ctrl-C: status $status"; fi
 "$linmu" text --steps 2 --load $t/part/run --json --out $t/part >$t/part.json 2>$t/err && ok || { no "--load"; tail -n 2 $t/err; }
 cmp -s $t/whole.json $t/part.json && ok || no "a run that was stopped differs from one that was not"
