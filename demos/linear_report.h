@@ -155,9 +155,9 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
     if (s->auc.judged)
         report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),
                     maps_auc(&t->auc), maps_auc(&w[BEFORE].auc));
-    const price *far = x + 2 * (LOOKS - 1);
+    const price *largest = x + 2 * (LOOKS - 1);
     report_html(h, ". At %.0f x %.0f pixels it takes %.2f of the teacher&rsquo;s time, at %.0f x %.0f %.2f.</p>\n", x->pixels,
-                x->pixels, x[1].processor / x->processor, far->pixels, far->pixels, far[1].processor / far->processor);
+                x->pixels, x[1].processor / x->processor, largest->pixels, largest->pixels, largest[1].processor / largest->processor);
     if (report_few(r->steps)) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r->steps, report_few(r->steps));
 }
 
