@@ -898,8 +898,8 @@ static void limits(int brief)
     /* F, B: forward and backward; for floats and BF16 and each of the sizes */
     static const struct { int bytes; const char *ssd[2][4], *attention[2][4]; } devices[] = {
         { 227, { { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "FB" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
-        { 163, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "F-" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
-        { 99, { { "F-", "--", "--", "--" }, { "FB", "F-", "F-", "--" } }, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
+        { 163, { { "FB", "F-", "F-", "F-" }, { "FB", "FB", "FB", "F-" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
+        { 99, { { "F-", "F-", "F-", "F-" }, { "FB", "F-", "F-", "F-" } }, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
     mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
     for (const auto &device : devices)
         for (int form = 1; form < 4; form += 2)
@@ -1049,8 +1049,8 @@ static void shared_memory(void)
             mmixi_cuda_ssd_begin(&j, &x, 0, NULL);
             printf("N %3d, P %3d, %-9s shared bytes: ssd forward %6d, backward %6d; attention forward %6d, backward %6d\n",
                    (int)x.N, (int)x.P, names[precision], (int)mmixi_cuda_ssd_bytes(&j, 0, 1), (int)mmixi_cuda_ssd_bytes(&j, 1, 1),
-                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.ldn, j.ldp, 0) : mmixi_cuda_attention_layout(&f, NULL, j.ldn, j.ldp, 0)),
-                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.ldn, j.ldp, 1) : mmixi_cuda_attention_layout(&f, NULL, j.ldn, j.ldp, 1)));
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 0, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 0, 2)),
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 1, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 1, 2)));
         }
 }
 
