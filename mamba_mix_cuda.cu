@@ -1011,11 +1011,13 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const mmixi
     mmixi_cuda_ldmatrix<0>(a.r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
     return a;
 }
-/* a (16, 16), column c scaled by scale[c] */
+/* a (16, 16), column c scaled by scale[c], for floats if there is a scale */
 template <int K>
 MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const float *tile, int ld, const float *scale)
 {
-    return mmixi_cuda_a_of<K>([=](int row, int column) { return scale[column] * tile[column * ld + row]; });
+    return mmixi_cuda_a_of<K>([=](int row, int column) {
+        return (scale ? scale[column] : 1) * tile[column * ld + row];
+    });
 }
 template <int K>
 MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const mmixi_cuda_bf16 *tile, int ld, const float *scale)
@@ -1321,6 +1323,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
     }
     __syncthreads();
     if (threadIdx.x < 64) {
+        MMIXI_CUDA_UNROLL
         for (int i = 0; i < 16; i++) {
             if (i > own) sum += d->a[first + i];
             d->near[at][i] = i < own ? 0 : i == own ? 1 : mmixi_cuda_exp2(sum);
@@ -1328,7 +1331,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
         d->low[at] = mmixi_cuda_exp2(sum);
         d->step[at] = d->low[at] * d->delta[at];
     } else {
-        for (int i = 0; i <= own; i++) sum += d->a[first + i];
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < 16; i++)
+            if (i <= own) sum += d->a[first + i];
         d->high[at] = mmixi_cuda_exp2(sum);
         if (own == 15) d->block[I] = sum;
     }
@@ -1340,7 +1345,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
     if (threadIdx.x < 16) {
         const int J = at % 4, from = at / 4;     /* across[I][J], the blocks between J and I = from */
         sum = 0;
-        for (int i = J + 1; i < from; i++) sum += d->block[i];
+        for (int i = 1; i < 3; i++)
+            if (i > J && i < from) sum += d->block[i];
         d->across[from][J] = mmixi_cuda_exp2(sum);
     } else if (threadIdx.x == 64) {
         d->sum = d->block[0] + d->block[1] + d->block[2] + d->block[3];
@@ -2271,14 +2277,14 @@ MMIXI_CUDA_INLINE void mmixi_cuda_store_window(const float (&c)[W][4], const mmi
     });
 }
 
-/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, and there are
-   no windows. */
+/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there is room for
+   two stages, and there are no windows. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
-    const int n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8,
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8,
         row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, j.window_count ? j.most : j.r.L, 1);
     const mmixi_cuda_window &w = at.w;
@@ -2286,7 +2292,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     mmixi_cuda_attention_tiles<T> s;
     float y[W][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
     if (at.first >= w.queries) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, j.stages);
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, stages);
     const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
         values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
     mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first, w.queries, n);
@@ -2299,12 +2305,12 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, h, at.first, lane_row);
     mmixi_cuda_strip_zero(y);
     load(seen.least / 64 * 64, 0);
-    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= j.stages - 1) {
+    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
         const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
         float S[MMIXI_CUDA_STRIP][4], scale[2];
         mmixi_cuda_wait();
         __syncthreads();                         /* this tile has come, and the one before was read */
-        if (j.stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
+        if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_add<WIDTH>(S, 0, 8, n,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
@@ -2333,7 +2339,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
             for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
         mmixi_cuda_strip_through<K>(y, S, 0, 4, p / 8,
             [&](int at, int i) { return mmixi_cuda_b_columns<K>(v + at * ldp + 8 * i, ldp); });
-        if (j.stages == 1 && first + 64 < seen.most) {
+        if (stages == 1 && first + 64 < seen.most) {
             __syncthreads();
             load(first + 64, 0);
         }
@@ -2360,7 +2366,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
-    const int n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
         row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, j.window_count ? j.most : j.r.L, 1);
     const mmixi_cuda_window &w = at.w;
@@ -2368,7 +2374,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     mmixi_cuda_attention_tiles<T> s;
     float dq[W][4], top[2], over[2], along[2], sum = 0;
     if (at.first >= w.queries) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, j.stages);
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
     const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
         values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
     mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first, w.queries, n);
@@ -2401,12 +2407,12 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     const int one = seen.least / 64 == (seen.most - 1) / 64;
     mmixi_cuda_strip_zero(dq);
     load(seen.least / 64 * 64, 0);
-    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= j.stages - 1) {
+    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
         const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
         float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4];
         mmixi_cuda_wait();
         __syncthreads();
-        if (j.stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
+        if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
         mmixi_cuda_strip_add<WIDTH>(S, 0, 8, n,
@@ -2434,7 +2440,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
             for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
         mmixi_cuda_strip_through<K>(dq, S, 0, 4, n / 8,
             [&](int at, int i) { return mmixi_cuda_b_columns<K>(k + at * ldn + 8 * i, ldn); });
-        if (j.stages == 1 && first + 64 < seen.most) {
+        if (stages == 1 && first + 64 < seen.most) {
             __syncthreads();
             load(first + 64, 0);
         }
@@ -2459,7 +2465,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
        whose sums outside of the mma take some more */
     constexpr int STRIP = W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP,
         WIDTH = FIXED ? 8 * W : 0;
-    const int n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
         row0 = tid / 32 * 16;
     const size_t share = j.r.k.share;
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share,
@@ -2471,7 +2477,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     float dk[W][4], dv[W][4];
     int place[2] = { 0, 0 };
     if (at.first >= w.keys) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, j.stages);
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
     mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, own, j.r.N), w, at.first, w.keys, n);
     mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, own, j.r.P), w, at.first, w.keys, p);
     for (int e = 0; e < 2 && !FIXED && j.r.bias; e++)
@@ -2516,7 +2522,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
         const int whole = at.first >= seen[turn].all && at.first + 64 <= seen[turn].end;
         mmixi_cuda_wait();
         __syncthreads();
-        if (j.stages > 1 && next < w.queries) load(next, next_h, stage ^ 1);
+        if (stages > 1 && next < w.queries) load(next, next_h, stage ^ 1);
         MMIXI_CUDA_ROLLED
         for (int q0 = 0; q0 < 64; q0 += 8 * STRIP) {
             float S[STRIP][4], Z[STRIP][4];
@@ -2559,12 +2565,12 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
             if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, n / 8,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(q + (q0 + at) * ldn + 8 * i, ldn); });
         }
-        if (j.stages == 1 && next < w.queries) {
+        if (stages == 1 && next < w.queries) {
             __syncthreads();
             load(next, next_h, 0);
         }
         turn ^= !same;
-        stage ^= j.stages - 1;
+        stage ^= stages - 1;
         i0 = next;
         h = next_h;
     }
@@ -2643,7 +2649,11 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
     if (error) return error;
     if (!r.naive) {
         if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
-        int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && !r.window[0];
+        size_t most;
+        error = mmixi_cuda_most(&most);
+        if (error) return error;
+        int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && !r.window[0]
+            && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
         for (const mmix_cuda_heads *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
             fixed &= mmixi_cuda_fixed<T>(*v, r.N);
         error = j.n <= 64 && j.p <= 64
@@ -2944,31 +2954,72 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
 /* ---- the full form from the right ---- */
 
 /* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
-   or H */
+   or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is another's. */
 struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+/* (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on; returns how many of its
+   columns count, rounded up to 16. */
+enum { MMIXI_CUDA_SQUARE = 64 * 72 };
+MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows, size_t columns,
+                                             size_t row, size_t column)
 {
-    const size_t i = mmixi_cuda_thread(), c = i % j.C, r = i / j.C % j.R, g = i / j.C / j.R % j.G,
-        b = i / j.C / j.R / j.G,
-        share = j.X / j.G;
-    float sum = 0;
-    if (b >= j.B) return;
-    for (size_t t = 0; t < j.T; t++)
+    const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
+    const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
+        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0, 0 };
+    mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded, [](int r) { return r; });
+    return padded;
+}
+template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+{
+    const size_t across = (j.C + 63) / 64, down = (j.R + 63) / 64, i = blockIdx.x, column = i % across * 64,
+        row = i / across % down * 64, group = i / across / down, g = group % j.G, b = group / j.G, share = j.X / j.G;
+    float *x = (float *)mmixi_cuda_shared, *y = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    mmixi_cuda_strip_zero(c);
+    for (size_t t = 0; t < j.T; t += 64)
         for (size_t h = g * share; h < (g + 1) * share; h++) {
-            const size_t row = (b * j.T + t) * j.X + h;
-            sum += j.x[row * j.R + r] * j.y[row * j.C + c];
+            const size_t at = b * j.T * j.X + h;
+            __syncthreads();                     /* the last tiles were read */
+            const int rows = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, row),
+                columns = mmixi_cuda_load_square(y, j.y + at * j.C, j.X * j.C, j.T, j.C, t, column);
+            mmixi_cuda_wait();
+            __syncthreads();
+            if (row0 < rows) mmixi_cuda_strip_add<0>(c, 0, columns / 8, 64,
+                [&](int k) { return mmixi_cuda_a_columns<K>(x + k * 72 + row0, 72, NULL); },
+                [&](int k, int n) { return mmixi_cuda_b_columns<K>(y + k * 72 + 8 * n, 72); });
         }
-    j.m[i] = sum;
+    float *to = j.m + (group * j.R + row + (size_t)row0) * j.C + column;
+    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 2 == 0, [&](int r) {
+        return row + (size_t)(row0 + r) < j.R ? to + (size_t)r * j.C : NULL;
+    });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
-template <int TRANSPOSED> MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
-    const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
-    float sum = 0;
-    if (b >= j.B) return;
-    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[TRANSPOSED ? c * j.R + r : r * j.C + c];
-    ((float *)j.y)[i] = sum;
+    const size_t across = (j.C + 63) / 64, down = (j.T + 63) / 64, i = blockIdx.x, column = i % across * 64,
+        t = i / across % down * 64, head = i / across / down, h = head % j.X, b = head / j.X,
+        at = b * j.T * j.X + h;
+    const float *m = j.m + (b * j.G + h / (j.X / j.G)) * j.R * j.C;
+    float *x = (float *)mmixi_cuda_shared, *right = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
+    const int row0 = (int)threadIdx.x / 32 * 16, columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    mmixi_cuda_strip_zero(c);
+    for (size_t r = 0; r < j.R; r += 64) {
+        __syncthreads();
+        const int depth = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, r);
+        if (TRANSPOSED) mmixi_cuda_load_square(right, m, j.R, j.C, j.R, column, r);
+        else mmixi_cuda_load_square(right, m, j.C, j.R, j.C, r, column);
+        mmixi_cuda_wait();
+        __syncthreads();
+        mmixi_cuda_strip_add<0>(c, 0, (columns + 15) / 16 * 2, depth,
+            [&](int k) { return mmixi_cuda_a_rows<K>(x + row0 * 72 + k, 72); },
+            [&](int k, int n) {
+                return TRANSPOSED ? mmixi_cuda_b_rows<K>(right + 8 * n * 72 + k, 72)
+                    : mmixi_cuda_b_columns<K>(right + k * 72 + 8 * n, 72);
+            });
+    }
+    float *to = (float *)j.y + (at + (t + (size_t)row0) * j.X) * j.C + column;
+    mmixi_cuda_strip_store<float>(c, columns, j.C % 2 == 0, [&](int r0) {
+        return t + (size_t)(row0 + r0) < j.T ? to + (size_t)r0 * j.X * j.C : NULL;
+    });
 }
 static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
                                             const float *x, size_t R, const float *y, size_t C, float *m)
@@ -2978,29 +3029,36 @@ static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size
     o.B = j.r.B; o.T = T; o.X = X; o.G = j.G; o.R = R; o.C = C;
     return o;
 }
-static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void *stream)
 {
-    const size_t B = j.r.B, L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
+    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64), 128,
+                             2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+}
+template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
+{
+    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>, o.B * o.X * ((o.T + 63) / 64) * ((o.C + 63) / 64),
+                             128, 2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+}
+template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+{
+    const size_t L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
     void *stream = j.r.stream;
     int e;
     if (!back) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
-                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state));
-        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply<0>, B * L * H * V, stream,
-                                       mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state));
+        e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state), stream);
+        return e ? e : mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state), stream);
     }
-    e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
-                        mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate));
-    if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply<1>, B * L * H * N, stream,
-                            mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state));
-    if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply<1>, B * S * G * N, stream,
-                            mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate));
-    if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply<0>, B * S * G * V, stream,
-                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate));
+    e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate), stream);
+    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state), stream);
+    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate), stream);
+    if (!e) e = mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate), stream);
     return e;
+}
+
+static int mmixi_cuda_linear_product(const mmixi_cuda_linear_job &j, int back)
+{
+    return j.r.precision == MMIX_CUDA_F32 ? mmixi_cuda_linear_full<MMIX_CUDA_F32>(j, back)
+        : mmixi_cuda_linear_full<MMIX_CUDA_TF32>(j, back);
 }
 
 /* ---- the causal form as an SSD ---- */
@@ -3146,7 +3204,7 @@ template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job 
         if (!e && forward.r.final_state)
             e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_full(j, 0);
+    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_product(j, 0);
     if (e) return e;
     if (!back) return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, queries * r.P, stream, j);
     e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, stream, j);
@@ -3155,7 +3213,7 @@ template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job 
         if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, keys, stream, j);
         if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, stream, j);
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_full(j, 1);
+    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_product(j, 1);
     if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, stream, j);
     if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_along, r.B * j.G * r.N, stream, j);
     if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, stream, j);
