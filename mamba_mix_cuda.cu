@@ -146,8 +146,8 @@ typedef struct mmix_cuda_attention {
     const float *bias;                           /* (H, Π (2 window_a - 1)), with windows; or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
-       backward reads them */
+    /* (B, H, L): of each query the largest score t, times log2 e, and 1 / Σ e^(s - t). Forward writes them unless
+       NULL, backward reads them */
     float *top, *over;
     mmix_cuda_heads dy, dq, dk, dv;
     float *dbias;                                /* or NULL */
@@ -336,6 +336,60 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t
 #endif
 }
 
+/* ldmatrix: four (8, 8) tiles of 2-byte numbers. Lane l names row l % 8 of tile l / 8, 16 bytes of shared memory, and
+   gets of tile i in r[i] what a fragment wants of it: row l / 4, columns 2 (l % 4) and the next; of its transpose
+   where TRANSPOSED. */
+template <int TRANSPOSED> MMIXI_CUDA_INLINE void mmixi_cuda_ldmatrix(uint32_t *r, const void *row)
+{
+#ifdef MMIX_CUDA_HOST
+    cuda_host_ldmatrix(r, row, TRANSPOSED);
+#else
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+    if (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+#endif
+}
+/* cp.async: 16 bytes, or 4, of device memory to shared memory, zeros unless `seen`; they are there after the wait,
+   for the thread itself, and for the block after the barrier behind it. */
+template <int BYTES> MMIXI_CUDA_INLINE void mmixi_cuda_copy(void *to, const void *from, int seen)
+{
+#ifdef MMIX_CUDA_HOST
+    cuda_host_copy(to, from, BYTES, seen);
+#else
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(seen ? 16 : 0)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(at), "l"(from), "r"(seen ? 4 : 0)
+                     : "memory");
+#endif
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_wait(void)
+{
+#ifdef MMIX_CUDA_HOST
+    cuda_host_wait();
+#else
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+/* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e where they arise. */
+MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
+{
+#ifdef MMIX_CUDA_HOST
+    return exp2f(x);
+#else
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#endif
+}
+#define MMIXI_CUDA_LOG2E 1.44269504088896340736f
+
 /* Before a loop over registers, which have no run-time index. */
 #ifdef MMIX_CUDA_HOST
 #define MMIXI_CUDA_UNROLL
@@ -426,7 +480,8 @@ MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, s
 template <class T>
 MMIXI_CUDA_INLINE T *mmixi_cuda_at(const mmix_cuda_heads &v, size_t b, size_t t, size_t h)
 {
-    return (T *)v.p + (ptrdiff_t)b * v.batch + (ptrdiff_t)t * v.token + (ptrdiff_t)(h / v.share) * v.head;
+    return (T *)v.p + (ptrdiff_t)b * v.batch + (ptrdiff_t)t * v.token
+        + (ptrdiff_t)((unsigned)h / (unsigned)v.share) * v.head;
 }
 static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
 {
@@ -434,9 +489,9 @@ static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
     v->token = -v->token;
 }
 
-/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width) in
-   float, then their sum in the order of heads. */
-struct mmixi_cuda_sum { const float *part; mmix_cuda_heads to; size_t B, L, H, width; };
+/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width), then their
+   sum in the order of heads. */
+struct mmixi_cuda_sum { const void *part; mmix_cuda_heads to; size_t B, L, H, width; };
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
 {
     const size_t i = mmixi_cuda_thread(), groups = j.H / j.to.share, w = i % j.width,
@@ -445,11 +500,11 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_c
     float sum = 0;
     if (b >= j.B) return;
     for (size_t h = g * j.to.share; h < (g + 1) * j.to.share; h++)
-        sum += j.part[((b * j.L + t) * j.H + h) * j.width + w];
+        sum += mmixi_cuda_float(((const T *)j.part)[((b * j.L + t) * j.H + h) * j.width + w]);
     mmixi_cuda_set(mmixi_cuda_at<T>(j.to, b, t, g * j.to.share) + w, sum);
 }
 template <class T>
-static int mmixi_cuda_sum_run(const float *part, const mmix_cuda_heads &to, size_t B, size_t L, size_t H,
+static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_heads &to, size_t B, size_t L, size_t H,
                               size_t width, void *stream)
 {
     mmixi_cuda_sum j;
@@ -458,12 +513,12 @@ static int mmixi_cuda_sum_run(const float *part, const mmix_cuda_heads &to, size
     return mmixi_cuda_each(mmixi_cuda_sum_heads<T>, B * L * (H / to.share) * width, stream, j);
 }
 /* A gradient's place: the array, or its part where heads share it. */
-struct mmixi_cuda_place { mmix_cuda_heads to; float *part; };
+struct mmixi_cuda_place { mmix_cuda_heads to; void *part; };
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width, size_t b,
                                       size_t t, size_t h, size_t w, float x)
 {
-    if (d.part) d.part[((b * L + t) * H + h) * width + w] = x;
+    if (d.part) mmixi_cuda_set((T *)d.part + ((b * L + t) * H + h) * width + w, x);
     else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
 }
 
@@ -520,10 +575,10 @@ struct mmixi_cuda_ssd_job {
     /* tiles, see >>cuda-ssd */
     size_t chunks, segments, run;                /* of 64 tokens; pieces of a sequence; chunks of a piece */
     size_t heads;                                /* that a block of the forward takes one after another */
-    int n, p, ldn, ldp;                          /* N and P rounded up to 16; floats from row to row */
+    int n, p, splits;                            /* N, and the columns of P that a block takes, rounded up to 16; blocks */
     float *begin, *end;                          /* (B, H, segments, N, P): h before a piece; dh after it */
-    float *sums;                                 /* (B, H, segments): sum of a over a piece */
-    float *states;                               /* (B, H, chunks, N, P): h before each chunk */
+    float *sums;                                 /* (B, H, segments): sum of a over a piece, in base 2 */
+    void *states;                                /* (B, H, chunks, N, P): h before each chunk, as products read it */
 };
 
 /* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays into. */
@@ -654,13 +709,13 @@ MMIXI_CUDA_KERNEL mmixi_cuda_ssd_sum_sequences(MMIXI_CUDA_JOB mmixi_cuda_ssd_job
 
 struct mmixi_cuda_attention_job {
     mmix_cuda_attention r;
-    float scale;
+    float scale, scale2;                         /* of products; in base 2: times log2 e */
     int32_t *runs;                               /* (B, L, 2) with seq_idx */
     float *along;                                /* (B, H, L): δ, for the tiles' backward */
     unsigned windows[3], window_count;           /* on each axis; 0: no windows */
     unsigned most;                               /* tokens of the largest window, or L */
     size_t distances;                            /* that bias has numbers for */
-    int n, p, ldn, ldp;                          /* tiles: widths rounded up to 16; from row to row */
+    int n, p, stages;                            /* tiles: widths rounded up to 16; stages of the moving ones */
 };
 
 /* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`). */
@@ -707,7 +762,7 @@ template <class T> static __device__ float mmixi_cuda_dot(size_t n, const T *a, 
     for (size_t i = 0; i < n; i++) sum += mmixi_cuda_float(a[i]) * mmixi_cuda_float(b[i]);
     return sum;
 }
-/* The score, -∞ where i does not see t. */
+/* The score in base 2, -∞ where i does not see t. */
 template <class T>
 static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
                                          size_t t)
@@ -715,8 +770,8 @@ static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size
     size_t low, high, distance;
     mmixi_cuda_span(j, b, i, &low, &high);
     if (!mmixi_cuda_near(j.r, i, t, &distance) || t < low || t >= high) return -INFINITY;
-    return j.scale * mmixi_cuda_dot(j.r.N, mmixi_cuda_at<T>(j.r.q, b, i, h), mmixi_cuda_at<T>(j.r.k, b, t, h))
-        + (j.r.bias ? j.r.bias[h * j.distances + distance] : 0);
+    return j.scale2 * mmixi_cuda_dot(j.r.N, mmixi_cuda_at<T>(j.r.q, b, i, h), mmixi_cuda_at<T>(j.r.k, b, t, h))
+        + (j.r.bias ? MMIXI_CUDA_LOG2E * j.r.bias[h * j.distances + distance] : 0);
 }
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
@@ -725,11 +780,11 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention
     float top = -INFINITY, sum = 0;
     if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++) top = fmaxf(top, mmixi_cuda_score<T>(j, b, h, i, t));
-    for (size_t t = 0; t < j.r.S; t++) sum += expf(mmixi_cuda_score<T>(j, b, h, i, t) - top);
+    for (size_t t = 0; t < j.r.S; t++) sum += exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - top);
     for (size_t p = 0; p < j.r.P; p++) {
         float y = 0;
         for (size_t t = 0; t < j.r.S; t++)
-            y += expf(mmixi_cuda_score<T>(j, b, h, i, t) - top)
+            y += exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - top)
                 * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.v, b, t, h)[p]);
         mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, i, h) + p, y / sum);
     }
@@ -743,7 +798,7 @@ static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, siz
 {
     const size_t at = (b * j.r.H + h) * j.r.L + i;
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
-    *weight = expf(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
+    *weight = exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
     return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
                       - (j.along ? j.along[at]
                          : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
@@ -864,10 +919,6 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_F32> &b, int e, f
     mmixi_cuda_fill(b.r, 2 * e, 1, x, y);
     mmixi_cuda_fill_rest(b.r, b.rest, 2 * e, 1, x, y);
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, float x, float y)
-{
-    b.r[e] = mmixi_cuda_pack(x, y);
-}
 /* c (16, 8) += a (16, 16) b (16, 8) */
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF32> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_TF32> &b)
@@ -920,40 +971,98 @@ template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_of(F f)
     for (int e = 0; e < 2; e++) mmixi_cuda_put_b(b, e, f(t + e * 8, g), f(t + e * 8 + 1, g));
     return b;
 }
-/* Two neighbours in one load. */
+/* Two neighbours in one load, or store. */
 MMIXI_CUDA_INLINE float2 mmixi_cuda_pair(const float *p) { return *(const float2 *)p; }
-MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pair(const mmixi_cuda_bf16 *p) { return *(const uint32_t *)p; }
-template <class A> MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(A &a, int e, float2 x)
+MMIXI_CUDA_INLINE float2 mmixi_cuda_pair(const mmixi_cuda_bf16 *p)
 {
-    mmixi_cuda_set_pair(a, e, x.x, x.y);
+    const uint32_t x = *(const uint32_t *)p;
+    const float2 v = { __uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u) };
+    return v;
 }
-template <class B> MMIXI_CUDA_INLINE void mmixi_cuda_put_b(B &b, int e, float2 x)
+MMIXI_CUDA_INLINE void mmixi_cuda_set2(float *to, float x, float y)
 {
-    mmixi_cuda_put_b(b, e, x.x, x.y);
+    const float2 v = { x, y };
+    *(float2 *)to = v;
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, uint32_t x) { a.r[e] = x; }
-MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, uint32_t x) { b.r[e] = x; }
-/* a = 16 rows of a tile; b = the transpose of 8 rows */
-template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const T *tile, int ld)
+MMIXI_CUDA_INLINE void mmixi_cuda_set2(mmixi_cuda_bf16 *to, float x, float y)
 {
-    const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
+    *(uint32_t *)to = mmixi_cuda_pack(x, y);
+}
+/* Fragments out of tiles in shared memory. a = 16 rows, or columns; the right side of 16 columns of c, two b, = the
+   transpose of 16 rows, or 16 rows and columns. Of bf16 each is one ldmatrix. */
+template <int K> struct mmixi_cuda_b2 { mmixi_cuda_b<K> half[2]; };
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_low(void) { return (int)(threadIdx.x % 8); }
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_8(void) { return (int)(threadIdx.x / 8 % 2 * 8); }
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_16(void) { return (int)(threadIdx.x / 16 % 2 * 8); }
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const float *tile, int ld)
+{
+    const float *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     mmixi_cuda_a<K> a;
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++) mmixi_cuda_set_pair(a, e, mmixi_cuda_pair(p + e % 2 * 8 * ld + e / 2 * 8));
+    for (int e = 0; e < 4; e++) {
+        const float2 v = mmixi_cuda_pair(p + e % 2 * 8 * ld + e / 2 * 8);
+        mmixi_cuda_set_pair(a, e, v.x, v.y);
+    }
     return a;
 }
-template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_rows(const T *tile, int ld)
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const mmixi_cuda_bf16 *tile, int ld)
 {
-    const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
-    mmixi_cuda_b<K> b;
+    mmixi_cuda_a<K> a;
+    mmixi_cuda_ldmatrix<0>(a.r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
+    return a;
+}
+/* a (16, 16), column c scaled by scale[c], for floats if there is a scale */
+template <int K>
+MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const float *tile, int ld, const float *scale)
+{
+    return mmixi_cuda_a_of<K>([=](int row, int column) {
+        return (scale ? scale[column] : 1) * tile[column * ld + row];
+    });
+}
+template <int K>
+MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const mmixi_cuda_bf16 *tile, int ld, const float *scale)
+{
+    mmixi_cuda_a<K> a;
+    mmixi_cuda_ldmatrix<1>(a.r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 2; e++) mmixi_cuda_put_b(b, e, mmixi_cuda_pair(p + e * 8));
+    for (int e = 0; e < 4; e++) {
+        const float2 by = mmixi_cuda_pair(scale + mmixi_cuda_lane_pair() + e / 2 * 8);
+        a.r[e] = mmixi_cuda_pack(by.x * __uint_as_float(a.r[e] << 16), by.y * __uint_as_float(a.r[e] & 0xffff0000u));
+    }
+    return a;
+}
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const float *tile, int ld)
+{
+    const float *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
+    mmixi_cuda_b2<K> b;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++) {
+        const float2 v = mmixi_cuda_pair(p + e / 2 * 8 * ld + e % 2 * 8);
+        mmixi_cuda_put_b(b.half[e / 2], e % 2, v.x, v.y);
+    }
     return b;
 }
-/* b = 16 rows of a tile, 8 columns */
-template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_columns(const T *tile, int ld)
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const mmixi_cuda_bf16 *tile, int ld)
 {
-    return mmixi_cuda_b_of<K>([=](int row, int column) { return mmixi_cuda_float(tile[row * ld + column]); });
+    uint32_t r[4];
+    mmixi_cuda_ldmatrix<0>(r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
+    const mmixi_cuda_b2<K> b = { { { { r[0], r[1] } }, { { r[2], r[3] } } } };
+    return b;
+}
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const float *tile, int ld)
+{
+    mmixi_cuda_b2<K> b;
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 2; i++)
+        b.half[i] = mmixi_cuda_b_of<K>([=](int row, int column) { return tile[row * ld + 8 * i + column]; });
+    return b;
+}
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const mmixi_cuda_bf16 *tile, int ld)
+{
+    uint32_t r[4];
+    mmixi_cuda_ldmatrix<1>(r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
+    const mmixi_cuda_b2<K> b = { { { { r[0], r[1] } }, { { r[2], r[3] } } } };
+    return b;
 }
 /* a = columns 16 i … 16 i + 15 of a strip in registers */
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_strip(const float (*c)[4], int i)
@@ -979,17 +1088,27 @@ template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
 {
     mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
 }
-/* c += a b for columns 8 first … 8 end - 1; a(k) and b(k, i) give the fragments that begin at column or row
-   k. */
-template <int S, class A, class B>
+/* c += a b for columns 8 first … 8 end - 1, two even numbers; a(k) gives the fragment that begins at column k, b(k, i)
+   the one of rows k … k + 15 and columns 8 i … 8 i + 15. DEPTH: as `depth`, or 0 where that is not a constant. */
+template <int DEPTH, int S, class A, class B>
 MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
 {
-    MMIXI_CUDA_ROLLED
-    for (int k = 0; k < depth; k += 16) {
+    auto add = [&](int k) {
         const auto left = a(k);
         MMIXI_CUDA_UNROLL
-        for (int i = 0; i < S; i++)
-            if (i >= first && i < end) mmixi_cuda_mma(c[i], left, b(k, i));
+        for (int i = 0; i < S; i += 2)
+            if (i >= first && i < end) {
+                const auto right = b(k, i);
+                mmixi_cuda_mma(c[i], left, right.half[0]);
+                mmixi_cuda_mma(c[i + 1], left, right.half[1]);
+            }
+    };
+    if (DEPTH) {
+        MMIXI_CUDA_UNROLL
+        for (int k = 0; k < DEPTH; k += 16) add(k);
+    } else {
+        MMIXI_CUDA_ROLLED
+        for (int k = 0; k < depth; k += 16) add(k);
     }
 }
 /* c += w b, w a strip in registers, of which columns 16 first … 16 end - 1 count. */
@@ -1002,9 +1121,35 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&
         if (k >= first && k < end) {
             const mmixi_cuda_a<K> left = mmixi_cuda_a_strip<K>(w, k);
             MMIXI_CUDA_UNROLL
-            for (int i = 0; i < S; i++)
-                if (i < columns) mmixi_cuda_mma(c[i], left, b(16 * k, i));
+            for (int i = 0; i < S; i += 2)
+                if (i < columns) {
+                    const mmixi_cuda_b2<K> right = b(16 * k, i);
+                    mmixi_cuda_mma(c[i], left, right.half[0]);
+                    mmixi_cuda_mma(c[i + 1], left, right.half[1]);
+                }
         }
+}
+/* A strip's columns below `width` to where row(r) lies, for rows that are anywhere: two at once where all begin on
+   two. */
+template <class T, int S, class F>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int width, int even, F row)
+{
+    const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e += 2) {
+        T *to = row(g + 4 * e);
+        if (to && even) {
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < S; i++)
+                if (8 * i + t < width) mmixi_cuda_set2(to + 8 * i + t, c[i][e], c[i][e + 1]);
+        } else if (to) {
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < S; i++) {
+                if (8 * i + t < width) mmixi_cuda_set(to + 8 * i + t, c[i][e]);
+                if (8 * i + t + 1 < width) mmixi_cuda_set(to + 8 * i + t + 1, c[i][e + 1]);
+            }
+        }
+    }
 }
 /* The sum over the 4 lanes that hold a row, in all of them. */
 MMIXI_CUDA_INLINE float mmixi_cuda_row_sum(float x)
@@ -1018,41 +1163,63 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* 64 rows of `width` numbers, the rest of `padded` columns and of the rows zero; rows(r) is where row r <
-   count lies. 16 bytes at a time where everything is aligned. */
-template <class T, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, int count, int width, int padded, int aligned, F rows)
+/* A block's threads as rows of `columns` of them, or of the next power of two, so that none is found by division:
+   begin with (row, column) and go on `step` rows below. */
+struct mmixi_cuda_threads { int row, column, step; };
+MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
 {
-    const int each = 16 / (int)sizeof(T), columns = padded / each;
-    if (aligned)
-        for (int i = (int)threadIdx.x; i < MMIXI_CUDA_TILE * columns; i += MMIXI_CUDA_THREADS) {
-            const int r = i / columns, c = i % columns * each;
-            uint4 v = { 0, 0, 0, 0 };
-            if (r < count && c < width) v = *(const uint4 *)(rows(r) + c);
-            *(uint4 *)(tile + r * ld + c) = v;
-        }
-    else
-        for (int i = (int)threadIdx.x; i < MMIXI_CUDA_TILE * padded; i += MMIXI_CUDA_THREADS) {
-            const int r = i / padded, c = i % padded;
-            if (r < count && c < width) tile[r * ld + c] = rows(r)[c];
-            else mmixi_cuda_set(tile + r * ld + c, 0);
-        }
+    const int shift = columns > 1 ? 32 - __clz(columns - 1) : 0, tid = (int)threadIdx.x;
+    const mmixi_cuda_threads v = { tid >> shift, tid & ((1 << shift) - 1), MMIXI_CUDA_THREADS >> shift };
+    return v;
 }
-template <class T> MMIXI_CUDA_INLINE int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
+/* Whether all of an array's rows begin on `bytes`, and are of so many. */
+template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width, int bytes)
 {
     const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
-    return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
+    return !(((uintptr_t)v.p | steps * sizeof(T)) & (size_t)(bytes - 1));
 }
-/* Tokens t … of head h. */
-template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_heads &v, size_t b, size_t t,
-                                             size_t h, size_t L, size_t width, int padded)
+template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t width)
 {
-    const T *from = mmixi_cuda_at<T>(v, b, t, h);
-    const ptrdiff_t token = v.token;
-    const int count = (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE);
-    mmixi_cuda_load(tile, ld, count, (int)width, padded, mmixi_cuda_aligned<T>(v, width),
-                    [=](int r) { return from + r * token; });
+    return mmixi_cuda_aligned<T>(v, width, 16) && v.token == (int)v.token;
+}
+/* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all begin on 16 bytes,
+   and on two numbers. WIDTH: the launch has seen that they do, and are of so many; or 0. */
+template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned, even; };
+template <int WIDTH, class T>
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h, size_t width)
+{
+    const mmixi_cuda_view<T> x = { mmixi_cuda_at<T>(v, b, 0, h), WIDTH ? (int)v.token : v.token,
+        WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width, 16),
+        WIDTH || mmixi_cuda_aligned<T>(v, width, 2 * (int)sizeof(T)) };
+    return x;
+}
+/* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded` columns, zero. 16
+   bytes at a time where everything is aligned, which are under way until mmixi_cuda_wait. */
+template <class T, class F>
+MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T> &v, int rows, int count, int padded,
+                                       F token)
+{
+    const int each = v.aligned ? 16 / (int)sizeof(T) : 1;
+    const mmixi_cuda_threads at = mmixi_cuda_threads_of(padded / each);
+    const int c = at.column * each, inside = c < v.width;
+    if (c >= padded) return;
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < rows; i += at.step) {
+        const int r = i + at.row;
+        const T *from = v.p + token(mmixi_cuda_min(r, count - 1)) * v.token + (inside ? c : 0);
+        if (r >= rows) break;
+        if (v.aligned) mmixi_cuda_copy<16>(tile + r * ld + c, from, inside && r < count);
+        else if (inside && r < count) tile[r * ld + c] = *from;
+        else mmixi_cuda_set(tile + r * ld + c, 0);
+    }
+}
+/* Tokens t … of L. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, size_t t, size_t L, int padded)
+{
+    const int first = (int)t;
+    mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE), padded,
+                    [=](int r) { return first + r; });
 }
 
 /* ==== >>cuda-ssd =====================================================================
@@ -1094,24 +1261,25 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_he
    ==================================================================================== */
 
 struct mmixi_cuda_decays {
-    /* into: p_i; weight: r_j δ_j */
-    float u[64], delta[64], a[64], high[64], low[64], into[64], weight[64];
+    /* exponents in base 2; into: p_i; step: low_j δ_j; weight: r_j δ_j */
+    float u[64], delta[64], a[64], high[64], low[64], step[64], into[64], weight[64];
     /* of j and i % 16, 0 for i < j; 17: other banks for other rows */
     float near[64][17];
-    float block[4], across[4][4], before[4], after[4], sum, total;               /* total: p_Q = e^sum */
+    float block[4], across[4][4], sum, total;    /* total: p_Q = 2^sum */
 };
-/* Sums of Z = T ∘ W, strictly below the diagonal: row i's part in each block before its own, column j's in
-   the blocks behind its own, and the numbers of the blocks on the diagonal. whole: column sums without δ_j,
-   diagonal included. */
+/* Sums of Z = T ∘ W, strictly below the diagonal: block: of I's rows and J's columns, J < I; near: the numbers of the
+   blocks on the diagonal. row: of row i left of its block, and what enters it from h; column: of column j below its
+   block, and what it leaves in h; enters, leaves: these, of each block. whole: column sums without δ_j, diagonal
+   included; alone: what j leaves in h without r_j δ_j. */
 struct mmixi_cuda_ssd_sums {
-    float row[64][4], column[64], near[64][17], whole[64], enters[64], leaves[64], part[4];
+    float row[64], column[64], whole[64], alone[64], near[64][17], block[4][4], enters[4], leaves[4], part[4];
 };
 
-/* Where tiles lie in shared memory: (64, N) B and C, (64, P) x and dy, (N, P) h for each head and dh. Returns
-   bytes. */
+/* Where tiles lie in shared memory: (64, n) B and C, (64, p) x and dy, (n, p) h of each head, and dh, as products read
+   them; states as they are summed, in float, are others where those are bf16. Returns bytes. */
 template <class T> struct mmixi_cuda_ssd_tiles {
-    T *b, *c, *x, *dy;
-    float *h, *dh;
+    T *b, *c, *x, *dy, *h, *dh;
+    float *sum_h, *sum_dh;                       /* in one place for bf16: first the one, then the other */
     mmixi_cuda_decays *d;
     mmixi_cuda_ssd_sums *s;
 };
@@ -1121,113 +1289,148 @@ MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *b
 {
     const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
         rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T),
-        state = (size_t)n * (size_t)(p + 8) * sizeof(float);
+        state = (size_t)n * (size_t)(p + 8);
+    const int apart = sizeof(T) != sizeof(float);
     size_t at = 0;
     v->b = (T *)(base + at); at += rows_n;
     v->c = (T *)(base + at); at += rows_n;
     v->x = (T *)(base + at); at += rows_p;
     v->dy = (T *)(base + at); at += back ? rows_p : 0;
-    v->h = (float *)(base + at); at += (size_t)heads * state;
-    v->dh = (float *)(base + at); at += back ? state : 0;
+    v->h = (T *)(base + at); at += (size_t)heads * state * sizeof(T);
+    v->dh = (T *)(base + at); at += back ? state * sizeof(T) : 0;
+    v->sum_h = (float *)(apart ? base + at : (char *)v->h);
+    v->sum_dh = (float *)(apart ? base + at : (char *)v->dh);
+    at += apart ? (size_t)heads * state * sizeof(float) : 0;
     v->d = (mmixi_cuda_decays *)(base + at); at += (sizeof *v->d + 15) / 16 * 16;
     v->s = (mmixi_cuda_ssd_sums *)(base + at); at += back ? (sizeof *v->s + 15) / 16 * 16 : 0;
     return at;
 }
 
 /* All of mmixi_cuda_decays for the chunk at token t; the block has come together since the last one's were
-   read, and ends together. */
+   read, and ends together, with the tiles that were loaded before. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
                                              size_t t, size_t h)
 {
-    const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own;
-    float sum = 0;
+    const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own, I = at / 16;
+    float sum = 0, other = 0;
     if (threadIdx.x < 64) {
         mmixi_cuda_token k = { 0, 0, 0 };        /* behind the end: nothing enters and nothing decays */
         if (t + (size_t)at < j.r.L) k = mmixi_cuda_ssd_token<T>(j, b, t + (size_t)at, h);
         d->u[at] = k.u;
         d->delta[at] = k.delta;
-        d->a[at] = k.a;
+        d->a[at] = MMIXI_CUDA_LOG2E * k.a;
     }
     __syncthreads();
     if (threadIdx.x < 64) {
+        MMIXI_CUDA_UNROLL
         for (int i = 0; i < 16; i++) {
             if (i > own) sum += d->a[first + i];
-            d->near[at][i] = i < own ? 0 : i == own ? 1 : expf(sum);
+            d->near[at][i] = i < own ? 0 : i == own ? 1 : mmixi_cuda_exp2(sum);
         }
-        d->low[at] = expf(sum);
+        d->low[at] = mmixi_cuda_exp2(sum);
+        d->step[at] = d->low[at] * d->delta[at];
     } else {
-        for (int i = 0; i <= own; i++) sum += d->a[first + i];
-        d->high[at] = expf(sum);
-        if (own == 15) d->block[at / 16] = sum;
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < 16; i++)
+            if (i <= own) sum += d->a[first + i];
+        d->high[at] = mmixi_cuda_exp2(sum);
+        if (own == 15) d->block[I] = sum;
     }
     __syncthreads();
+    for (int J = 0; J < 4; J++)
+        if (threadIdx.x < 64 ? J > I : J < I) other += d->block[J];
+    if (threadIdx.x < 64) d->weight[at] = d->step[at] * mmixi_cuda_exp2(other);
+    else d->into[at] = d->high[at] * mmixi_cuda_exp2(other);
     if (threadIdx.x < 16) {
-        const int I = at / 4, J = at % 4;
-        for (int i = J + 1; i < I; i++) sum = i == J + 1 ? d->block[i] : sum + d->block[i];
-        d->across[I][J] = I > J + 1 ? expf(sum) : 1;
-    } else if (threadIdx.x < 20) {
+        const int J = at % 4, from = at / 4;     /* across[I][J], the blocks between J and I = from */
         sum = 0;
-        for (int i = 0; i < at - 16; i++) sum += d->block[i];
-        d->before[at - 16] = expf(sum);
-    } else if (threadIdx.x < 24) {
-        sum = 0;
-        for (int i = at - 19; i < 4; i++) sum += d->block[i];
-        d->after[at - 20] = expf(sum);
-    } else if (threadIdx.x == 24) {
+        for (int i = 1; i < 3; i++)
+            if (i > J && i < from) sum += d->block[i];
+        d->across[from][J] = mmixi_cuda_exp2(sum);
+    } else if (threadIdx.x == 64) {
         d->sum = d->block[0] + d->block[1] + d->block[2] + d->block[3];
-        d->total = expf(d->sum);
+        d->total = mmixi_cuda_exp2(d->sum);
     }
-    __syncthreads();
-    if (threadIdx.x < 64) d->into[at] = d->before[at / 16] * d->high[at];
-    else d->weight[at] = d->low[at] * d->after[at / 16] * d->delta[at];
+    mmixi_cuda_wait();
     __syncthreads();
 }
-/* L_ij */
-MMIXI_CUDA_INLINE float mmixi_cuda_ssd_decay(const mmixi_cuda_decays *d, int i, int j)
-{
-    const int I = i / 16, J = j / 16;
-    return I == J ? d->near[j][i % 16] : I < J ? 0 : d->high[i] * d->across[I][J] * d->low[j];
-}
-/* state (N, P) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, N), values (64, P) */
+/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, n), values (64, p); `copy`: as products read
+   it. A warp has rows of its own. */
 template <int K, class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *state, float total,
-                                           const float *scale, const T *rows, const T *values)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total, const float *scale,
+                                           const T *rows, const T *values)
 {
-    for (int n = (int)(threadIdx.x / 32) * 16; n < j.n; n += 64)
-        for (int p = 0; p < j.p; p += 64) {
+    const int ldn = n + 8, ldp = p + 8;
+    for (int n0 = (int)(threadIdx.x / 32) * 16; n0 < n; n0 += 64)
+        for (int p0 = 0; p0 < p; p0 += 64) {
             float c[MMIXI_CUDA_STRIP][4];
-            const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
+            const int columns = mmixi_cuda_min(8, (p - p0) / 8);
             mmixi_cuda_strip_zero(c);            /* not the state: see mmixi_cuda_mma */
-            mmixi_cuda_strip_add(c, 0, columns, 64, [&](int k) {
-                return mmixi_cuda_a_of<K>([&](int row, int column) {
-                    return scale[k + column] * mmixi_cuda_float(rows[(k + column) * j.ldn + n + row]);
-                });
-            }, [&](int k, int i) { return mmixi_cuda_b_columns<K>(values + k * j.ldp + p + 8 * i, j.ldp); });
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                float *to = state + (n + row) * j.ldp + p + column;
-                if (column < 8 * columns) *to = total * *to + x;
-            });
+            mmixi_cuda_strip_add<K == MMIX_CUDA_BF16 ? 64 : 0>(c, 0, columns, 64,
+                [&](int k) { return mmixi_cuda_a_columns<K>(rows + k * ldn + n0, ldn, scale + k); },
+                [&](int k, int i) { return mmixi_cuda_b_columns<K>(values + k * ldp + p0 + 8 * i, ldp); });
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4 && i < columns; e += 2) {
+                    const int at = (n0 + mmixi_cuda_lane_row() + 4 * e) * ldp + p0 + 8 * i + mmixi_cuda_lane_pair();
+                    const float2 before = mmixi_cuda_pair(state + at);
+                    const float x = total * before.x + c[i][e], y = total * before.y + c[i][e + 1];
+                    mmixi_cuda_set2(state + at, x, y);
+                    if (K == MMIX_CUDA_BF16) mmixi_cuda_set2(copy + at, x, y);
+                }
         }
 }
-/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. */
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, float *state, const float *np,
-                                                 const float *pn)
+/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. Of P's columns those from p0 on,
+   of which there are `width`. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, int n, int p, float *state, T *copy,
+                                                 const float *np, const float *pn, int p0, int width)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
-    for (int i = (int)threadIdx.x; i < j.n * j.p; i += MMIXI_CUDA_THREADS) {
-        const int n = np ? i / j.p : i % j.n, p = np ? i % j.p : i / j.n;
-        state[n * j.ldp + p] = n >= N || p >= P ? 0 : np ? np[n * P + p] : pn ? pn[p * N + n] : 0;
+    const mmixi_cuda_threads v = mmixi_cuda_threads_of(np ? p : n);
+    for (int r = v.row; r < (np ? n : p); r += v.step) {
+        const int row = np ? r : v.column, column = np ? v.column : r;
+        if (v.column >= (np ? p : n)) break;
+        const float x = row >= N || column >= width ? 0 : np ? np[row * P + p0 + column]
+            : pn ? pn[(p0 + column) * N + row] : 0;
+        state[row * (p + 8) + column] = x;
+        mmixi_cuda_set(copy + row * (p + 8) + column, x);
     }
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, const float *state, float *np,
-                                                  float *pn)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, int p, const float *state, float *np,
+                                                  float *pn, int p0, int width)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
-    for (int i = (int)threadIdx.x; i < N * P; i += MMIXI_CUDA_THREADS) {
-        if (np) np[i] = state[i / P * j.ldp + i % P];
-        if (pn) pn[i] = state[i % N * j.ldp + i / N];
-    }
+    const mmixi_cuda_threads v = mmixi_cuda_threads_of(np ? width : N);
+    for (int r = v.row; r < (np ? N : width) && v.column < (np ? width : N); r += v.step)
+        if (np) np[r * P + p0 + v.column] = state[r * (p + 8) + v.column];
+        else pn[(p0 + r) * N + v.column] = state[v.column * (p + 8) + r];
+}
+/* The h before a chunk, (N, P) of a workspace, as products read it; and back: behind mmixi_cuda_wait. */
+template <class T>
+MMIXI_CUDA_INLINE int mmixi_cuda_ssd_rows_aligned(const mmixi_cuda_ssd_job &j)
+{
+    return j.r.P * sizeof(T) % 16 == 0;
+}
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_store(const mmixi_cuda_ssd_job &j, int p, const T *h, size_t index)
+{
+    const int N = (int)j.r.N, P = (int)j.r.P, each = mmixi_cuda_ssd_rows_aligned<T>(j) ? 16 / (int)sizeof(T) : 1;
+    T *to = (T *)j.states + index * j.r.N * j.r.P;
+    const mmixi_cuda_threads v = mmixi_cuda_threads_of(P / each);
+    const int c = v.column * each;
+    for (int r = v.row; r < N && c < P; r += v.step)
+        if (each > 1) *(uint4 *)(to + r * P + c) = *(const uint4 *)(h + r * (p + 8) + c);
+        else to[r * P + c] = h[r * (p + 8) + c];
+}
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, int n, int p, T *h, size_t index)
+{
+    const mmixi_cuda_view<T> v = { (T *)j.states + index * j.r.N * j.r.P, (ptrdiff_t)j.r.P, (int)j.r.P,
+        mmixi_cuda_ssd_rows_aligned<T>(j), 0 };
+    mmixi_cuda_load(h, p + 8, v, n, (int)j.r.N, p, [](int r) { return r; });
 }
 /* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared memory. */
 MMIXI_CUDA_INLINE float mmixi_cuda_block_sum(float *parts, float x)
@@ -1239,44 +1442,66 @@ MMIXI_CUDA_INLINE float mmixi_cuda_block_sum(float *parts, float x)
     for (int i = 0; i < MMIXI_CUDA_THREADS; i++) sum += parts[i];
     return sum;
 }
-/* Pieces: which sequence, head and piece this block has, and its chunks first … end - 1. */
-struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; };
+/* The sum over the 8 lanes that hold a column, and over the 4 of a row, in all of them. */
+MMIXI_CUDA_INLINE float mmixi_cuda_column_sum(float x)
+{
+    for (int lanes = 4; lanes < 32; lanes *= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks first … end - 1. */
+struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; int p0, width; };
 MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
 {
     mmixi_cuda_ssd_piece v;
-    const size_t i = blockIdx.x, blocks = j.r.H / heads;
-    v.piece = i % j.segments;
-    v.h = i / j.segments % blocks * heads;
-    v.b = i / j.segments / blocks;
+    const unsigned splits = (unsigned)j.splits, segments = (unsigned)j.segments, i = blockIdx.x / splits,
+        blocks = (unsigned)j.r.H / (unsigned)heads;
+    v.p0 = (int)(blockIdx.x % splits) * j.p;
+    v.width = mmixi_cuda_min(j.p, (int)j.r.P - v.p0);
+    v.piece = i % segments;
+    v.h = i / segments % blocks * heads;
+    v.b = i / segments / blocks;
     v.index = (v.b * j.r.H + v.h) * j.segments + v.piece;
     v.first = v.piece * j.run;
     v.end = mmixi_cuda_min(v.first + j.run, j.chunks);
     return v;
 }
+/* Its columns of a head. */
+template <int WIDTH, class T>
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_heads &v, const mmixi_cuda_ssd_job &j,
+                                                        const mmixi_cuda_ssd_piece &piece, size_t h)
+{
+    mmixi_cuda_view<T> x = mmixi_cuda_view_of<WIDTH, T>(v, piece.b, h, j.r.P);
+    x.p += piece.p0;
+    if (!WIDTH) x.width = piece.width;
+    return x;
+}
 
-/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. */
-template <int K, int BACK>
+/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. N, P: widths, where they are
+   constants, or 0. */
+template <int K, int N, int P, int BACK>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
+    const int n = N ? N : j.n, p = P ? P : j.p;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
-    const size_t NP = j.r.N * j.r.P;
+    const mmixi_cuda_view<T> rows = mmixi_cuda_view_of<N, T>(BACK ? j.r.c : j.r.b, v.b, v.h, j.r.N),
+        values = mmixi_cuda_columns<P, T>(BACK ? j.r.dy : j.r.x, j, v, v.h);
     mmixi_cuda_ssd_tiles<T> s;
     float sum = 0;
-    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, 1, 0);
-    mmixi_cuda_ssd_state_load(j, s.h, NULL, NULL);
+    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 0);
+    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, NULL, NULL, v.p0, v.width);
     for (size_t i = v.first; i < v.end; i++) {
         const size_t chunk = BACK ? v.first + v.end - 1 - i : i, t = chunk * 64;
         __syncthreads();
-        mmixi_cuda_load_heads(s.b, j.ldn, BACK ? j.r.c : j.r.b, v.b, t, v.h, j.r.L, j.r.N, j.n);
-        mmixi_cuda_load_heads(s.x, j.ldp, BACK ? j.r.dy : j.r.x, v.b, t, v.h, j.r.L, j.r.P, j.p);
+        mmixi_cuda_load_tokens(s.b, n + 8, rows, t, j.r.L, n);
+        mmixi_cuda_load_tokens(s.x, p + 8, values, t, j.r.L, p);
         mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, v.h);
-        mmixi_cuda_ssd_grow<K>(j, s.h, s.d->total, BACK ? s.d->into : s.d->weight, s.b, s.x);
+        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, BACK ? s.d->into : s.d->weight, s.b, s.x);
         sum += s.d->sum;
     }
     __syncthreads();
-    mmixi_cuda_ssd_state_store(j, s.h, (BACK ? j.end : j.begin) + v.index * NP, NULL);
-    if (!BACK && !threadIdx.x) j.sums[v.index] = sum;
+    mmixi_cuda_ssd_state_store(j, p, s.sum_h, (BACK ? j.end : j.begin) + v.index * j.r.N * j.r.P, NULL, v.p0, v.width);
+    if (!BACK && !v.p0 && !threadIdx.x) j.sums[v.index] = sum;
 }
 /* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each number. */
 template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
@@ -1291,281 +1516,371 @@ template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_c
         const size_t at = head * j.segments + (BACK ? j.segments - 1 - k : k);
         const float left = states[at * NP + e];
         states[at * NP + e] = carry;
-        carry = expf(j.sums[at]) * carry + left;
+        carry = exp2f(j.sums[at]) * carry + left;
     }
 }
 
-template <int K>
+/* W = S ∘ L, column j times δ_j, of this warp's rows up to their block on the diagonal. f(w, s, J, row, column) makes
+   more of a weight w and the s that it came from; rows and columns are those of the chunk. */
+template <class F>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_decays *d, F f)
+{
+    const int warp = (int)threadIdx.x / 32, own = 16 * warp + mmixi_cuda_lane_row();
+    const float high[2] = { d->high[own], d->high[own + 8] };
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+        const int column = 8 * i + mmixi_cuda_lane_pair();
+        if (i / 2 > warp) continue;
+        if (i / 2 < warp) {
+            const float2 step = mmixi_cuda_pair(d->step + column);
+            const float across = d->across[warp][i / 2];
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) S[i][e] *= high[e / 2] * across * (e % 2 ? step.y : step.x);
+        } else {
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++)
+                S[i][e] *= d->near[column + e % 2][(own + e / 2 * 8) % 16] * d->delta[column + e % 2];
+        }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) f(S[i][e], i, e, own + e / 2 * 8, column + e % 2);
+    }
+}
+
+/* c += D x, or D dy, for columns p0 … of P; tile: x's rows. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_ssd_job &j, size_t h,
+                                               int p0, const T *tile, int ld)
+{
+    if (!j.r.D) return;
+    const int wide = j.r.D_width > 1, last = (int)j.r.P - 1;
+    const float *D = j.r.D + h * j.r.D_width;
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+        const int column = 8 * i + mmixi_cuda_lane_pair();
+        if (p0 + column > last) continue;
+        const float low = D[wide ? p0 + column : 0], high = D[wide ? mmixi_cuda_min(p0 + column + 1, last) : 0];
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e += 2) {
+            const float2 x = mmixi_cuda_pair(tile + (mmixi_cuda_lane_row() + 4 * e) * ld + column);
+            c[i][e] += low * x.x;
+            c[i][e + 1] += high * x.y;
+        }
+    }
+}
+
+template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, heads = (int)j.heads;
+    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, warp = (int)threadIdx.x / 32,
+        row0 = 16 * warp, heads = (int)j.heads;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, j.heads);
+    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, v.b, v.h, j.r.N),
+        C = mmixi_cuda_view_of<N, T>(j.r.c, v.b, v.h, j.r.N);
+    mmixi_cuda_view<T> x = mmixi_cuda_columns<P, T>(j.r.x, j, v, v.h), y = mmixi_cuda_columns<P, T>(j.r.y, j, v, v.h);
     const size_t NP = j.r.N * j.r.P;
     mmixi_cuda_ssd_tiles<T> s;
     float S[MMIXI_CUDA_STRIP][4];
-    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, heads, 0);
+    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, n, p, heads, 0);
     for (int k = 0; k < heads; k++) {
         const size_t head = v.b * j.r.H + v.h + (size_t)k;
-        mmixi_cuda_ssd_state_load(j, s.h + k * j.n * j.ldp,
+        mmixi_cuda_ssd_state_load(j, n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp,
                                   j.begin ? j.begin + (head * j.segments + v.piece) * NP : NULL,
-                                  j.r.initial_state ? j.r.initial_state + head * NP : NULL);
+                                  j.r.initial_state ? j.r.initial_state + head * NP : NULL, v.p0, v.width);
     }
     for (size_t chunk = v.first; chunk < v.end; chunk++)
         for (int k = 0; k < heads; k++) {
             const size_t t = chunk * 64, h = v.h + (size_t)k;
-            float *state = s.h + k * j.n * j.ldp, W[MMIXI_CUDA_STRIP][4];
+            const T *state = s.h + k * n * ldp;
             const mmixi_cuda_decays *d = s.d;
+            float W[MMIXI_CUDA_STRIP][4];
             __syncthreads();                     /* the last chunk's tiles were read */
             if (!k) {
-                mmixi_cuda_load_heads(s.b, j.ldn, j.r.b, v.b, t, h, j.r.L, j.r.N, j.n);
-                mmixi_cuda_load_heads(s.c, j.ldn, j.r.c, v.b, t, h, j.r.L, j.r.N, j.n);
+                mmixi_cuda_load_tokens(s.b, ldn, B, t, j.r.L, n);
+                mmixi_cuda_load_tokens(s.c, ldn, C, t, j.r.L, n);
             }
-            mmixi_cuda_load_heads(s.x, j.ldp, j.r.x, v.b, t, h, j.r.L, j.r.P, j.p);
+            if (heads > 1) {
+                x = mmixi_cuda_columns<P, T>(j.r.x, j, v, h);
+                y = mmixi_cuda_columns<P, T>(j.r.y, j, v, h);
+            }
+            mmixi_cuda_load_tokens(s.x, ldp, x, t, j.r.L, p);
             mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, h);
             if (!k) {                            /* S, up to the block on the diagonal */
                 mmixi_cuda_strip_zero(S);
-                mmixi_cuda_strip_add(S, 0, 2 * warp + 2, j.n,
-                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * j.ldn + at, j.ldn); },
-                    [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * j.ldn + at, j.ldn); });
+                mmixi_cuda_strip_add<N>(S, 0, 2 * warp + 2, n,
+                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
+                    [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * ldn + at, ldn); });
             }
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
-            mmixi_cuda_strip_each(W, [&](float &x, int row, int column) {
-                x *= mmixi_cuda_ssd_decay(d, row0 + row, column) * d->delta[column];
-            });
-            for (int p = 0; p < j.p; p += 64) {
-                float y[MMIXI_CUDA_STRIP][4];
-                const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
-                mmixi_cuda_strip_zero(y);
-                mmixi_cuda_strip_add(y, 0, columns, j.n,
-                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * j.ldn + at, j.ldn); },
-                    [&](int at, int i) {
-                        return mmixi_cuda_b_columns<K>(state + at * j.ldp + p + 8 * i, j.ldp);
-                    });
-                mmixi_cuda_strip_each(y, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
-                mmixi_cuda_strip_through<K>(y, W, 0, warp + 1, columns, [&](int at, int i) {
-                    return mmixi_cuda_b_columns<K>(s.x + at * j.ldp + p + 8 * i, j.ldp);
+            mmixi_cuda_ssd_weights(W, d, [](float &, int, int, int, int) {});
+            for (int p0 = 0; p0 < p; p0 += 64) {
+                float c[MMIXI_CUDA_STRIP][4];
+                const int columns = mmixi_cuda_min(8, (p - p0) / 8);
+                mmixi_cuda_strip_zero(c);
+                mmixi_cuda_strip_add<N>(c, 0, columns, n,
+                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
+                    [&](int at, int i) { return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp); });
+                mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
+                mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, [&](int at, int i) {
+                    return mmixi_cuda_b_columns<K>(s.x + at * ldp + p0 + 8 * i, ldp);
                 });
-                mmixi_cuda_strip_each(y, [&](float &x, int row, int column) {
-                    const size_t at = t + (size_t)(row0 + row), channel = (size_t)(p + column);
-                    if (at < j.r.L && channel < j.r.P)
-                        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, v.b, at, h) + channel,
-                            x + mmixi_cuda_ssd_skip(j.r, h, channel,
-                                                    mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column])));
+                mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
+                mmixi_cuda_strip_store<T>(c, y.width - p0, y.even, [&](int row) {
+                    return t + (size_t)(row0 + row) < j.r.L ? y.p + (ptrdiff_t)(t + (size_t)(row0 + row)) * y.token + p0
+                        : NULL;
                 });
             }
             __syncthreads();                     /* h was read */
-            mmixi_cuda_ssd_grow<K>(j, state, d->total, d->weight, s.b, s.x);
+            mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total, d->weight, s.b, s.x);
         }
     __syncthreads();
     for (int k = 0; k < heads && j.r.final_state && v.piece + 1 == j.segments; k++)
-        mmixi_cuda_ssd_state_store(j, s.h + k * j.n * j.ldp, NULL,
-                                   j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP);
+        mmixi_cuda_ssd_state_store(j, p, s.sum_h + k * n * ldp, NULL,
+                                   j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP, v.p0, v.width);
 }
 
-template <int K>
+/* Where a gradient goes: to its array, or to its part where heads share it. */
+template <int WIDTH, class T>
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place &d, size_t L, size_t H, size_t width,
+                                                         size_t b, size_t h)
+{
+    mmixi_cuda_view<T> v = mmixi_cuda_view_of<WIDTH, T>(d.to, b, h, width);
+    if (!d.part && !d.to.p) v.p = NULL;
+    if (!d.part) return v;
+    v.p = (T *)d.part + (b * L * H + h) * width;
+    v.token = (ptrdiff_t)(H * width);
+    v.even = WIDTH || width % 2 == 0;
+    return v;
+}
+/* Columns n0 … of tokens t …, if anywhere. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_view<T> &v, size_t L,
+                                            size_t t, int n0)
+{
+    T *const to = v.p + (ptrdiff_t)t * v.token + n0;
+    if (v.p) mmixi_cuda_strip_store<T>(c, v.width - n0, v.even, [&](int row) {
+        return t + (size_t)row < L ? to + row * v.token : NULL;
+    });
+}
+/* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's part. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_CUDA_STRIP][4], const T *tile, int ld,
+                                            int columns)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4 && i < columns; e += 2) {
+            const float2 x = mmixi_cuda_pair(tile + (mmixi_cuda_lane_row() + 4 * e) * ld + 8 * i + mmixi_cuda_lane_pair());
+            sum[e / 2] += c[i][e] * x.x + c[i][e + 1] * x.y;
+        }
+}
+
+template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, tid = (int)threadIdx.x, ldn = j.ldn,
-        ldp = j.ldp;
+    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x, warp = tid / 32,
+        row0 = 16 * warp, own = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
-    const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, N = j.r.N, P = j.r.P, NP = N * P, head = b * H + h;
+    const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, NP = j.r.N * j.r.P, head = b * H + h;
+    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N), C = mmixi_cuda_view_of<N, T>(j.r.c, b, h, j.r.N),
+        x = mmixi_cuda_view_of<P, T>(j.r.x, b, h, j.r.P), dy = mmixi_cuda_view_of<P, T>(j.r.dy, b, h, j.r.P),
+        dB = mmixi_cuda_place_of<N, T>(j.db, L, H, j.r.N, b, h), dC = mmixi_cuda_place_of<N, T>(j.dc, L, H, j.r.N, b, h),
+        dx = mmixi_cuda_place_of<P, T>(j.dx, L, H, j.r.P, b, h);
     mmixi_cuda_ssd_tiles<T> s;
-    float dA = 0, dbias = 0, dD = 0;             /* of token tid of each chunk; of channel tid */
-    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, 1, 1);
+    float dA = 0, dbias = 0, dD = 0;             /* of token tid / 2 of each chunk; of channel tid */
+    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 1);
     mmixi_cuda_decays *d = s.d;
     mmixi_cuda_ssd_sums *sums = s.s;
 
     /* forward, for the h before each chunk; the last one's stays where it is */
-    mmixi_cuda_ssd_state_load(j, s.h, j.begin ? j.begin + v.index * NP : NULL,
-                              j.r.initial_state ? j.r.initial_state + head * NP : NULL);
+    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, j.begin ? j.begin + v.index * NP : NULL,
+                              j.r.initial_state ? j.r.initial_state + head * NP : NULL, 0, (int)j.r.P);
     for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
         __syncthreads();
-        mmixi_cuda_ssd_state_store(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
-        mmixi_cuda_load_heads(s.b, ldn, j.r.b, b, chunk * 64, h, L, N, j.n);
-        mmixi_cuda_load_heads(s.x, ldp, j.r.x, b, chunk * 64, h, L, P, j.p);
+        mmixi_cuda_load_tokens(s.b, ldn, B, chunk * 64, L, n);
+        mmixi_cuda_load_tokens(s.x, ldp, x, chunk * 64, L, p);
+        mmixi_cuda_ssd_chunk_store(j, p, s.h, head * j.chunks + chunk);
         mmixi_cuda_ssd_decays<T>(j, d, b, chunk * 64, h);
-        mmixi_cuda_ssd_grow<K>(j, s.h, d->total, d->weight, s.b, s.x);
+        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, d->total, d->weight, s.b, s.x);
     }
-    mmixi_cuda_ssd_state_load(j, s.dh, j.end ? j.end + v.index * NP : NULL,
-                              j.r.dfinal ? j.r.dfinal + head * NP : NULL);
+    __syncthreads();
+    mmixi_cuda_ssd_state_load(j, n, p, s.sum_dh, s.dh, j.end ? j.end + v.index * NP : NULL,
+                              j.r.dfinal ? j.r.dfinal + head * NP : NULL, 0, (int)j.r.P);
 
     for (size_t chunk = v.end; chunk-- > v.first;) {
         const size_t t = chunk * 64;
-        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 },
-            more[2] = { 0, 0 },
-            rows[4][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }, dot = 0;
+        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], enters[2] = { 0, 0 },
+            left[2] = { 0, 0 }, column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 }, block[4] = { 0, 0, 0, 0 },
+            dot = 0;
         __syncthreads();
-        if (chunk + 1 < v.end)
-            mmixi_cuda_ssd_state_load(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
-        mmixi_cuda_load_heads(s.b, ldn, j.r.b, b, t, h, L, N, j.n);
-        mmixi_cuda_load_heads(s.c, ldn, j.r.c, b, t, h, L, N, j.n);
-        mmixi_cuda_load_heads(s.x, ldp, j.r.x, b, t, h, L, P, j.p);
-        mmixi_cuda_load_heads(s.dy, ldp, j.r.dy, b, t, h, L, P, j.p);
+        if (chunk + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + chunk);
+        mmixi_cuda_load_tokens(s.b, ldn, B, t, L, n);
+        mmixi_cuda_load_tokens(s.c, ldn, C, t, L, n);
+        mmixi_cuda_load_tokens(s.x, ldp, x, t, L, p);
+        mmixi_cuda_load_tokens(s.dy, ldp, dy, t, L, p);
         mmixi_cuda_ssd_decays<T>(j, d, b, t, h);
 
         /* ---- this warp's tokens as i: S and T = dY Xᵀ left of the diagonal, dS in T's place, dC ---- */
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_add(S, 0, 2 * warp + 2, j.n,
+        mmixi_cuda_strip_add<N>(S, 0, 2 * warp + 2, n,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
             [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * ldn + at, ldn); });
-        mmixi_cuda_strip_add(Z, 0, 2 * warp + 2, j.p,
+        mmixi_cuda_strip_add<P>(Z, 0, 2 * warp + 2, p,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + at, ldp); },
             [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.x + 8 * i * ldp + at, ldp); });
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-            MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                    column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                Z[i][e] *= mmixi_cuda_ssd_decay(d, row, column) * d->delta[column];
-                if (i / 2 == warp) sums->near[row][column % 16] = Z[i][e] * S[i][e];
-                else rows[i / 2][e / 2] += Z[i][e] * S[i][e];
+        mmixi_cuda_ssd_weights(Z, d, [&](float &z, int i, int e, int row, int column) {
+            if (i / 2 == warp) sums->near[row][column % 16] = z * S[i][e];
+            else {
+                block[i / 2] += z * S[i][e];
+                left[e / 2] += z * S[i][e];
             }
-        for (int n = 0; n < j.n; n += 64) {
-            const int columns = mmixi_cuda_min(8, (j.n - n) / 8);
+        });
+        for (int n0 = 0; n0 < n; n0 += 64) {
+            const int columns = mmixi_cuda_min(8, (n - n0) / 8);
             mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_add(c, 0, columns, j.p,
+            mmixi_cuda_strip_add<P>(c, 0, columns, p,
                 [&](int at) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + at, ldp); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.h + (n + 8 * i) * ldp + at, ldp); });
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) {
-                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                        column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                    c[i][e] *= d->into[row];
-                    if (i < columns) more[e / 2] += c[i][e] * mmixi_cuda_float(s.c[row * ldn + n + column]);
-                }
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.h + (n0 + 8 * i) * ldp + at, ldp); });
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
+            mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.b + at * ldn + n + 8 * i, ldn); });
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                if (t + (size_t)(row0 + row) < L && (size_t)(n + column) < N)
-                    mmixi_cuda_put<T>(j.dc, L, H, N, b, t + (size_t)(row0 + row), h, (size_t)(n + column), x);
-            });
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.b + at * ldn + n0 + 8 * i, ldn); });
+            mmixi_cuda_put_strip(c, dC, L, t + (size_t)row0, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
-            const float enters = mmixi_cuda_row_sum(more[e]);
-            if (threadIdx.x % 4 == 0) sums->enters[row0 + mmixi_cuda_lane_row() + 8 * e] = enters;
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < 4; i++) {
-                const float row = mmixi_cuda_row_sum(rows[i][e]);
-                if (threadIdx.x % 4 == 0) sums->row[row0 + mmixi_cuda_lane_row() + 8 * e][i] = row;
-            }
-            more[e] = 0;
+            enters[e] = mmixi_cuda_row_sum(enters[e]);
+            left[e] = mmixi_cuda_row_sum(left[e]);
+            if (tid % 4 == 0) sums->row[own + 8 * e] = enters[e] + left[e];
+        }
+        enters[0] = mmixi_cuda_column_sum(enters[0] + enters[1]);
+        if (tid % 32 == 0) sums->enters[warp] = enters[0];
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const float sum = mmixi_cuda_column_sum(mmixi_cuda_row_sum(block[i]));
+            if (tid % 32 == 0) sums->block[warp][i] = sum;
         }
 
         /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ there, dB and dx ---- */
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_add(S, 2 * warp, 8, j.n,
+        mmixi_cuda_strip_add<N>(S, 2 * warp, 8, n,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
             [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.c + 8 * i * ldn + at, ldn); });
-        mmixi_cuda_strip_add(Z, 2 * warp, 8, j.p,
+        mmixi_cuda_strip_add<P>(Z, 2 * warp, 8, p,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
             [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dy + 8 * i * ldp + at, ldp); });
+        const float low[2] = { d->low[own], d->low[own + 8] }, delta[2] = { d->delta[own], d->delta[own + 8] };
         MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+            const int at = 8 * i + mmixi_cuda_lane_pair();
+            const float across = d->across[i / 2][warp];
+            if (i / 2 < warp) continue;
+            const float2 high = mmixi_cuda_pair(d->high + at);
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                    column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                const float decay = mmixi_cuda_ssd_decay(d, column, row), z = Z[i][e] * S[i][e] * decay;
-                more[e / 2] += z;                /* of what δ_j multiplies */
-                if (column / 16 > warp) part[e / 2] += z * d->delta[row];
-                S[i][e] *= decay * d->delta[row];
-                Z[i][e] *= decay * d->delta[row];
+                const float decay = i / 2 == warp ? d->near[own + e / 2 * 8][(at + e % 2) % 16]
+                    : (e % 2 ? high.y : high.x) * across * low[e / 2], z = Z[i][e] * S[i][e] * decay;
+                whole[e / 2] += z;               /* of what δ_j multiplies */
+                if (i / 2 > warp) column[e / 2] += z * delta[e / 2];
+                S[i][e] *= decay * delta[e / 2];
+                Z[i][e] *= decay * delta[e / 2];
             }
-        MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2; e++) {
-            const float column = mmixi_cuda_row_sum(part[e]), whole = mmixi_cuda_row_sum(more[e]);
-            if (threadIdx.x % 4 == 0) {
-                sums->column[row0 + mmixi_cuda_lane_row() + 8 * e] = column;
-                sums->whole[row0 + mmixi_cuda_lane_row() + 8 * e] = whole;
-            }
-            part[e] = 0;
         }
-        for (int n = 0; n < j.n; n += 64) {
-            const int columns = mmixi_cuda_min(8, (j.n - n) / 8);
+        for (int n0 = 0; n0 < n; n0 += 64) {
+            const int columns = mmixi_cuda_min(8, (n - n0) / 8);
             mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_add(c, 0, columns, j.p,
+            mmixi_cuda_strip_add<P>(c, 0, columns, p,
                 [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dh + (n + 8 * i) * ldp + at, ldp); });
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) {
-                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                        column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                    if (i < columns) part[e / 2] += c[i][e] * mmixi_cuda_float(s.b[row * ldn + n + column]);
-                    c[i][e] *= d->weight[row];
-                }
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dh + (n0 + 8 * i) * ldp + at, ldp); });
+            mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
             mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.c + at * ldn + n + 8 * i, ldn); });
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                if (t + (size_t)(row0 + row) < L && (size_t)(n + column) < N)
-                    mmixi_cuda_put<T>(j.db, L, H, N, b, t + (size_t)(row0 + row), h, (size_t)(n + column), x);
-            });
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.c + at * ldn + n0 + 8 * i, ldn); });
+            mmixi_cuda_put_strip(c, dB, L, t + (size_t)row0, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
-            const float leaves = mmixi_cuda_row_sum(part[e]);
-            if (threadIdx.x % 4 == 0) sums->leaves[row0 + mmixi_cuda_lane_row() + 8 * e] = leaves;
+            column[e] = mmixi_cuda_row_sum(column[e]);
+            whole[e] = mmixi_cuda_row_sum(whole[e]);
+            alone[e] = mmixi_cuda_row_sum(alone[e]);
+            if (tid % 4 == 0) {
+                sums->whole[own + 8 * e] = whole[e];
+                sums->alone[own + 8 * e] = alone[e];
+            }
+            alone[e] *= d->weight[own + 8 * e];
+            if (tid % 4 == 0) sums->column[own + 8 * e] = column[e] + alone[e];
         }
-        for (int p = 0; p < j.p; p += 64) {
-            const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
+        alone[0] = mmixi_cuda_column_sum(alone[0] + alone[1]);
+        if (tid % 32 == 0) sums->leaves[warp] = alone[0];
+        for (int p0 = 0; p0 < p; p0 += 64) {
+            const int columns = mmixi_cuda_min(8, (p - p0) / 8);
             mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_add(c, 0, columns, j.n,
+            mmixi_cuda_strip_add<N>(c, 0, columns, n,
                 [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p + 8 * i, ldp); });
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp); });
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
             mmixi_cuda_strip_through<K>(c, S, warp, 4, columns,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dy + at * ldp + p + 8 * i, ldp); });
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
-                if (t + (size_t)(row0 + row) < L && (size_t)(p + column) < P)
-                    mmixi_cuda_put<T>(j.dx, L, H, P, b, t + (size_t)(row0 + row), h, (size_t)(p + column),
-                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column),
-                                                mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column])));
-            });
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dy + at * ldp + p0 + 8 * i, ldp); });
+            mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
+            mmixi_cuda_put_strip(c, dx, L, t + (size_t)row0, p0);
         }
 
         /* ---- D, h · dh, and the steps ---- */
-        for (int i = 0; j.r.dD && tid < j.p && i < 64; i++)
+        for (int i = 0; j.r.dD && tid < p && i < 64; i++)
             dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
-        for (int i = tid; i < j.n * j.p; i += MMIXI_CUDA_THREADS)
-            dot += s.h[i / j.p * ldp + i % j.p] * s.dh[i / j.p * ldp + i % j.p];
+        const mmixi_cuda_threads grid = mmixi_cuda_threads_of(p / 2);
+        for (int i = grid.row; i < n && 2 * grid.column < p; i += grid.step) {
+            const float2 x = mmixi_cuda_pair(s.h + i * ldp + 2 * grid.column),
+                y = mmixi_cuda_pair(s.sum_dh + i * ldp + 2 * grid.column);
+            dot += x.x * y.x + x.y * y.y;
+        }
         for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
         if (tid % 32 == 0) sums->part[warp] = dot;
         __syncthreads();
-        if (tid < 64) {
-            mmixi_cuda_token k;
-            float da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total, ddelta;
-            for (int i = 63; i >= tid; i--) {
-                da += sums->enters[i];
-                for (int block = 0; block < tid / 16; block++) da += sums->row[i][block];
-                for (int k = tid / 16 * 16; i / 16 == tid / 16 && k < tid; k++) da += sums->near[i][k % 16];
+        {                                        /* two lanes a token, a warp a block; sums of own terms alone */
+            const int k = tid / 2, at = k % 16, lane = tid % 32;
+            float suffix = sums->row[k], prefix = sums->column[k], inner = 0,
+                da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total;
+            for (int lanes = 2; lanes < 32; lanes *= 2) {
+                const float behind = __shfl_down_sync(0xffffffffu, suffix, lanes),
+                    before = __shfl_up_sync(0xffffffffu, prefix, lanes);
+                if (lane + lanes < 32) suffix += behind;
+                if (lane >= lanes) prefix += before;
             }
-            for (int i = 0; i < tid; i++)
-                da += d->weight[i] * sums->leaves[i] + (i / 16 == tid / 16 ? sums->column[i] : 0);
-            k.u = d->u[tid]; k.delta = d->delta[tid]; k.a = d->a[tid];
-            ddelta = sums->whole[tid] + d->low[tid] * d->after[tid / 16] * sums->leaves[tid] + j.r.A[h] * da;
-            ddelta = mmixi_cuda_ssd_ddt(j.r, k, ddelta);
-            if (t + (size_t)tid < L) {
-                dA += k.delta * da;
+            prefix = __shfl_up_sync(0xffffffffu, prefix, 2);
+            for (int i = at; i < 16; i++)
+                for (int m = tid % 2; m < at; m += 2) inner += sums->near[row0 + i][m];
+            inner += __shfl_xor_sync(0xffffffffu, inner, 1);
+            da += suffix + inner;
+            if (at) da += prefix;
+            for (int i = 0; i < 4; i++) {
+                if (i < warp) da += sums->leaves[i];
+                if (i > warp) da += sums->enters[i];
+                for (int m = 0; i > warp && m < warp; m++) da += sums->block[i][m];
+            }
+            if (tid % 2 == 0 && t + (size_t)k < L) {
+                mmixi_cuda_token token = { d->u[k], d->delta[k], 0 };
+                float after = 0, ddelta;
+                for (int i = warp + 1; i < 4; i++) after += d->block[i];
+                ddelta = sums->whole[k] + d->low[k] * mmixi_cuda_exp2(after) * sums->alone[k] + j.r.A[h] * da;
+                ddelta = mmixi_cuda_ssd_ddt(j.r, token, ddelta);
+                dA += token.delta * da;
                 dbias += ddelta;
-                if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t + (size_t)tid, h), ddelta);
+                if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t + (size_t)k, h), ddelta);
             }
         }
-        mmixi_cuda_ssd_grow<K>(j, s.dh, d->total, d->into, s.c, s.dy);
+        mmixi_cuda_ssd_grow<K>(n, p, s.sum_dh, s.dh, d->total, d->into, s.c, s.dy);
     }
     __syncthreads();
-    if (j.r.dinitial && !v.piece) mmixi_cuda_ssd_state_store(j, s.dh, NULL, j.r.dinitial + head * NP);
+    if (j.r.dinitial && !v.piece)
+        mmixi_cuda_ssd_state_store(j, p, s.sum_dh, NULL, j.r.dinitial + head * NP, 0, (int)j.r.P);
 
     /* the head's own: dA and dbias are sums over tokens, dD is a number for each channel or their sum */
     float *dhead = j.dhead + v.index * (2 + j.r.D_width);
@@ -1618,7 +1933,7 @@ enum { MMIXI_CUDA_BUSY = 264 };                  /* blocks that keep a GPU busy 
 static size_t mmixi_cuda_ssd_together(const mmixi_cuda_ssd_job *j, size_t most)
 {
     size_t heads = 1;
-    for (size_t k = 2; j->segments == 1 && k <= 4; k *= 2)
+    for (size_t k = 2; j->segments == 1 && j->splits == 1 && k <= 4; k *= 2)
         if (j->r.b.share % k == 0 && j->r.c.share % k == 0 && j->r.B * j->r.H / k >= MMIXI_CUDA_BUSY
             && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= most / 2) heads = k;
     return heads;
@@ -1643,9 +1958,8 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
     j->chunks = (L + 63) / 64;
     j->n = (int)mmixi_cuda_round_up(N, 16);
     j->p = (int)mmixi_cuda_round_up(P, 16);
-    j->ldn = j->n + 8;
-    j->ldp = j->p + 8;
     j->heads = j->segments = 1;
+    j->splits = 1;
     if (!x->naive) {
         j->segments = x->segments ? x->segments : B * H > 0 && B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
             ? MMIXI_CUDA_BUSY / (B * H) : 1;
@@ -1664,48 +1978,63 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
         j->state = mmixi_cuda_part(base, &at, B * H * P * N);
         if (back) j->all = mmixi_cuda_part(base, &at, B * H * L * P * N);
     }
-    else if (back && j->run > 1) j->states = mmixi_cuda_part(base, &at, B * H * j->chunks * N * P);
+    else if (back && j->run > 1) j->states = mmixi_cuda_part(base, &at, (B * H * j->chunks * N * P * bytes + 3) / 4);
     if (back) {
         j->dx.to = j->r.dx; j->db.to = j->r.db; j->dc.to = j->r.dc;
-        if (x->x.share > 1) j->dx.part = mmixi_cuda_part(base, &at, B * L * H * P);
-        if (x->b.share > 1) j->db.part = mmixi_cuda_part(base, &at, B * L * H * N);
-        if (x->c.share > 1) j->dc.part = mmixi_cuda_part(base, &at, B * L * H * N);
+        if (x->x.share > 1) j->dx.part = mmixi_cuda_part(base, &at, (B * L * H * P * bytes + 3) / 4);
+        if (x->b.share > 1) j->db.part = mmixi_cuda_part(base, &at, (B * L * H * N * bytes + 3) / 4);
+        if (x->c.share > 1) j->dc.part = mmixi_cuda_part(base, &at, (B * L * H * N * bytes + 3) / 4);
         j->dhead = mmixi_cuda_part(base, &at, B * H * j->segments * (2 + j->r.D_width));
     }
     return at;
 }
+template <int K, int N, int P>
+static int mmixi_cuda_ssd_tiled(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ssd_job &forward, int back)
+{
+    const size_t pieces = j.r.B * j.r.H * j.segments, all = pieces * (size_t)forward.splits,
+        one = mmixi_cuda_ssd_bytes(&forward, 0, 1), states = j.r.B * j.r.H * j.r.N * j.r.P;
+    void *stream = j.r.stream;
+    int error = 0;
+    if (j.segments > 1) {
+        error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 0>, all, 128, one, stream, forward);
+        if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, states, stream, j);
+        if (!error && back) error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 1>, all, 128, one, stream, forward);
+        if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, states, stream, j);
+    }
+    return error ? error
+        : back ? mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
+                                   stream, j)
+        : mmixi_cuda_launch(mmixi_cuda_ssd_forward<K, N, P>, all / forward.heads, 128,
+                            mmixi_cuda_ssd_bytes(&forward, 0, (int)forward.heads), stream, forward);
+}
 template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int back)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const size_t heads = j.r.B * j.r.H, pieces = heads * j.segments, one = mmixi_cuda_ssd_bytes(&j, 0, 1);
+    enum { HALF = K == MMIX_CUDA_BF16 };         /* which has kernels for the usual widths */
+    const size_t heads = j.r.B * j.r.H;
     void *stream = j.r.stream;
     int error = 0;
+    mmixi_cuda_ssd_job forward = j;
     if (j.r.naive) {
-        mmixi_cuda_ssd_job forward = j;
         if (back) forward.r.y.p = forward.r.final_state = NULL;
         error = mmixi_cuda_each(mmixi_cuda_ssd_naive<T>, heads, stream, forward);
         if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_naive_backward<T>, heads, stream, j);
     } else {
-        mmixi_cuda_ssd_job forward = j;
         size_t most;
         error = mmixi_cuda_most(&most);
         if (error) return error;
-        if (j.n > 128 || j.p > 128 || mmixi_cuda_ssd_bytes(&j, back, 1) > most) return MMIX_CUDA_UNSUPPORTED;
-        forward.heads = mmixi_cuda_ssd_together(&j, most);
-        if (j.segments > 1) {
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, 0>, pieces, 128, one, stream, j);
-            if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, heads * j.r.N * j.r.P, stream, j);
-        }
-        if (!error && back && j.segments > 1) {
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, 1>, pieces, 128, one, stream, j);
-            if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, heads * j.r.N * j.r.P, stream, j);
-        }
-        if (!error && back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_backward<K>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
-                                      stream, j);
-        if (!error && !back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / forward.heads, 128,
-                                      mmixi_cuda_ssd_bytes(&j, 0, (int)forward.heads), stream, forward);
+        if (j.n > 128 || j.p > 128 || (back && mmixi_cuda_ssd_bytes(&j, 1, 1) > most)) return MMIX_CUDA_UNSUPPORTED;
+        /* columns of P do not know of each other: a block of the forward takes as many as it has room for */
+        while (mmixi_cuda_ssd_bytes(&forward, 0, 1) > most && forward.p > 16)
+            forward.p = (int)mmixi_cuda_round_up((size_t)forward.p / 2, 16);
+        forward.splits = ((int)j.r.P + forward.p - 1) / forward.p;
+        forward.heads = mmixi_cuda_ssd_together(&forward, most);
+        int fixed = HALF && j.r.P == 64 && forward.p == 64;
+        for (const mmix_cuda_heads *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx }) fixed &= mmixi_cuda_fixed<T>(*v, j.r.P);
+        for (const mmix_cuda_heads *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc }) fixed &= mmixi_cuda_fixed<T>(*v, j.r.N);
+        error = fixed && j.r.N == 64 ? mmixi_cuda_ssd_tiled<K, HALF * 64, HALF * 64>(j, forward, back)
+            : fixed && j.r.N == 128 ? mmixi_cuda_ssd_tiled<K, HALF * 128, HALF * 64>(j, forward, back)
+            : mmixi_cuda_ssd_tiled<K, 0, 0>(j, forward, back);
     }
     if (!back || error) return error;
     error = mmixi_cuda_sum_run<T>(j.dx.part, j.dx.to, j.r.B, j.r.L, j.r.H, j.r.P, stream);
@@ -1747,7 +2076,10 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 
    A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys are a strip in registers; a
    running maximum t and sum l of each row let the next tile be added, as in >>softmax attention of
-   mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V.
+   mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V. Scores are in base 2.
+
+   Of the tiles that move past the block's own one is multiplied while the next one is under way: two stages, where
+   shared memory has room. Only tiles that a mask's edge crosses look at single keys; those outside are not loaded.
 
    Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
    (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
@@ -1761,11 +2093,15 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    ==================================================================================== */
 
 /* The tokens that a block looks at: all, or a window's: extent tokens on each axis from origin on. */
-struct mmixi_cuda_window { int windows, origin[3], extent[3], grid[3], queries, keys; };
-MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, size_t index)
+struct mmixi_cuda_window {
+    int windows, origin[3], extent[3], grid[3], queries, keys;
+    unsigned over[2];                            /* 2³² over extent 1 · extent 2, and extent 2, rounded up */
+};
+template <int FIXED>
+MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, unsigned index)
 {
     mmixi_cuda_window v;
-    v.windows = j.window_count != 0;
+    v.windows = !FIXED && j.window_count != 0;
     v.queries = (int)j.r.L;
     v.keys = (int)j.r.S;
     if (!v.windows) return v;
@@ -1781,55 +2117,84 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
         v.grid[a] = grid;
         v.keys *= v.extent[a];
     }
+    v.over[0] = 0xffffffffu / (unsigned)(v.extent[1] * v.extent[2]) + 1;
+    v.over[1] = 0xffffffffu / (unsigned)v.extent[2] + 1;
     v.queries = v.keys;
     return v;
 }
-MMIXI_CUDA_INLINE size_t mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
+/* i / d by 2³² / d, which is exact for products below 2³² */
+MMIXI_CUDA_INLINE int mmixi_cuda_window_row(const mmixi_cuda_window &v, int i, int d, unsigned over)
 {
-    if (!v.windows) return (size_t)i;
-    return ((size_t)(v.origin[0] + i / (v.extent[1] * v.extent[2])) * (size_t)v.grid[1]
-            + (size_t)(v.origin[1] + i / v.extent[2] % v.extent[1])) * (size_t)v.grid[2]
-        + (size_t)(v.origin[2] + i % v.extent[2]);
+    return d == 1 ? i : v.keys < 65536 ? (int)__umulhi((unsigned)i, over) : i / d;
+}
+struct mmixi_cuda_place3 { int at[3]; };
+MMIXI_CUDA_INLINE mmixi_cuda_place3 mmixi_cuda_window_place3(const mmixi_cuda_window &v, int i)
+{
+    mmixi_cuda_place3 p;
+    p.at[0] = mmixi_cuda_window_row(v, i, v.extent[1] * v.extent[2], v.over[0]);
+    i -= p.at[0] * v.extent[1] * v.extent[2];
+    p.at[1] = mmixi_cuda_window_row(v, i, v.extent[2], v.over[1]);
+    p.at[2] = i - p.at[1] * v.extent[2];
+    return p;
+}
+MMIXI_CUDA_INLINE int mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
+{
+    if (!v.windows) return i;
+    const mmixi_cuda_place3 p = mmixi_cuda_window_place3(v, i);
+    return ((v.origin[0] + p.at[0]) * v.grid[1] + v.origin[1] + p.at[1]) * v.grid[2] + v.origin[2] + p.at[2];
 }
 /* A number of each token of a window; differences of two tell their distance. */
 MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v,
                                               int i)
 {
-    const int d2 = 2 * (int)j.r.window[2] - 1, d1 = 2 * (int)j.r.window[1] - 1;
-    return (i / (v.extent[1] * v.extent[2]) * d1 + i / v.extent[2] % v.extent[1]) * d2 + i % v.extent[2];
+    const mmixi_cuda_place3 p = mmixi_cuda_window_place3(v, i);
+    return (p.at[0] * (2 * (int)j.r.window[1] - 1) + p.at[1]) * (2 * (int)j.r.window[2] - 1) + p.at[2];
 }
 
-/* Of 64 queries: the keys they see, t, 1/l and δ. */
-struct mmixi_cuda_queries { int low[64], high[64]; float top[64], over[64], along[64]; };
-template <class T> struct mmixi_cuda_attention_tiles { T *q, *k, *v, *dy; mmixi_cuda_queries *rows; };
+/* Of 64 queries the keys they see, and what two warps found of these. */
+struct mmixi_cuda_seen { int least, most, all, end; };
+struct mmixi_cuda_spans { int low[64], high[64]; mmixi_cuda_seen part[2]; };
+/* Of the queries of a stage t, 1/l and δ; of a stage's tokens the places in their window. */
+struct mmixi_cuda_stage { float top[64], over[64], along[64]; int place[64]; };
+/* A block's own tile of n and of p columns, those of each stage, and what belongs to them. */
+template <class T> struct mmixi_cuda_attention_tiles {
+    T *own_n, *own_p, *n, *p;
+    mmixi_cuda_spans *spans;
+    mmixi_cuda_stage *rows;
+};
 template <class T>
-MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int ldn,
-                                                   int ldp, int back)
+MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int n, int p,
+                                                   int back, int stages)
 {
-    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)ldn * sizeof(T),
-        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)ldp * sizeof(T);
-    s->q = (T *)base;
-    s->k = (T *)(base + rows_n);
-    s->v = (T *)(base + 2 * rows_n);
-    s->dy = (T *)(base + 2 * rows_n + rows_p);
-    s->rows = (mmixi_cuda_queries *)(base + 2 * rows_n + (back ? 2 : 1) * rows_p);
-    return 2 * rows_n + (back ? 2 : 1) * rows_p + sizeof *s->rows;
+    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
+        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T);
+    size_t at = 0;
+    s->own_n = (T *)(base + at); at += rows_n;
+    s->own_p = (T *)(base + at); at += back ? rows_p : 0;
+    s->n = (T *)(base + at); at += (size_t)stages * rows_n;
+    s->p = (T *)(base + at); at += (size_t)stages * rows_p;
+    s->spans = (mmixi_cuda_spans *)(base + at); at += 2 * sizeof *s->spans;
+    s->rows = (mmixi_cuda_stage *)(base + at); at += (size_t)stages * sizeof *s->rows;
+    return at;
 }
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmix_cuda_heads &v,
-                                              const mmixi_cuda_window &w, size_t b, size_t h, int first,
-                                              int end, size_t width, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmixi_cuda_view<T> &v, const mmixi_cuda_window &w,
+                                              int first, int end, int padded)
 {
-    const T *from = mmixi_cuda_at<T>(v, b, 0, h);
-    const ptrdiff_t token = v.token;
-    mmixi_cuda_load(tile, ld, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), (int)width, padded,
-                    mmixi_cuda_aligned<T>(v, width),
-                    [&](int r) { return from + (ptrdiff_t)mmixi_cuda_window_token(w, first + r) * token; });
+    mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), padded,
+                    [&](int r) { return mmixi_cuda_window_token(w, first + r); });
 }
-/* What queries i … i + 63 see, in places of the window; the lowest and the end of all. The block comes
-   together. */
-MMIXI_CUDA_INLINE void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi_cuda_queries *rows,
-                                        const mmixi_cuda_window &w, size_t b, int i, int *least, int *most)
+/* Places of tokens first …, for a bias. */
+template <int FIXED> MMIXI_CUDA_INLINE void mmixi_cuda_places(const mmixi_cuda_attention_job &j, int *place, const mmixi_cuda_window &w,
+                                         int first)
+{
+    if (!FIXED && j.r.bias && threadIdx.x < 64)
+        place[threadIdx.x] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(first + (int)threadIdx.x, w.keys - 1));
+}
+/* What queries i … i + 63 see, in places of the window: one of them sees something from `least` on and before `most`,
+   all of them all from `all` to `end`. The block comes together. */
+MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention_job &j, mmixi_cuda_spans *spans,
+                                                      const mmixi_cuda_window &w, size_t b, int i)
 {
     __syncthreads();
     if (threadIdx.x < 64) {
@@ -1838,288 +2203,383 @@ MMIXI_CUDA_INLINE void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi
         if (at < w.queries && w.windows)
             high = j.r.mask == MMIX_MASK_CAUSAL ? (size_t)at + 1 : (size_t)w.keys;
         else if (at < w.queries) mmixi_cuda_span(j, b, (size_t)at, &low, &high);
-        rows->low[threadIdx.x] = (int)low;
-        rows->high[threadIdx.x] = (int)high;
+        mmixi_cuda_seen v = { low < high ? (int)low : w.keys, low < high ? (int)high : 0, (int)low, (int)high };
+        spans->low[threadIdx.x] = (int)low;
+        spans->high[threadIdx.x] = (int)high;
+        for (int lanes = 16; lanes; lanes /= 2) {
+            v.least = mmixi_cuda_min(v.least, __shfl_xor_sync(0xffffffffu, v.least, lanes));
+            v.most = mmixi_cuda_max(v.most, __shfl_xor_sync(0xffffffffu, v.most, lanes));
+            v.all = mmixi_cuda_max(v.all, __shfl_xor_sync(0xffffffffu, v.all, lanes));
+            v.end = mmixi_cuda_min(v.end, __shfl_xor_sync(0xffffffffu, v.end, lanes));
+        }
+        if (threadIdx.x % 32 == 0) spans->part[threadIdx.x / 32] = v;
     }
     __syncthreads();
-    *least = w.keys;
-    *most = 0;
-    for (int r = 0; r < 64; r++)
-        if (rows->high[r] > rows->low[r]) {
-            *least = mmixi_cuda_min(*least, rows->low[r]);
-            *most = mmixi_cuda_max(*most, rows->high[r]);
-        }
+    const mmixi_cuda_seen a = spans->part[0], c = spans->part[1],
+        both = { mmixi_cuda_min(a.least, c.least), mmixi_cuda_max(a.most, c.most), mmixi_cuda_max(a.all, c.all),
+            mmixi_cuda_min(a.end, c.end) };
+    return both;
 }
-/* The bias of query i and key t of a window */
-MMIXI_CUDA_INLINE float mmixi_cuda_bias(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
-                                        size_t h, int i, int t)
-{
-    if (!j.r.bias) return 0;
-    return j.r.bias[(ptrdiff_t)(h * j.distances) + (ptrdiff_t)(j.distances / 2)
-                    + mmixi_cuda_window_place(j, w, i) - mmixi_cuda_window_place(j, w, t)];
-}
-/* Which block of queries, or of keys, of which window, head (or group) and sequence. */
-struct mmixi_cuda_attention_piece { size_t b, h, window; int first; };
+/* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal queries the longest
+   rows first. */
+struct mmixi_cuda_attention_piece { size_t b, h; int first; mmixi_cuda_window w; };
+template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j,
-                                                                           size_t heads, size_t most)
+                                                                           size_t heads, size_t most, int queries)
 {
     mmixi_cuda_attention_piece v;
-    const size_t tiles = (most + 63) / 64, windows = mmixi_cuda_max(j.window_count, 1u), i = blockIdx.x;
-    v.first = (int)(i % tiles * 64);
-    v.window = i / tiles % windows;
-    v.h = i / tiles / windows % heads;
-    v.b = i / tiles / windows / heads;
+    const unsigned tiles = (unsigned)((most + 63) / 64), windows = FIXED ? 1 : mmixi_cuda_max(j.window_count, 1u), i = blockIdx.x,
+        rest = i / tiles, tile = i % tiles;
+    v.first = (int)((queries && j.r.mask == MMIX_MASK_CAUSAL ? tiles - 1 - tile : tile) * 64);
+    v.w = mmixi_cuda_window_at<FIXED>(j, rest % windows);
+    v.h = rest / windows % (unsigned)heads;
+    v.b = rest / windows / (unsigned)heads;
     return v;
 }
 
-/* W: strips of 8 columns that P needs at most */
-template <int K, int W>
+/* Of a lane's two queries what they see, their places, and their head's bias, at distance 0. */
+struct mmixi_cuda_own { int low[2], high[2], place[2]; const float *bias; };
+template <int FIXED>
+MMIXI_CUDA_INLINE mmixi_cuda_own mmixi_cuda_own_of(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
+                                                   const mmixi_cuda_spans *spans, size_t h, int first, int row)
+{
+    mmixi_cuda_own v;
+    v.bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        v.low[e] = spans->low[row + 8 * e];
+        v.high[e] = spans->high[row + 8 * e];
+        v.place[e] = v.bias ? mmixi_cuda_window_place(j, w, mmixi_cuda_min(first + row + 8 * e, w.keys - 1)) : 0;
+    }
+    return v;
+}
+/* From products q · k with the keys first … to scores in base 2, -∞ where a query does not see the key. */
+MMIXI_CUDA_INLINE void mmixi_cuda_scores(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_attention_job &j,
+                                         const mmixi_cuda_own &own, const int *place, int first,
+                                         const mmixi_cuda_seen &seen)
+{
+    mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+    if (own.bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
+        x += MMIXI_CUDA_LOG2E * own.bias[own.place[row / 8] - place[column]];
+    });
+    if (first < seen.all || first + 64 > seen.end) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
+        const int e = row / 8;
+        if (first + column < own.low[e] || first + column >= own.high[e]) x = -INFINITY;
+    });
+}
+/* A strip's rows to tokens first … of a window. */
+template <class T, int W>
+MMIXI_CUDA_INLINE void mmixi_cuda_store_window(const float (&c)[W][4], const mmixi_cuda_view<T> &v,
+                                               const mmixi_cuda_window &w, int first, int end)
+{
+    mmixi_cuda_strip_store<T>(c, v.width, v.even, [&](int row) {
+        return first + row < end ? v.p + mmixi_cuda_window_token(w, first + row) * v.token : NULL;
+    });
+}
+
+/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there is room for
+   two stages, and there are no windows. */
+template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H,
-        j.window_count ? j.most : j.r.L);
-    const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
+    constexpr int WIDTH = FIXED ? 8 * W : 0;
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8,
+        row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, j.window_count ? j.most : j.r.L, 1);
+    const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
     float y[W][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
-    int least, most;
     if (at.first >= w.queries) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 0);
-    mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, at.first, w.queries, j.r.N, j.n);
-    mmixi_cuda_spans(j, s.rows, w, b, at.first, &least, &most);
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, stages);
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
+        values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
+    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first, w.queries, n);
+    const mmixi_cuda_seen seen = mmixi_cuda_spans_of(j, s.spans, w, b, at.first);
+    auto load = [&](int first, int stage) {
+        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, keys, w, first, w.keys, n);
+        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, values, w, first, w.keys, p);
+        mmixi_cuda_places<FIXED>(j, s.rows[stage].place, w, first);
+    };
+    const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, h, at.first, lane_row);
     mmixi_cuda_strip_zero(y);
-    for (int first = least / 64 * 64; first < most; first += 64) {
-        float S[MMIXI_CUDA_STRIP][4], high[2], scale[2], part[2] = { 0, 0 };
-        __syncthreads();
-        mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, h, first, w.keys, j.r.N, j.n);
-        mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, h, first, w.keys, j.r.P, j.p);
-        __syncthreads();
+    load(seen.least / 64 * 64, 0);
+    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
+        const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
+        float S[MMIXI_CUDA_STRIP][4], scale[2];
+        mmixi_cuda_wait();
+        __syncthreads();                         /* this tile has come, and the one before was read */
+        if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
         mmixi_cuda_strip_zero(S);
-        mmixi_cuda_strip_add(S, 0, 8, j.n,
-            [&](int k) { return mmixi_cuda_a_rows<K>(s.q + row0 * ldn + k, ldn); },
-            [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.k + 8 * i * ldn + k, ldn); });
-        high[0] = top[0];
-        high[1] = top[1];
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-            MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                    key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = -INFINITY;
-                else S[i][e] = j.scale * S[i][e] + mmixi_cuda_bias(j, w, h, at.first + row, key);
-                high[e / 2] = fmaxf(high[e / 2], S[i][e]);
-            }
+        mmixi_cuda_strip_add<WIDTH>(S, 0, 8, n,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(k + 8 * i * ldn + at, ldn); });
+        mmixi_cuda_scores(S, j, own, s.rows[stage].place, first, seen);
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
-            high[e] = mmixi_cuda_row_max(high[e]);
-            /* -∞ before and after: nothing yet */
-            scale[e] = high[e] == top[e] ? 1 : expf(top[e] - high[e]);
-            top[e] = high[e];
-        }
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            float high = top[e];
             MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) {
-                S[i][e] = isinf(S[i][e]) ? 0 : expf(S[i][e] - top[e / 2]);
-                part[e / 2] += S[i][e];
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
+            high = mmixi_cuda_row_max(high);
+            const float base = high == -INFINITY ? 0 : high;     /* nothing yet: all weights are 0 */
+            scale[e] = mmixi_cuda_exp2(top[e] - base);
+            top[e] = high;
+            sum[e] *= scale[e];
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+                S[i][2 * e] = mmixi_cuda_exp2(S[i][2 * e] - base);
+                S[i][2 * e + 1] = mmixi_cuda_exp2(S[i][2 * e + 1] - base);
+                sum[e] += S[i][2 * e] + S[i][2 * e + 1];
             }
-        MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2; e++) sum[e] = sum[e] * scale[e] + mmixi_cuda_row_sum(part[e]);
+        }
         MMIXI_CUDA_UNROLL
         for (int i = 0; i < W; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
-        mmixi_cuda_strip_through<K>(y, S, 0, 4, j.p / 8,
-            [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.v + k * ldp + 8 * i, ldp); });
+        mmixi_cuda_strip_through<K>(y, S, 0, 4, p / 8,
+            [&](int at, int i) { return mmixi_cuda_b_columns<K>(v + at * ldp + 8 * i, ldp); });
+        if (stages == 1 && first + 64 < seen.most) {
+            __syncthreads();
+            load(first + 64, 0);
+        }
+    }
+    mmixi_cuda_wait();                           /* where no key is seen */
+    for (int e = 0; e < 2; e++) {
+        const int row = at.first + lane_row + 8 * e;
+        sum[e] = 1 / mmixi_cuda_row_sum(sum[e]);
+        if (row >= w.queries || threadIdx.x % 4) continue;
+        const size_t index = (b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row);
+        if (j.r.top) j.r.top[index] = top[e];
+        if (j.r.over) j.r.over[index] = sum[e];
     }
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++) {
-        const int row = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8;
-        if (row >= w.queries) continue;
-        const size_t token = mmixi_cuda_window_token(w, row), index = (b * j.r.H + h) * j.r.L + token;
-        const float over = 1 / sum[e / 2];
-        T *to = mmixi_cuda_at<T>(j.r.y, b, token, h);
+    for (int i = 0; i < W; i++)
         MMIXI_CUDA_UNROLL
-        for (int i = 0; i < W; i++) {
-            const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
-            if (column < (int)j.r.P) mmixi_cuda_set(to + column, y[i][e] * over);
-        }
-        if (e % 2 == 0 && threadIdx.x % 4 == 0) {
-            if (j.r.top) j.r.top[index] = top[e / 2];
-            if (j.r.over) j.r.over[index] = over;
-        }
-    }
+        for (int e = 0; e < 4; e++) y[i][e] *= sum[e / 2];
+    mmixi_cuda_store_window(y, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first + row0, w.queries);
 }
 
-/* W: strips that N needs at most */
-template <int K, int W>
+/* As above. */
+template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H,
-        j.window_count ? j.most : j.r.L);
-    const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
+    constexpr int WIDTH = FIXED ? 8 * W : 0;
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+        row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, j.window_count ? j.most : j.r.L, 1);
+    const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
-    float dq[W][4], along = 0;
-    int least, most;
+    float dq[W][4], top[2], over[2], along[2], sum = 0;
     if (at.first >= w.queries) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 1);
-    mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, at.first, w.queries, j.r.N, j.n);
-    mmixi_cuda_load_window(s.dy, ldp, j.r.dy, w, b, h, at.first, w.queries, j.r.P, j.p);
-    mmixi_cuda_load_window(s.v, ldp, j.r.y, w, b, h, at.first, w.queries, j.r.P, j.p);
-    mmixi_cuda_spans(j, s.rows, w, b, at.first, &least, &most);
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
+    const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
+        values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
+    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first, w.queries, n);
+    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, at.first, w.queries, p);
+    mmixi_cuda_load_window(s.p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first, w.queries, p);
+    mmixi_cuda_wait();
+    const mmixi_cuda_seen seen = mmixi_cuda_spans_of(j, s.spans, w, b, at.first);
     /* δ_i, half a row a thread */
-    for (int p = tid % 2; p < j.p; p += 2)
-        along += mmixi_cuda_float(s.dy[tid / 2 * ldp + p]) * mmixi_cuda_float(s.v[tid / 2 * ldp + p]);
-    along += __shfl_xor_sync(0xffffffffu, along, 1);
-    if (tid % 2 == 0) {
-        const int row = at.first + tid / 2;
-        const size_t index = row < w.queries ? (b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, row) : 0;
-        s.rows->along[tid / 2] = along;
-        s.rows->top[tid / 2] = row < w.queries ? j.r.top[index] : 0;
-        s.rows->over[tid / 2] = row < w.queries ? j.r.over[index] : 0;
-        if (row < w.queries) j.along[index] = along;
+    for (int c = tid % 2 * 2; c < p; c += 4) {
+        const float2 up = mmixi_cuda_pair(s.own_p + tid / 2 * ldp + c), y = mmixi_cuda_pair(s.p + tid / 2 * ldp + c);
+        sum += up.x * y.x + up.y * y.y;
     }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    if (tid % 2 == 0) s.rows->along[tid / 2] = sum;
+    __syncthreads();
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        const int row = at.first + lane_row + 8 * e;
+        const size_t index = row < w.queries ? (b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row) : 0;
+        along[e] = s.rows->along[lane_row + 8 * e];
+        top[e] = row < w.queries ? j.r.top[index] : 0;
+        over[e] = row < w.queries ? j.r.over[index] : 0;
+    }
+    auto load = [&](int first, int stage) {
+        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, keys, w, first, w.keys, n);
+        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, values, w, first, w.keys, p);
+        mmixi_cuda_places<FIXED>(j, s.rows[stage].place, w, first);
+    };
+    const mmixi_cuda_own own = mmixi_cuda_own_of<FIXED>(j, w, s.spans, h, at.first, lane_row);
+    const int one = seen.least / 64 == (seen.most - 1) / 64;
     mmixi_cuda_strip_zero(dq);
-    const int one = least / 64 == (most - 1) / 64;
-    for (int first = least / 64 * 64; first < most; first += 64) {
-        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 };
+    load(seen.least / 64 * 64, 0);
+    for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
+        const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
+        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_wait();
         __syncthreads();
-        mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, h, first, w.keys, j.r.N, j.n);
-        mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, h, first, w.keys, j.r.P, j.p);
-        __syncthreads();
+        if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_add(S, 0, 8, j.n,
-            [&](int k) { return mmixi_cuda_a_rows<K>(s.q + row0 * ldn + k, ldn); },
-            [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.k + 8 * i * ldn + k, ldn); });
-        mmixi_cuda_strip_add(Z, 0, 8, j.p,
-            [&](int k) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + k, ldp); },
-            [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.v + 8 * i * ldp + k, ldp); });
+        mmixi_cuda_strip_add<WIDTH>(S, 0, 8, n,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(k + 8 * i * ldn + at, ldn); });
+        mmixi_cuda_strip_add<WIDTH>(Z, 0, 8, p,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(v + 8 * i * ldp + at, ldp); });
+        mmixi_cuda_scores(S, j, own, s.rows[stage].place, first, seen);
         MMIXI_CUDA_UNROLL
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                    key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = 0;
-                else S[i][e] = s.rows->over[row] * expf(j.scale * S[i][e] - s.rows->top[row]
-                                                        + mmixi_cuda_bias(j, w, h, at.first + row, key));
-                part[e / 2] += S[i][e] * Z[i][e];
-            }
+            for (int e = 0; e < 4; e++) S[i][e] = over[e / 2] * mmixi_cuda_exp2(S[i][e] - top[e / 2]);
         MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2; e++) {
-            const int row = row0 + mmixi_cuda_lane_row() + e * 8;
-            const float sum = mmixi_cuda_row_sum(part[e]);
-            part[e] = one ? sum : s.rows->along[row];
-            if (one && threadIdx.x % 4 == 0 && at.first + row < w.queries)
-                j.along[(b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, at.first + row)] = sum;
+        for (int e = 0; e < 2 && one; e++) {
+            along[e] = 0;
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                along[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
+            along[e] = mmixi_cuda_row_sum(along[e]);
         }
         MMIXI_CUDA_UNROLL
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - part[e / 2];
-        mmixi_cuda_strip_through<K>(dq, S, 0, 4, j.n / 8,
-            [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.k + k * ldn + 8 * i, ldn); });
+            for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
+        mmixi_cuda_strip_through<K>(dq, S, 0, 4, n / 8,
+            [&](int at, int i) { return mmixi_cuda_b_columns<K>(k + at * ldn + 8 * i, ldn); });
+        if (stages == 1 && first + 64 < seen.most) {
+            __syncthreads();
+            load(first + 64, 0);
+        }
     }
-    mmixi_cuda_strip_each(dq, [&](float &x, int row, int column) {
-        if (j.r.dq.p && at.first + row0 + row < w.queries && column < (int)j.r.N)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, mmixi_cuda_window_token(w, at.first + row0 + row), h)
-                           + column, j.scale * x);
-    });
+    mmixi_cuda_wait();
+    for (int e = 0; e < 2; e++) {
+        const int row = at.first + lane_row + 8 * e;
+        if (row < w.queries && threadIdx.x % 4 == 0)
+            j.along[(b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row)] = along[e];
+    }
+    mmixi_cuda_strip_each(dq, [&](float &x, int, int) { x *= j.scale; });
+    if (j.r.dq.p)
+        mmixi_cuda_store_window(dq, mmixi_cuda_view_of<WIDTH, T>(j.r.dq, b, h, j.r.N), w, at.first + row0, w.queries);
 }
 
-/* W: strips that the wider of N and P needs at most. GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are
-   more than a thread has registers for. */
-template <int K, int W, int GRADIENTS>
+/* GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are more than a thread has registers for. */
+template <int K, int W, int FIXED, int GRADIENTS>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
-    const size_t share = j.r.k.share;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H / share,
-        j.window_count ? j.most : j.r.S);
-    const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
-    const size_t b = at.b;
-    mmixi_cuda_attention_tiles<T> s;
-    float dk[W][4], dv[W][4];
-    if (at.first >= w.keys) return;
-    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 1);
-    mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, at.h * share, at.first, w.keys, j.r.N, j.n);
-    mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, at.h * share, at.first, w.keys, j.r.P, j.p);
     /* queries that the scores' strip has: half of them where dk or dv take twice the registers, and for floats,
        whose sums outside of the mma take some more */
-    enum { STRIP = W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP };
+    constexpr int STRIP = W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP,
+        WIDTH = FIXED ? 8 * W : 0;
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+        row0 = tid / 32 * 16;
+    const size_t share = j.r.k.share;
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share,
+        j.window_count ? j.most : j.r.S, 0);
+    const mmixi_cuda_window &w = at.w;
+    const size_t b = at.b, own = at.h * share;
+    mmixi_cuda_attention_tiles<T> s;
+    mmixi_cuda_seen seen[2];
+    float dk[W][4], dv[W][4];
+    int place[2] = { 0, 0 };
+    if (at.first >= w.keys) return;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
+    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, own, j.r.N), w, at.first, w.keys, n);
+    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, own, j.r.P), w, at.first, w.keys, p);
+    for (int e = 0; e < 2 && !FIXED && j.r.bias; e++)
+        place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e,
+                                                                w.keys - 1));
+    /* the first tile from i on with a query that sees one of the keys */
+    auto visible = [&](int i, int turn) {
+        for (; i < w.queries; i += 64) {
+            seen[turn] = mmixi_cuda_spans_of(j, s.spans + turn, w, b, i);
+            if (seen[turn].least < at.first + 64 && seen[turn].most > at.first) break;
+        }
+        return i;
+    };
+    auto load = [&](int i0, size_t h, int stage) {
+        mmixi_cuda_stage *rows = s.rows + stage;
+        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, i0,
+                               w.queries, n);
+        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, i0,
+                               w.queries, p);
+        mmixi_cuda_places<FIXED>(j, rows->place, w, i0);
+        if (tid >= 64) return;
+        const int there = i0 + tid < w.queries;
+        const size_t index = (b * j.r.H + h) * j.r.L
+            + (size_t)(there ? mmixi_cuda_window_token(w, i0 + tid) : 0);
+        mmixi_cuda_copy<4>(rows->top + tid, j.r.top + index, there);
+        mmixi_cuda_copy<4>(rows->over + tid, j.r.over + index, there);
+        mmixi_cuda_copy<4>(rows->along + tid, j.along + index, there);
+    };
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
-    for (int i0 = 0; i0 < w.queries; i0 += 64) {
-        int least, most;
-        mmixi_cuda_spans(j, s.rows, w, b, i0, &least, &most);
-        if (least >= at.first + 64 || most <= at.first) continue;
-        for (size_t h = at.h * share; h < (at.h + 1) * share; h++) {
-            __syncthreads();
-            mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, i0, w.queries, j.r.N, j.n);
-            mmixi_cuda_load_window(s.dy, ldp, j.r.dy, w, b, h, i0, w.queries, j.r.P, j.p);
-            if (tid < 64) {
-                const int seen = i0 + tid < w.queries;
-                const size_t index = seen ? (b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, i0 + tid)
-                    : 0;
-                s.rows->top[tid] = seen ? j.r.top[index] : 0;
-                s.rows->over[tid] = seen ? j.r.over[index] : 0;
-                s.rows->along[tid] = seen ? j.along[index] : 0;
+    size_t h = own;
+    int turn = 0, stage = 0, i0 = visible(j.r.mask == MMIX_MASK_CAUSAL
+        ? mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64 : 0, 0);
+    if (i0 < w.queries) load(i0, h, 0);
+    while (i0 < w.queries) {
+        const int same = h + 1 < own + share, next = same ? i0 : visible(i0 + 64, turn ^ 1);
+        const size_t next_h = same ? h + 1 : own;
+        const mmixi_cuda_stage *rows = s.rows + stage;
+        const mmixi_cuda_spans *spans = s.spans + turn;
+        const T *q = s.n + stage * 64 * ldn, *dy = s.p + stage * 64 * ldp;
+        const float *bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
+        const int whole = at.first >= seen[turn].all && at.first + 64 <= seen[turn].end;
+        mmixi_cuda_wait();
+        __syncthreads();
+        if (stages > 1 && next < w.queries) load(next, next_h, stage ^ 1);
+        MMIXI_CUDA_ROLLED
+        for (int q0 = 0; q0 < 64; q0 += 8 * STRIP) {
+            float S[STRIP][4], Z[STRIP][4];
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_zero(Z);
+            mmixi_cuda_strip_add<WIDTH>(S, 0, STRIP, n,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(q + (q0 + 8 * i) * ldn + at, ldn); });
+            if (GRADIENTS & 2) mmixi_cuda_strip_add<WIDTH>(Z, 0, STRIP, p,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(dy + (q0 + 8 * i) * ldp + at, ldp); });
+            mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+            if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
+                x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
+            });
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < STRIP; i++) {
+                const int column = q0 + 8 * i + mmixi_cuda_lane_pair();
+                const float2 top = mmixi_cuda_pair(rows->top + column), over = mmixi_cuda_pair(rows->over + column),
+                    along = mmixi_cuda_pair(rows->along + column);
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) {
+                    S[i][e] = (e % 2 ? over.y : over.x) * mmixi_cuda_exp2(S[i][e] - (e % 2 ? top.y : top.x));
+                    Z[i][e] = S[i][e] * (Z[i][e] - (e % 2 ? along.y : along.x));
+                }
             }
-            __syncthreads();
-            MMIXI_CUDA_ROLLED
-            for (int q0 = 0; q0 < 64; q0 += 8 * STRIP) {
-                float S[STRIP][4], Z[STRIP][4];
-                mmixi_cuda_strip_zero(S);
-                mmixi_cuda_strip_zero(Z);
-                mmixi_cuda_strip_add(S, 0, STRIP, j.n,
-                    [&](int k) { return mmixi_cuda_a_rows<K>(s.k + row0 * ldn + k, ldn); },
-                    [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.q + (q0 + 8 * i) * ldn + k, ldn); });
-                if (GRADIENTS & 2) mmixi_cuda_strip_add(Z, 0, STRIP, j.p,
-                    [&](int k) { return mmixi_cuda_a_rows<K>(s.v + row0 * ldp + k, ldp); },
-                    [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.dy + (q0 + 8 * i) * ldp + k, ldp); });
+            if (!whole)
                 MMIXI_CUDA_UNROLL
                 for (int i = 0; i < STRIP; i++)
                     MMIXI_CUDA_UNROLL
                     for (int e = 0; e < 4; e++) {
                         const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                            q = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                        if (key < s.rows->low[q] || key >= s.rows->high[q]) S[i][e] = Z[i][e] = 0;
-                        else {
-                            S[i][e] = s.rows->over[q] * expf(j.scale * S[i][e] - s.rows->top[q]
-                                                             + mmixi_cuda_bias(j, w, h, i0 + q, key));
-                            Z[i][e] = S[i][e] * (Z[i][e] - s.rows->along[q]);
-                        }
+                            column = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                        const int seen = key >= spans->low[column] && key < spans->high[column];
+                        S[i][e] = seen ? S[i][e] : 0;
+                        Z[i][e] = seen ? Z[i][e] : 0;
                     }
-                if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, j.p / 8,
-                    [&](int k, int i) {
-                        return mmixi_cuda_b_columns<K>(s.dy + (q0 + k) * ldp + 8 * i, ldp);
-                    });
-                if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, j.n / 8,
-                    [&](int k, int i) {
-                        return mmixi_cuda_b_columns<K>(s.q + (q0 + k) * ldn + 8 * i, ldn);
-                    });
-            }
+            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, p / 8,
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(dy + (q0 + at) * ldp + 8 * i, ldp); });
+            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, n / 8,
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(q + (q0 + at) * ldn + 8 * i, ldn); });
         }
+        if (stages == 1 && next < w.queries) {
+            __syncthreads();
+            load(next, next_h, 0);
+        }
+        turn ^= !same;
+        stage ^= stages - 1;
+        i0 = next;
+        h = next_h;
     }
-    mmixi_cuda_strip_each(dv, [&](float &x, int row, int column) {
-        if ((GRADIENTS & 1) && j.r.dv.p && at.first + row0 + row < w.keys && column < (int)j.r.P)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, mmixi_cuda_window_token(w, at.first + row0 + row),
-                                            at.h * share) + column, x);
-    });
-    mmixi_cuda_strip_each(dk, [&](float &x, int row, int column) {
-        if ((GRADIENTS & 2) && j.r.dk.p && at.first + row0 + row < w.keys && column < (int)j.r.N)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, mmixi_cuda_window_token(w, at.first + row0 + row),
-                                            at.h * share) + column,
-                           j.scale * x);
-    });
+    mmixi_cuda_wait();
+    mmixi_cuda_strip_each(dk, [&](float &x, int, int) { x *= j.scale; });
+    if ((GRADIENTS & 1) && j.r.dv.p)
+        mmixi_cuda_store_window(dv, mmixi_cuda_view_of<WIDTH, T>(j.r.dv, b, own, j.r.P), w, at.first + row0, w.keys);
+    if ((GRADIENTS & 2) && j.r.dk.p)
+        mmixi_cuda_store_window(dk, mmixi_cuda_view_of<WIDTH, T>(j.r.dk, b, own, j.r.N), w, at.first + row0, w.keys);
 }
 
 static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
@@ -2129,6 +2589,7 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
     memset(j, 0, sizeof *j);
     j->r = *x;
     j->scale = (float)x->scale;
+    j->scale2 = (float)(x->scale * 1.4426950408889634);
     j->distances = 1;
     for (int a = 0; a < 3 && x->window[0]; a++) {
         j->windows[a] = (unsigned)mmixi_cuda_window_of(x->grid[a] - 1, x->window[a], x->shift[a]) + 1;
@@ -2139,44 +2600,65 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
         j->window_count = j->windows[0] * j->windows[1] * j->windows[2], j->most = (unsigned)most;
     j->n = (int)mmixi_cuda_round_up(x->N, 16);
     j->p = (int)mmixi_cuda_round_up(x->P, 16);
-    j->ldn = j->n + 8;
-    j->ldp = j->p + 8;
     if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
     if (back && !x->naive) j->along = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
     return at;
 }
-template <int K, int W> static int mmixi_cuda_attention_tiled(const mmixi_cuda_attention_job &j, int back)
+/* Bytes of shared memory; two stages where as many blocks fit as with one, or two. */
+template <int K> static size_t mmixi_cuda_attention_bytes(const mmixi_cuda_attention_job &j, int back, int stages)
 {
     mmixi_cuda_attention_tiles<typename mmixi_cuda_format<K>::type> s;
-    const size_t bytes = mmixi_cuda_attention_layout(&s, NULL, j.ldn, j.ldp, back),
-        windows = mmixi_cuda_max(j.window_count, 1u),
+    return mmixi_cuda_attention_layout(&s, NULL, j.n, j.p, back, stages);
+}
+template <int K> static int mmixi_cuda_attention_stages(const mmixi_cuda_attention_job &j, int back, size_t most)
+{
+    const size_t one = most / mmixi_cuda_attention_bytes<K>(j, back, 1), two = most / mmixi_cuda_attention_bytes<K>(j, back, 2);
+    return two && two >= mmixi_cuda_min(one, (size_t)2) ? 2 : 1;
+}
+template <int K, int W, int FIXED>
+static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
+{
+    const size_t windows = mmixi_cuda_max(j.window_count, 1u),
         queries = ((j.window_count ? j.most : j.r.L) + 63) / 64,
         keys = ((j.window_count ? j.most : j.r.S) + 63) / 64,
         blocks = j.r.B * (j.r.H / j.r.k.share) * windows * keys;
     const int both = W > 8 ? 1 : 3;
-    int error;
+    size_t most;
+    int error = mmixi_cuda_most(&most);
+    if (error) return error;
+    j.stages = mmixi_cuda_attention_stages<K>(j, back, most);
+    const size_t bytes = mmixi_cuda_attention_bytes<K>(j, back, j.stages);
     if (!back)
-        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W>, j.r.B * j.r.H * windows * queries, 128,
+        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128,
                                  bytes, j.r.stream, j);
-    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes,
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128, bytes,
                               j.r.stream, j);
     if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both>, blocks, 128, bytes, j.r.stream, j);
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both>, blocks, 128, bytes, j.r.stream, j);
     if (!error && both == 1 && j.r.dk.p)
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both == 1 ? 2 : 3>, blocks, 128, bytes,
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128, bytes,
                                   j.r.stream, j);
     return error;
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
 {
     typedef typename mmixi_cuda_format<K>::type T;
+    enum { HALF = K == MMIX_CUDA_BF16 };         /* which has kernels for the usual widths */
     const mmix_cuda_attention &r = j.r;
     int error = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, r.stream);
     if (error) return error;
     if (!r.naive) {
         if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
-        error = j.n <= 64 && j.p <= 64 ? mmixi_cuda_attention_tiled<K, 8>(j, back)
-            : mmixi_cuda_attention_tiled<K, 16>(j, back);
+        size_t most;
+        error = mmixi_cuda_most(&most);
+        if (error) return error;
+        int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && !r.window[0]
+            && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
+        for (const mmix_cuda_heads *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
+            fixed &= mmixi_cuda_fixed<T>(*v, r.N);
+        error = j.n <= 64 && j.p <= 64
+            ? fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back) : mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
+            : fixed ? mmixi_cuda_attention_tiled<K, 16, HALF>(j, back) : mmixi_cuda_attention_tiled<K, 16, 0>(j, back);
     } else if (!back) error = mmixi_cuda_each(mmixi_cuda_attention_naive<T>, r.B * r.H * r.L, r.stream, j);
     else {
         if (r.dq.p)
@@ -2472,31 +2954,72 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
 /* ---- the full form from the right ---- */
 
 /* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
-   or H */
+   or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is another's. */
 struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+/* (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on; returns how many of its
+   columns count, rounded up to 16. */
+enum { MMIXI_CUDA_SQUARE = 64 * 72 };
+MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows, size_t columns,
+                                             size_t row, size_t column)
 {
-    const size_t i = mmixi_cuda_thread(), c = i % j.C, r = i / j.C % j.R, g = i / j.C / j.R % j.G,
-        b = i / j.C / j.R / j.G,
-        share = j.X / j.G;
-    float sum = 0;
-    if (b >= j.B) return;
-    for (size_t t = 0; t < j.T; t++)
+    const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
+    const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
+        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0, 0 };
+    mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded, [](int r) { return r; });
+    return padded;
+}
+template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+{
+    const size_t across = (j.C + 63) / 64, down = (j.R + 63) / 64, i = blockIdx.x, column = i % across * 64,
+        row = i / across % down * 64, group = i / across / down, g = group % j.G, b = group / j.G, share = j.X / j.G;
+    float *x = (float *)mmixi_cuda_shared, *y = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
+    const int row0 = (int)threadIdx.x / 32 * 16;
+    mmixi_cuda_strip_zero(c);
+    for (size_t t = 0; t < j.T; t += 64)
         for (size_t h = g * share; h < (g + 1) * share; h++) {
-            const size_t row = (b * j.T + t) * j.X + h;
-            sum += j.x[row * j.R + r] * j.y[row * j.C + c];
+            const size_t at = b * j.T * j.X + h;
+            __syncthreads();                     /* the last tiles were read */
+            const int rows = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, row),
+                columns = mmixi_cuda_load_square(y, j.y + at * j.C, j.X * j.C, j.T, j.C, t, column);
+            mmixi_cuda_wait();
+            __syncthreads();
+            if (row0 < rows) mmixi_cuda_strip_add<0>(c, 0, columns / 8, 64,
+                [&](int k) { return mmixi_cuda_a_columns<K>(x + k * 72 + row0, 72, NULL); },
+                [&](int k, int n) { return mmixi_cuda_b_columns<K>(y + k * 72 + 8 * n, 72); });
         }
-    j.m[i] = sum;
+    float *to = j.m + (group * j.R + row + (size_t)row0) * j.C + column;
+    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 2 == 0, [&](int r) {
+        return row + (size_t)(row0 + r) < j.R ? to + (size_t)r * j.C : NULL;
+    });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
-template <int TRANSPOSED> MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
-    const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
-    float sum = 0;
-    if (b >= j.B) return;
-    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[TRANSPOSED ? c * j.R + r : r * j.C + c];
-    ((float *)j.y)[i] = sum;
+    const size_t across = (j.C + 63) / 64, down = (j.T + 63) / 64, i = blockIdx.x, column = i % across * 64,
+        t = i / across % down * 64, head = i / across / down, h = head % j.X, b = head / j.X,
+        at = b * j.T * j.X + h;
+    const float *m = j.m + (b * j.G + h / (j.X / j.G)) * j.R * j.C;
+    float *x = (float *)mmixi_cuda_shared, *right = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
+    const int row0 = (int)threadIdx.x / 32 * 16, columns = (int)mmixi_cuda_min(j.C - column, (size_t)64);
+    mmixi_cuda_strip_zero(c);
+    for (size_t r = 0; r < j.R; r += 64) {
+        __syncthreads();
+        const int depth = mmixi_cuda_load_square(x, j.x + at * j.R, j.X * j.R, j.T, j.R, t, r);
+        if (TRANSPOSED) mmixi_cuda_load_square(right, m, j.R, j.C, j.R, column, r);
+        else mmixi_cuda_load_square(right, m, j.C, j.R, j.C, r, column);
+        mmixi_cuda_wait();
+        __syncthreads();
+        mmixi_cuda_strip_add<0>(c, 0, (columns + 15) / 16 * 2, depth,
+            [&](int k) { return mmixi_cuda_a_rows<K>(x + row0 * 72 + k, 72); },
+            [&](int k, int n) {
+                return TRANSPOSED ? mmixi_cuda_b_rows<K>(right + 8 * n * 72 + k, 72)
+                    : mmixi_cuda_b_columns<K>(right + k * 72 + 8 * n, 72);
+            });
+    }
+    float *to = (float *)j.y + (at + (t + (size_t)row0) * j.X) * j.C + column;
+    mmixi_cuda_strip_store<float>(c, columns, j.C % 2 == 0, [&](int r0) {
+        return t + (size_t)(row0 + r0) < j.T ? to + (size_t)r0 * j.X * j.C : NULL;
+    });
 }
 static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
                                             const float *x, size_t R, const float *y, size_t C, float *m)
@@ -2506,29 +3029,36 @@ static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size
     o.B = j.r.B; o.T = T; o.X = X; o.G = j.G; o.R = R; o.C = C;
     return o;
 }
-static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void *stream)
 {
-    const size_t B = j.r.B, L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
+    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64), 128,
+                             2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+}
+template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
+{
+    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>, o.B * o.X * ((o.T + 63) / 64) * ((o.C + 63) / 64),
+                             128, 2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+}
+template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+{
+    const size_t L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
     void *stream = j.r.stream;
     int e;
     if (!back) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
-                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state));
-        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply<0>, B * L * H * V, stream,
-                                       mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state));
+        e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state), stream);
+        return e ? e : mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state), stream);
     }
-    e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
-                        mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate));
-    if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply<1>, B * L * H * N, stream,
-                            mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state));
-    if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply<1>, B * S * G * N, stream,
-                            mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate));
-    if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply<0>, B * S * G * V, stream,
-                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate));
+    e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate), stream);
+    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state), stream);
+    if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate), stream);
+    if (!e) e = mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate), stream);
     return e;
+}
+
+static int mmixi_cuda_linear_product(const mmixi_cuda_linear_job &j, int back)
+{
+    return j.r.precision == MMIX_CUDA_F32 ? mmixi_cuda_linear_full<MMIX_CUDA_F32>(j, back)
+        : mmixi_cuda_linear_full<MMIX_CUDA_TF32>(j, back);
 }
 
 /* ---- the causal form as an SSD ---- */
@@ -2674,7 +3204,7 @@ template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job 
         if (!e && forward.r.final_state)
             e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_full(j, 0);
+    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_product(j, 0);
     if (e) return e;
     if (!back) return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, queries * r.P, stream, j);
     e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, stream, j);
@@ -2683,7 +3213,7 @@ template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job 
         if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, keys, stream, j);
         if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, stream, j);
     }
-    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_full(j, 1);
+    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_product(j, 1);
     if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, stream, j);
     if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_along, r.B * j.G * r.N, stream, j);
     if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, stream, j);

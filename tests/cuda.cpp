@@ -318,6 +318,35 @@ static void large_cases(int brief)
     mmix_destroy(gpu);
 }
 
+/* The usual widths, which have kernels of their own for bf16: several chunks and tiles, heads that share, each mask. */
+static void usual_widths(int brief)
+{
+    static const size_t widths[][2] = { { 64, 64 }, { 128, 64 }, { 128, 128 } };
+    mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
+    for (int form = brief ? 3 : 1; form < 4; form += 2) {
+        double most = 0;
+        for (int i = 0; i < 3; i++)
+            for (int k = 0; k < (i == 1 ? 1 : brief ? 2 : 4); k++) {
+                const int kind = i == 1 || (k == 0 && i == 0) ? MMIX_SSD : MMIX_SOFTMAX;
+                Case c;
+                if (i == 1 && form == 1) continue;         /* more than a float's backward has room for */
+                memset(&c, 0, sizeof c);
+                c.kind = kind; c.half = form == 3;
+                c.B = 1; c.L = c.S = 150; c.H = 2; c.G = c.Gc = 1; c.Gx = 2; c.N = widths[i][0]; c.P = widths[i][1];
+                if (kind == MMIX_SSD) c.D = 2, c.initial = c.final = 1;
+                else c.o.mask = k == 1 ? MMIX_MASK_CAUSAL : k == 2 ? MMIX_MASK_BAND : MMIX_MASK_NONE;
+                c.o.left = 40; c.o.right = 3;
+                c.packed = k == 3;
+                c.fast = 1;
+                c.seed = 31 + (uint64_t)i;
+                one(cpu, gpu, form, c, &most);
+            }
+        printf("%-11s the usual widths, worst error %.2g\n", forms[form].name, most);
+    }
+    mmix_destroy(cpu);
+    mmix_destroy(gpu);
+}
+
 /* ---- the raw calls: views with gaps, sentinels, one token at a time ---- */
 
 static float *upload(const std::vector<float> &v)
@@ -898,8 +927,8 @@ static void limits(int brief)
     /* F, B: forward and backward; for floats and BF16 and each of the sizes */
     static const struct { int bytes; const char *ssd[2][4], *attention[2][4]; } devices[] = {
         { 227, { { "FB", "FB", "FB", "F-" }, { "FB", "FB", "FB", "FB" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
-        { 163, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "F-" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
-        { 99, { { "F-", "--", "--", "--" }, { "FB", "F-", "F-", "--" } }, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
+        { 163, { { "FB", "F-", "F-", "F-" }, { "FB", "FB", "FB", "F-" } }, { { "FB", "FB", "FB", "FB" }, { "FB", "FB", "FB", "FB" } } },
+        { 99, { { "F-", "F-", "F-", "F-" }, { "FB", "F-", "F-", "F-" } }, { { "FB", "F-", "F-", "--" }, { "FB", "FB", "FB", "FB" } } } };
     mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
     for (const auto &device : devices)
         for (int form = 1; form < 4; form += 2)
@@ -927,6 +956,22 @@ static void limits(int brief)
                     CHECK(s.host_unsupported == (size_t)(strcmp(done, "FB") != 0));
                     CHECK((cuda_host.launches == 0) == (done[0] == '-'));
                 }
+    /* random shapes: those that fit on the device, and what the CPU does of the others, must agree */
+    for (const auto &device : devices)
+        for (int form = 1; form < 4; form += 2)
+            for (int i = 0; i < (brief ? 2 : 12); i++) {
+                mmix_cuda_options o;
+                const char *worst;
+                memset(&o, 0, sizeof o);
+                o.precision = forms[form].precision;
+                o.least = 1;
+                cuda_host.shared = device.bytes * 1024;
+                state = 4711 + 17 * (uint64_t)i + (uint64_t)form;
+                Case c = random_case(i % 2 ? MMIX_SSD : MMIX_SOFTMAX, form == 3);
+                c.N = one_of(16, 64, 96, 128); c.P = one_of(16, 64, 96, 128);
+                CHECK(mmix_cuda_attach(m, &o) == 0);
+                CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) <= 2 * forms[form].bound);
+            }
     /* heads a block takes: as many as leave room for two such blocks */
     static const struct { int bytes; size_t N, share, together; } blocks[] = { { 227, 128, 2, 2 }, { 99, 128, 2, 1 }, { 99, 16, 4, 4 } };
     for (const auto &b : blocks) {
@@ -1049,8 +1094,8 @@ static void shared_memory(void)
             mmixi_cuda_ssd_begin(&j, &x, 0, NULL);
             printf("N %3d, P %3d, %-9s shared bytes: ssd forward %6d, backward %6d; attention forward %6d, backward %6d\n",
                    (int)x.N, (int)x.P, names[precision], (int)mmixi_cuda_ssd_bytes(&j, 0, 1), (int)mmixi_cuda_ssd_bytes(&j, 1, 1),
-                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.ldn, j.ldp, 0) : mmixi_cuda_attention_layout(&f, NULL, j.ldn, j.ldp, 0)),
-                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.ldn, j.ldp, 1) : mmixi_cuda_attention_layout(&f, NULL, j.ldn, j.ldp, 1)));
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 0, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 0, 2)),
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 1, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 1, 2)));
         }
 }
 
@@ -1067,6 +1112,7 @@ int main(int argc, char **argv)
     const int count = argc > 1 ? atoi(argv[1]) : 30, brief = count < 10;     /* brief: for the sanitizers */
     random_cases(count);
     large_cases(brief);
+    usual_widths(brief);
     strides(70, 16, 4);                          /* 16-byte rows */
     strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
     strides(33, 7, 3);                           /* none */

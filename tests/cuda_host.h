@@ -11,7 +11,8 @@
    missing barrier (a warp runs as far ahead as barriers let it, the first or, with cuda_host.descending, the
    last: results must be right, and their bits equal), device memory that is not freed, host memory that is
    read, written or freed while a copy is under way (copies and kernels run at the next cudaStreamSynchronize,
-   not before), more shared memory than a kernel was allowed, a result that depends on the order of blocks, a
+   not before), shared memory read or written while a cp.async to it is under way (it holds NaN until its thread
+   waits), more shared memory than a kernel was allowed, a result that depends on the order of blocks, a
    long sum left to tensor cores, which cut where a float is rounded (unless cuda_host.exact is set).
    What it cannot notice: blocks that wait for each other or meet halfway, bank conflicts, and speed.
 
@@ -76,7 +77,10 @@ static cudaError_t cuda_host_error(cudaError_t e) { return cuda_host.last = e; }
 
 /* ---- fibers ---- */
 
+/* A cp.async under way; `from` NULL: zeros. */
+struct cuda_host_pending { void *to; const void *from; size_t bytes; };
 typedef struct cuda_host_fiber {
+    std::vector<cuda_host_pending> pending;
     void *sp;
     char *stack;
     void *fake;                                  /* the address sanitizer's */
@@ -205,6 +209,8 @@ static void cuda_host_entry(void)
 #endif
     threadIdx = dim3(cuda_host_block.at, 0, 0);
     cuda_host_block.run();
+    if (!cuda_host_fibers[cuda_host_block.at].pending.empty())
+        cuda_host_die("a thread returned with copies under way", "cp.async");
     cuda_host_fibers[cuda_host_block.at].done = 1;
     for (;;) {
         const unsigned n = cuda_host_block.count;
@@ -287,14 +293,62 @@ static inline uint32_t (*cuda_host_meet(const char *kind, const uint32_t *mine, 
     return w->slot[parity];
 }
 static const char cuda_host_is_shfl[] = "__shfl", cuda_host_is_tf32[] = "mma tf32",
-    cuda_host_is_bf16[] = "mma bf16";
+    cuda_host_is_bf16[] = "mma bf16", cuda_host_is_ldmatrix[] = "ldmatrix";
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 static inline float __uint_as_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static inline uint32_t __float_as_uint(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+/* The value of another lane, or one's own where there is no such lane. */
+static inline uint32_t cuda_host_shfl(unsigned mask, uint32_t u, unsigned from)
+{
+    if (mask != 0xffffffffu) cuda_host_die("a shuffle with part of the warp", cuda_host_is_shfl);
+    return cuda_host_meet(cuda_host_is_shfl, &u, 1)[from < 32 ? from : threadIdx.x % 32][0];
+}
 static inline float __shfl_xor_sync(unsigned mask, float v, int lanes)
 {
-    const uint32_t u = __float_as_uint(v);
-    if (mask != 0xffffffffu) cuda_host_die("a shuffle with part of the warp", cuda_host_is_shfl);
-    return __uint_as_float(cuda_host_meet(cuda_host_is_shfl, &u, 1)[threadIdx.x % 32 ^ (unsigned)lanes][0]);
+    return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), threadIdx.x % 32 ^ (unsigned)lanes));
+}
+static inline int __shfl_xor_sync(unsigned mask, int v, int lanes)
+{
+    return (int)cuda_host_shfl(mask, (uint32_t)v, threadIdx.x % 32 ^ (unsigned)lanes);
+}
+static inline float __shfl_up_sync(unsigned mask, float v, unsigned lanes)
+{
+    return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), threadIdx.x % 32 - lanes));
+}
+static inline float __shfl_down_sync(unsigned mask, float v, unsigned lanes)
+{
+    return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), threadIdx.x % 32 + lanes));
+}
+/* ldmatrix .x4: lane l hands in row l % 8 of tile l / 8, and takes of tile i row l / 4, columns 2 (l % 4) and the next,
+   of it or of its transpose (PTX ISA, ldmatrix). */
+static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transposed)
+{
+    uint32_t mine[4];
+    if ((uintptr_t)row % 16) cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
+    memcpy(mine, row, sizeof mine);
+    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
+    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        const uint32_t low = s[8 * i + 2 * t][g / 2] >> g % 2 * 16, high = s[8 * i + 2 * t + 1][g / 2] >> g % 2 * 16;
+        r[i] = transposed ? (low & 0xffff) | high << 16 : s[8 * i + g][t];
+    }
+}
+/* cp.async and its wait: until then there is NaN. */
+static inline void cuda_host_copy(void *to, const void *from, size_t bytes, int seen)
+{
+    if (((uintptr_t)to | (uintptr_t)from) % bytes)
+        cuda_host_die("an address that is no multiple of the bytes", "cp.async");
+    memset(to, 0xff, bytes);
+    cuda_host_fibers[cuda_host_block.at].pending.push_back({ to, seen ? from : NULL, bytes });
+}
+static inline void cuda_host_wait(void)
+{
+    std::vector<cuda_host_pending> &pending = cuda_host_fibers[cuda_host_block.at].pending;
+    for (const cuda_host_pending &c : pending)
+        if (c.from) memcpy(c.to, c.from, c.bytes);
+        else memset(c.to, 0, c.bytes);
+    pending.clear();
 }
 
 /* The sum of n numbers as tensor cores are reported to make it (Fasi, Higham, Mikaitis & Pranesh 2021, "Numerical
