@@ -104,8 +104,8 @@ typedef struct mmix_cuda_heads { void *p; ptrdiff_t batch, token, head; size_t s
 MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H);
 
 /* h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t,   a_t = δ_t A,   A < 0,
-   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (in float not both above 64), on sm_90; what fits
-   in less shared memory is in docs/07-cuda.md. */
+   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (backward in float
+   not both above 64), on sm_90; what fits in less shared memory is in docs/07-cuda.md. */
 typedef struct mmix_cuda_ssd {
     int precision, naive;                        /* naive: the loop over time, one thread a head */
     size_t B, L, H, N, P;
@@ -130,8 +130,8 @@ MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward);
 MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x);
 /* Needs nothing of the forward but its inputs. */
 MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x);
-/* One token, L = 1, of any N and P: the state goes from initial_state to final_state, which may be the same. No
-   workspace. */
+/* One token, L = 1, of any N and P: the state goes from initial_state to final_state, which may be the same.
+   No workspace. */
 MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x);
 
 /* y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of scale · q_i·k_j (+ bias). Tiles: N, P ≤ 128. */
@@ -146,8 +146,8 @@ typedef struct mmix_cuda_attention {
     const float *bias;                           /* (H, Π (2 window_a - 1)), with windows; or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score t, times log2 e, and 1 / Σ e^(s - t). Forward writes them unless
-       NULL, backward reads them */
+    /* (B, H, L): of each query the largest score t, times log2 e, and 1 / Σ e^(s - t). Forward writes them
+       unless NULL, backward reads them */
     float *top, *over;
     mmix_cuda_heads dy, dq, dk, dv;
     float *dbias;                                /* or NULL */
@@ -217,7 +217,8 @@ typedef struct mmix_cuda_statistics {
    options.quiet is set: then nothing has changed; or -1. To be detached before mmix_destroy. */
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options);
 /* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can still be
-   differentiated, on the CPU. An error if an op was overridden in between and still is: last come, first gone. */
+   differentiated, on the CPU. An error if an op was overridden in between and still is: last come, first
+   gone. */
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m);
 /* All 0 if m is not attached. */
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics);
@@ -336,9 +337,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t
 #endif
 }
 
-/* ldmatrix: four (8, 8) tiles of 2-byte numbers. Lane l names row l % 8 of tile l / 8, 16 bytes of shared memory, and
-   gets of tile i in r[i] what a fragment wants of it: row l / 4, columns 2 (l % 4) and the next; of its transpose
-   where TRANSPOSED. */
+/* ldmatrix: four (8, 8) tiles of 2-byte numbers. Lane l names row l % 8 of tile l / 8, 16 bytes of shared
+   memory, and gets of tile i in r[i] what a fragment wants of it: row l / 4, columns 2 (l % 4) and the next;
+   of its transpose where TRANSPOSED. */
 template <int TRANSPOSED> MMIXI_CUDA_INLINE void mmixi_cuda_ldmatrix(uint32_t *r, const void *row)
 {
 #ifdef MMIX_CUDA_HOST
@@ -353,8 +354,8 @@ template <int TRANSPOSED> MMIXI_CUDA_INLINE void mmixi_cuda_ldmatrix(uint32_t *r
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 #endif
 }
-/* cp.async: 16 bytes, or 4, of device memory to shared memory, zeros unless `seen`; they are there after the wait,
-   for the thread itself, and for the block after the barrier behind it. */
+/* cp.async: 16 bytes, or 4, of device memory to shared memory, zeros unless `seen`; they are there after the
+   wait, for the thread itself, and for the block after the barrier behind it. */
 template <int BYTES> MMIXI_CUDA_INLINE void mmixi_cuda_copy(void *to, const void *from, int seen)
 {
 #ifdef MMIX_CUDA_HOST
@@ -377,7 +378,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
-/* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e where they arise. */
+/* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e where they
+   arise. */
 MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
 {
 #ifdef MMIX_CUDA_HOST
@@ -403,8 +405,8 @@ MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
 #ifndef MMIX_CUDA_HOST
 extern __shared__ uint4 mmixi_cuda_shared[];
 #endif
-/* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on sm_80, 99 on sm_86
-   and sm_89. */
+/* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on sm_80, 99 on
+   sm_86 and sm_89. */
 static int mmixi_cuda_most(size_t *most)
 {
     int device, bytes = 0;
@@ -428,8 +430,8 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
         size_t most;
         int e = mmixi_cuda_most(&most);
         if (!e && shared > most) return MMIX_CUDA_UNSUPPORTED;
-        /* all that a block can have: were it `shared`, another thread's smaller call could take it back before
-           this one's launch */
+        /* all that a block can have: were it `shared`, another thread's smaller call could take it back
+           before this one's launch */
         if (!e) e = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
         if (e) return e;
     }
@@ -489,8 +491,8 @@ static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
     v->token = -v->token;
 }
 
-/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width), then their
-   sum in the order of heads. */
+/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width),
+   then their sum in the order of heads. */
 struct mmixi_cuda_sum { const void *part; mmix_cuda_heads to; size_t B, L, H, width; };
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
 {
@@ -522,16 +524,18 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_
     else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
 }
 
-/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a sequence, a thread a
-   stretch of it, walked once to the end, with where a run begins, and once back, with where it ends. */
+/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a sequence, a
+   thread a stretch of it, walked once to the end, with where a run begins, and back, with where it ends. */
 struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, L; int32_t *runs; };
 MMIXI_CUDA_TILES mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
-    const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128, from = mmixi_cuda_min(tid * stretch, L),
+    const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128,
+        from = mmixi_cuda_min(tid * stretch, L),
         to = mmixi_cuda_min(from + stretch, L);
     const int32_t *seq = j.seq_idx + (ptrdiff_t)blockIdx.x * j.seq_batch;
     int32_t *runs = j.runs + 2 * j.L * blockIdx.x;
-    int *first = (int *)mmixi_cuda_shared, *last = first + 128, low = 0, high = L;   /* run begun in each stretch */
+    int *first = (int *)mmixi_cuda_shared, *last = first + 128,    /* run begun in each stretch */
+        low = 0, high = L;
     auto begins = [=](int t) { return !t || seq[t] != seq[t - 1]; };
     first[tid] = L;
     last[tid] = 0;
@@ -575,10 +579,11 @@ struct mmixi_cuda_ssd_job {
     /* tiles, see >>cuda-ssd */
     size_t chunks, segments, run;                /* of 64 tokens; pieces of a sequence; chunks of a piece */
     size_t heads;                                /* that a block of the forward takes one after another */
-    int n, p, splits;                            /* N, and the columns of P that a block takes, rounded up to 16; blocks */
+    /* N, and the columns of P that a block takes, rounded up to 16; blocks that take them all */
+    int n, p, splits;
     float *begin, *end;                          /* (B, H, segments, N, P): h before a piece; dh after it */
     float *sums;                                 /* (B, H, segments): sum of a over a piece, in base 2 */
-    void *states;                                /* (B, H, chunks, N, P): h before each chunk, as products read it */
+    void *states;                                /* (B, H, chunks, N, P): h before each chunk, for products */
 };
 
 /* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays into. */
@@ -715,7 +720,7 @@ struct mmixi_cuda_attention_job {
     unsigned windows[3], window_count;           /* on each axis; 0: no windows */
     unsigned most;                               /* tokens of the largest window, or L */
     size_t distances;                            /* that bias has numbers for */
-    int n, p, stages;                            /* tiles: widths rounded up to 16; stages of the moving ones */
+    int n, p, stages;                            /* widths rounded up to 16; stages of tiles that move */
 };
 
 /* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`). */
@@ -770,7 +775,8 @@ static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size
     size_t low, high, distance;
     mmixi_cuda_span(j, b, i, &low, &high);
     if (!mmixi_cuda_near(j.r, i, t, &distance) || t < low || t >= high) return -INFINITY;
-    return j.scale2 * mmixi_cuda_dot(j.r.N, mmixi_cuda_at<T>(j.r.q, b, i, h), mmixi_cuda_at<T>(j.r.k, b, t, h))
+    return j.scale2 * mmixi_cuda_dot(j.r.N, mmixi_cuda_at<T>(j.r.q, b, i, h),
+                                     mmixi_cuda_at<T>(j.r.k, b, t, h))
         + (j.r.bias ? MMIXI_CUDA_LOG2E * j.r.bias[h * j.distances + distance] : 0);
 }
 template <class T>
@@ -929,9 +935,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF3
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
-    /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns begin at
-       0 and are added as floats. Rest times rest is below a float's last bit. The rest of an infinite number is none:
-       ∞ - ∞. */
+    /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns
+       begin at 0 and are added as floats. Rest times rest is below a float's last bit. The rest of an
+       infinite number is none: ∞ - ∞. */
     float large[4] = { 0, 0, 0, 0 }, small[4] = { 0, 0, 0, 0 };
     mmixi_cuda_mma_tf32(small, a.rest, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(small, a.r, b.rest[0], b.rest[1]);
@@ -988,8 +994,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_set2(mmixi_cuda_bf16 *to, float x, float y)
 {
     *(uint32_t *)to = mmixi_cuda_pack(x, y);
 }
-/* Fragments out of tiles in shared memory. a = 16 rows, or columns; the right side of 16 columns of c, two b, = the
-   transpose of 16 rows, or 16 rows and columns. Of bf16 each is one ldmatrix. */
+/* Fragments out of tiles in shared memory. a = 16 rows, or columns; the right side of 16 columns of c, two b,
+   = the transpose of 16 rows, or 16 rows and columns. Of bf16 each is one ldmatrix. */
 template <int K> struct mmixi_cuda_b2 { mmixi_cuda_b<K> half[2]; };
 MMIXI_CUDA_INLINE int mmixi_cuda_lane_low(void) { return (int)(threadIdx.x % 8); }
 MMIXI_CUDA_INLINE int mmixi_cuda_lane_8(void) { return (int)(threadIdx.x / 8 % 2 * 8); }
@@ -1008,7 +1014,8 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const float
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const mmixi_cuda_bf16 *tile, int ld)
 {
     mmixi_cuda_a<K> a;
-    mmixi_cuda_ldmatrix<0>(a.r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
+    mmixi_cuda_ldmatrix<0>(a.r,
+                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
     return a;
 }
 /* a (16, 16), column c scaled by scale[c], for floats if there is a scale */
@@ -1020,14 +1027,17 @@ MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const float *tile, int ld
     });
 }
 template <int K>
-MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const mmixi_cuda_bf16 *tile, int ld, const float *scale)
+MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_columns(const mmixi_cuda_bf16 *tile, int ld,
+                                                       const float *scale)
 {
     mmixi_cuda_a<K> a;
-    mmixi_cuda_ldmatrix<1>(a.r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
+    mmixi_cuda_ldmatrix<1>(a.r,
+                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 4; e++) {
         const float2 by = mmixi_cuda_pair(scale + mmixi_cuda_lane_pair() + e / 2 * 8);
-        a.r[e] = mmixi_cuda_pack(by.x * __uint_as_float(a.r[e] << 16), by.y * __uint_as_float(a.r[e] & 0xffff0000u));
+        a.r[e] = mmixi_cuda_pack(by.x * __uint_as_float(a.r[e] << 16),
+                                 by.y * __uint_as_float(a.r[e] & 0xffff0000u));
     }
     return a;
 }
@@ -1045,7 +1055,8 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const floa
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_rows(const mmixi_cuda_bf16 *tile, int ld)
 {
     uint32_t r[4];
-    mmixi_cuda_ldmatrix<0>(r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
+    mmixi_cuda_ldmatrix<0>(r,
+                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_16()) * ld + mmixi_cuda_lane_8());
     const mmixi_cuda_b2<K> b = { { { { r[0], r[1] } }, { { r[2], r[3] } } } };
     return b;
 }
@@ -1060,7 +1071,8 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const f
 template <int K> MMIXI_CUDA_INLINE mmixi_cuda_b2<K> mmixi_cuda_b_columns(const mmixi_cuda_bf16 *tile, int ld)
 {
     uint32_t r[4];
-    mmixi_cuda_ldmatrix<1>(r, tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
+    mmixi_cuda_ldmatrix<1>(r,
+                           tile + (mmixi_cuda_lane_low() + mmixi_cuda_lane_8()) * ld + mmixi_cuda_lane_16());
     const mmixi_cuda_b2<K> b = { { { { r[0], r[1] } }, { { r[2], r[3] } } } };
     return b;
 }
@@ -1088,8 +1100,9 @@ template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
 {
     mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
 }
-/* c += a b for columns 8 first … 8 end - 1, two even numbers; a(k) gives the fragment that begins at column k, b(k, i)
-   the one of rows k … k + 15 and columns 8 i … 8 i + 15. DEPTH: as `depth`, or 0 where that is not a constant. */
+/* c += a b for columns 8 first … 8 end - 1, two even numbers; a(k) gives the fragment that begins at column
+   k, b(k, i) the one of rows k … k + 15 and columns 8 i … 8 i + 15. DEPTH: as `depth`, or 0 where that is not
+   a constant. */
 template <int DEPTH, int S, class A, class B>
 MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
 {
@@ -1129,8 +1142,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&
                 }
         }
 }
-/* A strip's columns below `width` to where row(r) lies, for rows that are anywhere: two at once where all begin on
-   two. */
+/* A strip's columns below `width` to where row(r) lies, for rows that are anywhere: two at once where all
+   begin on two. */
 template <class T, int S, class F>
 MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int width, int even, F row)
 {
@@ -1163,8 +1176,8 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* A block's threads as rows of `columns` of them, or of the next power of two, so that none is found by division:
-   begin with (row, column) and go on `step` rows below. */
+/* A block's threads as rows of `columns` of them, or of the next power of two, so that none is found by
+   division: begin with (row, column) and go on `step` rows below. */
 struct mmixi_cuda_threads { int row, column, step; };
 MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
 {
@@ -1182,21 +1195,23 @@ template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t 
 {
     return mmixi_cuda_aligned<T>(v, width, 16) && v.token == (int)v.token;
 }
-/* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all begin on 16 bytes,
-   and on two numbers. WIDTH: the launch has seen that they do, and are of so many; or 0. */
+/* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all begin on 16
+   bytes, and on two numbers. WIDTH: the launch has seen that they do, and are of so many; or 0. */
 template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned, even; };
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h, size_t width)
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h,
+                                                        size_t width)
 {
     const mmixi_cuda_view<T> x = { mmixi_cuda_at<T>(v, b, 0, h), WIDTH ? (int)v.token : v.token,
         WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width, 16),
         WIDTH || mmixi_cuda_aligned<T>(v, width, 2 * (int)sizeof(T)) };
     return x;
 }
-/* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded` columns, zero. 16
-   bytes at a time where everything is aligned, which are under way until mmixi_cuda_wait. */
+/* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded` columns,
+   zero. 16 bytes at a time where everything is aligned, which are under way until mmixi_cuda_wait. */
 template <class T, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T> &v, int rows, int count, int padded,
+MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T> &v, int rows, int count,
+                                       int padded,
                                        F token)
 {
     const int each = v.aligned ? 16 / (int)sizeof(T) : 1;
@@ -1215,7 +1230,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T>
 }
 /* Tokens t … of L. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, size_t t, size_t L, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, size_t t,
+                                              size_t L,
+                                              int padded)
 {
     const int first = (int)t;
     mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE), padded,
@@ -1267,16 +1284,16 @@ struct mmixi_cuda_decays {
     float near[64][17];
     float block[4], across[4][4], sum, total;    /* total: p_Q = 2^sum */
 };
-/* Sums of Z = T ∘ W, strictly below the diagonal: block: of I's rows and J's columns, J < I; near: the numbers of the
-   blocks on the diagonal. row: of row i left of its block, and what enters it from h; column: of column j below its
-   block, and what it leaves in h; enters, leaves: these, of each block. whole: column sums without δ_j, diagonal
-   included; alone: what j leaves in h without r_j δ_j. */
+/* Sums of Z = T ∘ W, strictly below the diagonal: block: of I's rows and J's columns, J < I; near: the
+   numbers of the blocks on the diagonal. row: of row i left of its block, and what enters it from h; column:
+   of column j below its block, and what it leaves in h; enters, leaves: these, of each block. whole: column
+   sums without δ_j, diagonal included; alone: what j leaves in h without r_j δ_j. */
 struct mmixi_cuda_ssd_sums {
     float row[64], column[64], whole[64], alone[64], near[64][17], block[4][4], enters[4], leaves[4], part[4];
 };
 
-/* Where tiles lie in shared memory: (64, n) B and C, (64, p) x and dy, (n, p) h of each head, and dh, as products read
-   them; states as they are summed, in float, are others where those are bf16. Returns bytes. */
+/* Where tiles lie in shared memory: (64, n) B and C, (64, p) x and dy, (n, p) h of each head, and dh, as
+   products read them; states as they are summed, in float, are others where those are bf16. Returns bytes. */
 template <class T> struct mmixi_cuda_ssd_tiles {
     T *b, *c, *x, *dy, *h, *dh;
     float *sum_h, *sum_dh;                       /* in one place for bf16: first the one, then the other */
@@ -1355,10 +1372,11 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
     mmixi_cuda_wait();
     __syncthreads();
 }
-/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, n), values (64, p); `copy`: as products read
-   it. A warp has rows of its own. */
+/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, n), values (64, p); `copy`: as
+   products read it. A warp has rows of its own. */
 template <int K, class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total, const float *scale,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total,
+                                           const float *scale,
                                            const T *rows, const T *values)
 {
     const int ldn = n + 8, ldp = p + 8;
@@ -1374,7 +1392,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, 
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4 && i < columns; e += 2) {
-                    const int at = (n0 + mmixi_cuda_lane_row() + 4 * e) * ldp + p0 + 8 * i + mmixi_cuda_lane_pair();
+                    const int at = (n0 + mmixi_cuda_lane_row() + 4 * e) * ldp + p0 + 8 * i
+                        + mmixi_cuda_lane_pair();
                     const float2 before = mmixi_cuda_pair(state + at);
                     const float x = total * before.x + c[i][e], y = total * before.y + c[i][e + 1];
                     mmixi_cuda_set2(state + at, x, y);
@@ -1382,10 +1401,11 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, 
                 }
         }
 }
-/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. Of P's columns those from p0 on,
-   of which there are `width`. */
+/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. Of P's columns those
+   from p0 on, of which there are `width`. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, int n, int p, float *state, T *copy,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, int n, int p, float *state,
+                                                 T *copy,
                                                  const float *np, const float *pn, int p0, int width)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
@@ -1399,7 +1419,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, in
         mmixi_cuda_set(copy + row * (p + 8) + column, x);
     }
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, int p, const float *state, float *np,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, int p, const float *state,
+                                                  float *np,
                                                   float *pn, int p0, int width)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
@@ -1415,9 +1436,11 @@ MMIXI_CUDA_INLINE int mmixi_cuda_ssd_rows_aligned(const mmixi_cuda_ssd_job &j)
     return j.r.P * sizeof(T) % 16 == 0;
 }
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_store(const mmixi_cuda_ssd_job &j, int p, const T *h, size_t index)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_store(const mmixi_cuda_ssd_job &j, int p, const T *h,
+                                                  size_t index)
 {
-    const int N = (int)j.r.N, P = (int)j.r.P, each = mmixi_cuda_ssd_rows_aligned<T>(j) ? 16 / (int)sizeof(T) : 1;
+    const int N = (int)j.r.N, P = (int)j.r.P,
+        each = mmixi_cuda_ssd_rows_aligned<T>(j) ? 16 / (int)sizeof(T) : 1;
     T *to = (T *)j.states + index * j.r.N * j.r.P;
     const mmixi_cuda_threads v = mmixi_cuda_threads_of(P / each);
     const int c = v.column * each;
@@ -1426,7 +1449,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_store(const mmixi_cuda_ssd_job &j, i
         else to[r * P + c] = h[r * (p + 8) + c];
 }
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, int n, int p, T *h, size_t index)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, int n, int p, T *h,
+                                                 size_t index)
 {
     const mmixi_cuda_view<T> v = { (T *)j.states + index * j.r.N * j.r.P, (ptrdiff_t)j.r.P, (int)j.r.P,
         mmixi_cuda_ssd_rows_aligned<T>(j), 0 };
@@ -1448,7 +1472,8 @@ MMIXI_CUDA_INLINE float mmixi_cuda_column_sum(float x)
     for (int lanes = 4; lanes < 32; lanes *= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
     return x;
 }
-/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks first … end - 1. */
+/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks first … end -
+   1. */
 struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; int p0, width; };
 MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
 {
@@ -1476,8 +1501,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_heads &v
     return x;
 }
 
-/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. N, P: widths, where they are
-   constants, or 0. */
+/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. N, P: widths, where they
+   are constants, or 0. */
 template <int K, int N, int P, int BACK>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
@@ -1500,7 +1525,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         sum += s.d->sum;
     }
     __syncthreads();
-    mmixi_cuda_ssd_state_store(j, p, s.sum_h, (BACK ? j.end : j.begin) + v.index * j.r.N * j.r.P, NULL, v.p0, v.width);
+    mmixi_cuda_ssd_state_store(j, p, s.sum_h, (BACK ? j.end : j.begin) + v.index * j.r.N * j.r.P, NULL, v.p0,
+                               v.width);
     if (!BACK && !v.p0 && !threadIdx.x) j.sums[v.index] = sum;
 }
 /* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each number. */
@@ -1520,10 +1546,11 @@ template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_c
     }
 }
 
-/* W = S ∘ L, column j times δ_j, of this warp's rows up to their block on the diagonal. f(w, s, J, row, column) makes
-   more of a weight w and the s that it came from; rows and columns are those of the chunk. */
+/* W = S ∘ L, column j times δ_j, of this warp's rows up to their block on the diagonal. f(w, s, J, row,
+   column) makes more of a weight w and the s that it came from; rows and columns are those of the chunk. */
 template <class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_decays *d, F f)
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_decays *d,
+                                              F f)
 {
     const int warp = (int)threadIdx.x / 32, own = 16 * warp + mmixi_cuda_lane_row();
     const float high[2] = { d->high[own], d->high[own + 8] };
@@ -1548,7 +1575,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], c
 
 /* c += D x, or D dy, for columns p0 … of P; tile: x's rows. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_ssd_job &j, size_t h,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_ssd_job &j,
+                                               size_t h,
                                                int p0, const T *tile, int ld)
 {
     if (!j.r.D) return;
@@ -1558,7 +1586,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], 
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
         const int column = 8 * i + mmixi_cuda_lane_pair();
         if (p0 + column > last) continue;
-        const float low = D[wide ? p0 + column : 0], high = D[wide ? mmixi_cuda_min(p0 + column + 1, last) : 0];
+        const float low = D[wide ? p0 + column : 0],
+            high = D[wide ? mmixi_cuda_min(p0 + column + 1, last) : 0];
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e += 2) {
             const float2 x = mmixi_cuda_pair(tile + (mmixi_cuda_lane_row() + 4 * e) * ld + column);
@@ -1577,7 +1606,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, j.heads);
     const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, v.b, v.h, j.r.N),
         C = mmixi_cuda_view_of<N, T>(j.r.c, v.b, v.h, j.r.N);
-    mmixi_cuda_view<T> x = mmixi_cuda_columns<P, T>(j.r.x, j, v, v.h), y = mmixi_cuda_columns<P, T>(j.r.y, j, v, v.h);
+    mmixi_cuda_view<T> x = mmixi_cuda_columns<P, T>(j.r.x, j, v, v.h),
+        y = mmixi_cuda_columns<P, T>(j.r.y, j, v, v.h);
     const size_t NP = j.r.N * j.r.P;
     mmixi_cuda_ssd_tiles<T> s;
     float S[MMIXI_CUDA_STRIP][4];
@@ -1622,19 +1652,22 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                 mmixi_cuda_strip_zero(c);
                 mmixi_cuda_strip_add<N>(c, 0, columns, n,
                     [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
-                    [&](int at, int i) { return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp); });
+                    [&](int at, int i) {
+                        return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp);
+                    });
                 mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
                 mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, [&](int at, int i) {
                     return mmixi_cuda_b_columns<K>(s.x + at * ldp + p0 + 8 * i, ldp);
                 });
                 mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
                 mmixi_cuda_strip_store<T>(c, y.width - p0, y.even, [&](int row) {
-                    return t + (size_t)(row0 + row) < j.r.L ? y.p + (ptrdiff_t)(t + (size_t)(row0 + row)) * y.token + p0
-                        : NULL;
+                    const size_t at = t + (size_t)(row0 + row);
+                    return at < j.r.L ? y.p + (ptrdiff_t)at * y.token + p0 : NULL;
                 });
             }
             __syncthreads();                     /* h was read */
-            mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total, d->weight, s.b, s.x);
+            mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total, d->weight, s.b,
+                                   s.x);
         }
     __syncthreads();
     for (int k = 0; k < heads && j.r.final_state && v.piece + 1 == j.segments; k++)
@@ -1644,7 +1677,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 
 /* Where a gradient goes: to its array, or to its part where heads share it. */
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place &d, size_t L, size_t H, size_t width,
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place &d, size_t L, size_t H,
+                                                         size_t width,
                                                          size_t b, size_t h)
 {
     mmixi_cuda_view<T> v = mmixi_cuda_view_of<WIDTH, T>(d.to, b, h, width);
@@ -1657,8 +1691,9 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place 
 }
 /* Columns n0 … of tokens t …, if anywhere. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_view<T> &v, size_t L,
-                                            size_t t, int n0)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
+                                            const mmixi_cuda_view<T> &v,
+                                            size_t L, size_t t, int n0)
 {
     T *const to = v.p + (ptrdiff_t)t * v.token + n0;
     if (v.p) mmixi_cuda_strip_store<T>(c, v.width - n0, v.even, [&](int row) {
@@ -1667,14 +1702,16 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4
 }
 /* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's part. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_CUDA_STRIP][4], const T *tile, int ld,
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_CUDA_STRIP][4], const T *tile,
+                                            int ld,
                                             int columns)
 {
+    tile += mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
     for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4 && i < columns; e += 2) {
-            const float2 x = mmixi_cuda_pair(tile + (mmixi_cuda_lane_row() + 4 * e) * ld + 8 * i + mmixi_cuda_lane_pair());
+            const float2 x = mmixi_cuda_pair(tile + 4 * e * ld + 8 * i);
             sum[e / 2] += c[i][e] * x.x + c[i][e + 1] * x.y;
         }
 }
@@ -1683,13 +1720,16 @@ template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x, warp = tid / 32,
+    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+        warp = tid / 32,
         row0 = 16 * warp, own = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
     const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, NP = j.r.N * j.r.P, head = b * H + h;
-    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N), C = mmixi_cuda_view_of<N, T>(j.r.c, b, h, j.r.N),
+    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N),
+        C = mmixi_cuda_view_of<N, T>(j.r.c, b, h, j.r.N),
         x = mmixi_cuda_view_of<P, T>(j.r.x, b, h, j.r.P), dy = mmixi_cuda_view_of<P, T>(j.r.dy, b, h, j.r.P),
-        dB = mmixi_cuda_place_of<N, T>(j.db, L, H, j.r.N, b, h), dC = mmixi_cuda_place_of<N, T>(j.dc, L, H, j.r.N, b, h),
+        dB = mmixi_cuda_place_of<N, T>(j.db, L, H, j.r.N, b, h),
+        dC = mmixi_cuda_place_of<N, T>(j.dc, L, H, j.r.N, b, h),
         dx = mmixi_cuda_place_of<P, T>(j.dx, L, H, j.r.P, b, h);
     mmixi_cuda_ssd_tiles<T> s;
     float dA = 0, dbias = 0, dD = 0;             /* of token tid / 2 of each chunk; of channel tid */
@@ -1715,8 +1755,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     for (size_t chunk = v.end; chunk-- > v.first;) {
         const size_t t = chunk * 64;
         float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], enters[2] = { 0, 0 },
-            left[2] = { 0, 0 }, column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 }, block[4] = { 0, 0, 0, 0 },
-            dot = 0;
+            left[2] = { 0, 0 }, column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 },
+            block[4] = { 0, 0, 0, 0 }, dot = 0;
         __syncthreads();
         if (chunk + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + chunk);
         mmixi_cuda_load_tokens(s.b, ldn, B, t, L, n);
@@ -1776,7 +1816,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         mmixi_cuda_strip_add<P>(Z, 2 * warp, 8, p,
             [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
             [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dy + 8 * i * ldp + at, ldp); });
-        const float low[2] = { d->low[own], d->low[own + 8] }, delta[2] = { d->delta[own], d->delta[own + 8] };
+        const float low[2] = { d->low[own], d->low[own + 8] },
+            delta[2] = { d->delta[own], d->delta[own + 8] };
         MMIXI_CUDA_UNROLL
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
             const int at = 8 * i + mmixi_cuda_lane_pair();
@@ -1844,7 +1885,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
         if (tid % 32 == 0) sums->part[warp] = dot;
         __syncthreads();
-        {                                        /* two lanes a token, a warp a block; sums of own terms alone */
+        {                                        /* two lanes a token, a warp a block; only own terms */
             const int k = tid / 2, at = k % 16, lane = tid % 32;
             float suffix = sums->row[k], prefix = sums->column[k], inner = 0,
                 da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total;
@@ -1928,8 +1969,8 @@ static size_t mmixi_cuda_ssd_bytes(const mmixi_cuda_ssd_job *j, int back, int he
         : mmixi_cuda_ssd_layout(&f, NULL, j->n, j->p, heads, back);
 }
 enum { MMIXI_CUDA_BUSY = 264 };                  /* blocks that keep a GPU busy */
-/* So many heads that share B and C as leave blocks enough, and room for two blocks where one can have `most` bytes;
-   at most 4. Each head's sums are the same for any number of heads. */
+/* So many heads that share B and C as leave blocks enough, and room for two blocks where one can have `most`
+   bytes; at most 4. Each head's sums are the same for any number of heads. */
 static size_t mmixi_cuda_ssd_together(const mmixi_cuda_ssd_job *j, size_t most)
 {
     size_t heads = 1;
@@ -1938,8 +1979,8 @@ static size_t mmixi_cuda_ssd_together(const mmixi_cuda_ssd_job *j, size_t most)
             && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= most / 2) heads = k;
     return heads;
 }
-/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. All that decides the
-   order of sums depends on the shapes alone, never on the GPU: the order is part of the result. */
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. All that
+   decides the order of sums depends on the shapes alone, never on the GPU: it is part of the result. */
 static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back, char *base)
 {
     const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N,
@@ -1978,7 +2019,8 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
         j->state = mmixi_cuda_part(base, &at, B * H * P * N);
         if (back) j->all = mmixi_cuda_part(base, &at, B * H * L * P * N);
     }
-    else if (back && j->run > 1) j->states = mmixi_cuda_part(base, &at, (B * H * j->chunks * N * P * bytes + 3) / 4);
+    else if (back && j->run > 1)
+        j->states = mmixi_cuda_part(base, &at, (B * H * j->chunks * N * P * bytes + 3) / 4);
     if (back) {
         j->dx.to = j->r.dx; j->db.to = j->r.db; j->dc.to = j->r.dc;
         if (x->x.share > 1) j->dx.part = mmixi_cuda_part(base, &at, (B * L * H * P * bytes + 3) / 4);
@@ -1998,11 +2040,13 @@ static int mmixi_cuda_ssd_tiled(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ss
     if (j.segments > 1) {
         error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 0>, all, 128, one, stream, forward);
         if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, states, stream, j);
-        if (!error && back) error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 1>, all, 128, one, stream, forward);
+        if (!error && back)
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, N, P, 1>, all, 128, one, stream, forward);
         if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, states, stream, j);
     }
     return error ? error
-        : back ? mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
+        : back ? mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128,
+                                   mmixi_cuda_ssd_bytes(&j, 1, 1),
                                    stream, j)
         : mmixi_cuda_launch(mmixi_cuda_ssd_forward<K, N, P>, all / forward.heads, 128,
                             mmixi_cuda_ssd_bytes(&forward, 0, (int)forward.heads), stream, forward);
@@ -2023,15 +2067,18 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
         size_t most;
         error = mmixi_cuda_most(&most);
         if (error) return error;
-        if (j.n > 128 || j.p > 128 || (back && mmixi_cuda_ssd_bytes(&j, 1, 1) > most)) return MMIX_CUDA_UNSUPPORTED;
+        if (j.n > 128 || j.p > 128 || (back && mmixi_cuda_ssd_bytes(&j, 1, 1) > most))
+            return MMIX_CUDA_UNSUPPORTED;
         /* columns of P do not know of each other: a block of the forward takes as many as it has room for */
         while (mmixi_cuda_ssd_bytes(&forward, 0, 1) > most && forward.p > 16)
             forward.p = (int)mmixi_cuda_round_up((size_t)forward.p / 2, 16);
         forward.splits = ((int)j.r.P + forward.p - 1) / forward.p;
         forward.heads = mmixi_cuda_ssd_together(&forward, most);
         int fixed = HALF && j.r.P == 64 && forward.p == 64;
-        for (const mmix_cuda_heads *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx }) fixed &= mmixi_cuda_fixed<T>(*v, j.r.P);
-        for (const mmix_cuda_heads *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc }) fixed &= mmixi_cuda_fixed<T>(*v, j.r.N);
+        for (const mmix_cuda_heads *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx })
+            fixed &= mmixi_cuda_fixed<T>(*v, j.r.P);
+        for (const mmix_cuda_heads *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc })
+            fixed &= mmixi_cuda_fixed<T>(*v, j.r.N);
         error = fixed && j.r.N == 64 ? mmixi_cuda_ssd_tiled<K, HALF * 64, HALF * 64>(j, forward, back)
             : fixed && j.r.N == 128 ? mmixi_cuda_ssd_tiled<K, HALF * 128, HALF * 64>(j, forward, back)
             : mmixi_cuda_ssd_tiled<K, 0, 0>(j, forward, back);
@@ -2078,8 +2125,9 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    running maximum t and sum l of each row let the next tile be added, as in >>softmax attention of
    mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V. Scores are in base 2.
 
-   Of the tiles that move past the block's own one is multiplied while the next one is under way: two stages, where
-   shared memory has room. Only tiles that a mask's edge crosses look at single keys; those outside are not loaded.
+   Of the tiles that move past the block's own one is multiplied while the next one is under way: two stages,
+   where shared memory has room. Only tiles that a mask's edge crosses look at single keys; those outside are
+   not loaded.
 
    Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
    (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
@@ -2178,22 +2226,26 @@ MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T>
     return at;
 }
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmixi_cuda_view<T> &v, const mmixi_cuda_window &w,
-                                              int first, int end, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmixi_cuda_view<T> &v,
+                                              const mmixi_cuda_window &w, int first, int end, int padded)
 {
     mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), padded,
                     [&](int r) { return mmixi_cuda_window_token(w, first + r); });
 }
 /* Places of tokens first …, for a bias. */
-template <int FIXED> MMIXI_CUDA_INLINE void mmixi_cuda_places(const mmixi_cuda_attention_job &j, int *place, const mmixi_cuda_window &w,
+template <int FIXED>
+MMIXI_CUDA_INLINE void mmixi_cuda_places(const mmixi_cuda_attention_job &j, int *place,
+                                         const mmixi_cuda_window &w,
                                          int first)
 {
     if (!FIXED && j.r.bias && threadIdx.x < 64)
-        place[threadIdx.x] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(first + (int)threadIdx.x, w.keys - 1));
+        place[threadIdx.x] = mmixi_cuda_window_place(j, w,
+                                                     mmixi_cuda_min(first + (int)threadIdx.x, w.keys - 1));
 }
-/* What queries i … i + 63 see, in places of the window: one of them sees something from `least` on and before `most`,
-   all of them all from `all` to `end`. The block comes together. */
-MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention_job &j, mmixi_cuda_spans *spans,
+/* What queries i … i + 63 see, in places of the window: one of them sees something from `least` on and before
+   `most`, all of them all from `all` to `end`. The block comes together. */
+MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention_job &j,
+                                                      mmixi_cuda_spans *spans,
                                                       const mmixi_cuda_window &w, size_t b, int i)
 {
     __syncthreads();
@@ -2203,7 +2255,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
         if (at < w.queries && w.windows)
             high = j.r.mask == MMIX_MASK_CAUSAL ? (size_t)at + 1 : (size_t)w.keys;
         else if (at < w.queries) mmixi_cuda_span(j, b, (size_t)at, &low, &high);
-        mmixi_cuda_seen v = { low < high ? (int)low : w.keys, low < high ? (int)high : 0, (int)low, (int)high };
+        mmixi_cuda_seen v = { low < high ? (int)low : w.keys, low < high ? (int)high : 0, (int)low,
+                              (int)high };
         spans->low[threadIdx.x] = (int)low;
         spans->high[threadIdx.x] = (int)high;
         for (int lanes = 16; lanes; lanes /= 2) {
@@ -2216,20 +2269,22 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
     }
     __syncthreads();
     const mmixi_cuda_seen a = spans->part[0], c = spans->part[1],
-        both = { mmixi_cuda_min(a.least, c.least), mmixi_cuda_max(a.most, c.most), mmixi_cuda_max(a.all, c.all),
+        both = { mmixi_cuda_min(a.least, c.least), mmixi_cuda_max(a.most, c.most),
+                 mmixi_cuda_max(a.all, c.all),
             mmixi_cuda_min(a.end, c.end) };
     return both;
 }
-/* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal queries the longest
-   rows first. */
+/* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal queries the
+   longest rows first. */
 struct mmixi_cuda_attention_piece { size_t b, h; int first; mmixi_cuda_window w; };
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j,
                                                                            size_t heads, size_t most, int queries)
 {
     mmixi_cuda_attention_piece v;
-    const unsigned tiles = (unsigned)((most + 63) / 64), windows = FIXED ? 1 : mmixi_cuda_max(j.window_count, 1u), i = blockIdx.x,
-        rest = i / tiles, tile = i % tiles;
+    const unsigned tiles = (unsigned)((most + 63) / 64),
+        windows = FIXED ? 1 : mmixi_cuda_max(j.window_count, 1u),
+        i = blockIdx.x, rest = i / tiles, tile = i % tiles;
     v.first = (int)((queries && j.r.mask == MMIX_MASK_CAUSAL ? tiles - 1 - tile : tile) * 64);
     v.w = mmixi_cuda_window_at<FIXED>(j, rest % windows);
     v.h = rest / windows % (unsigned)heads;
@@ -2240,8 +2295,10 @@ MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const
 /* Of a lane's two queries what they see, their places, and their head's bias, at distance 0. */
 struct mmixi_cuda_own { int low[2], high[2], place[2]; const float *bias; };
 template <int FIXED>
-MMIXI_CUDA_INLINE mmixi_cuda_own mmixi_cuda_own_of(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
-                                                   const mmixi_cuda_spans *spans, size_t h, int first, int row)
+MMIXI_CUDA_INLINE mmixi_cuda_own mmixi_cuda_own_of(const mmixi_cuda_attention_job &j,
+                                                   const mmixi_cuda_window &w,
+                                                   const mmixi_cuda_spans *spans, size_t h, int first,
+                                                   int row)
 {
     mmixi_cuda_own v;
     v.bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
@@ -2249,7 +2306,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_own mmixi_cuda_own_of(const mmixi_cuda_attention_jo
     for (int e = 0; e < 2; e++) {
         v.low[e] = spans->low[row + 8 * e];
         v.high[e] = spans->high[row + 8 * e];
-        v.place[e] = v.bias ? mmixi_cuda_window_place(j, w, mmixi_cuda_min(first + row + 8 * e, w.keys - 1)) : 0;
+        v.place[e] = v.bias ? mmixi_cuda_window_place(j, w,
+                                                      mmixi_cuda_min(first + row + 8 * e, w.keys - 1)) : 0;
     }
     return v;
 }
@@ -2262,9 +2320,9 @@ MMIXI_CUDA_INLINE void mmixi_cuda_scores(float (&S)[MMIXI_CUDA_STRIP][4], const 
     if (own.bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
         x += MMIXI_CUDA_LOG2E * own.bias[own.place[row / 8] - place[column]];
     });
-    if (first < seen.all || first + 64 > seen.end) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
-        const int e = row / 8;
-        if (first + column < own.low[e] || first + column >= own.high[e]) x = -INFINITY;
+    if (first >= seen.all && first + 64 <= seen.end) return;         /* all of them are seen */
+    mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
+        if (first + column < own.low[row / 8] || first + column >= own.high[row / 8]) x = -INFINITY;
     });
 }
 /* A strip's rows to tokens first … of a window. */
@@ -2277,16 +2335,18 @@ MMIXI_CUDA_INLINE void mmixi_cuda_store_window(const float (&c)[W][4], const mmi
     });
 }
 
-/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there is room for
-   two stages, and there are no windows. */
+/* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there
+   is room for two stages, and there are no windows. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
-    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8,
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
+        ldp = p + 8,
         row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, j.window_count ? j.most : j.r.L, 1);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H,
+        j.window_count ? j.most : j.r.L, 1);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
@@ -2295,7 +2355,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, stages);
     const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
         values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
-    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first, w.queries, n);
+    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first,
+                           w.queries, n);
     const mmixi_cuda_seen seen = mmixi_cuda_spans_of(j, s.spans, w, b, at.first);
     auto load = [&](int first, int stage) {
         mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, keys, w, first, w.keys, n);
@@ -2320,7 +2381,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         for (int e = 0; e < 2; e++) {
             float high = top[e];
             MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) high = fmaxf(high,
+                                                                    fmaxf(S[i][2 * e], S[i][2 * e + 1]));
             high = mmixi_cuda_row_max(high);
             const float base = high == -INFINITY ? 0 : high;     /* nothing yet: all weights are 0 */
             scale[e] = mmixi_cuda_exp2(top[e] - base);
@@ -2357,7 +2419,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     for (int i = 0; i < W; i++)
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) y[i][e] *= sum[e / 2];
-    mmixi_cuda_store_window(y, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first + row0, w.queries);
+    mmixi_cuda_store_window(y, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first + row0,
+                            w.queries);
 }
 
 /* As above. */
@@ -2366,9 +2429,11 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
-    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
+        ldp = p + 8, tid = (int)threadIdx.x,
         row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, j.window_count ? j.most : j.r.L, 1);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H,
+        j.window_count ? j.most : j.r.L, 1);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
@@ -2377,14 +2442,19 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
     const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
         values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
-    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first, w.queries, n);
-    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, at.first, w.queries, p);
-    mmixi_cuda_load_window(s.p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first, w.queries, p);
+    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first,
+                           w.queries, n);
+    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, at.first,
+                           w.queries,
+                           p);
+    mmixi_cuda_load_window(s.p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first,
+                           w.queries, p);
     mmixi_cuda_wait();
     const mmixi_cuda_seen seen = mmixi_cuda_spans_of(j, s.spans, w, b, at.first);
     /* δ_i, half a row a thread */
     for (int c = tid % 2 * 2; c < p; c += 4) {
-        const float2 up = mmixi_cuda_pair(s.own_p + tid / 2 * ldp + c), y = mmixi_cuda_pair(s.p + tid / 2 * ldp + c);
+        const float2 up = mmixi_cuda_pair(s.own_p + tid / 2 * ldp + c),
+            y = mmixi_cuda_pair(s.p + tid / 2 * ldp + c);
         sum += up.x * y.x + up.y * y.y;
     }
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
@@ -2393,7 +2463,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2; e++) {
         const int row = at.first + lane_row + 8 * e;
-        const size_t index = row < w.queries ? (b * j.r.H + h) * j.r.L + (size_t)mmixi_cuda_window_token(w, row) : 0;
+        const size_t token = row < w.queries ? (size_t)mmixi_cuda_window_token(w, row) : 0,
+            index = (b * j.r.H + h) * j.r.L + token;
         along[e] = s.rows->along[lane_row + 8 * e];
         top[e] = row < w.queries ? j.r.top[index] : 0;
         over[e] = row < w.queries ? j.r.over[index] : 0;
@@ -2453,7 +2524,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     }
     mmixi_cuda_strip_each(dq, [&](float &x, int, int) { x *= j.scale; });
     if (j.r.dq.p)
-        mmixi_cuda_store_window(dq, mmixi_cuda_view_of<WIDTH, T>(j.r.dq, b, h, j.r.N), w, at.first + row0, w.queries);
+        mmixi_cuda_store_window(dq, mmixi_cuda_view_of<WIDTH, T>(j.r.dq, b, h, j.r.N), w, at.first + row0,
+                                w.queries);
 }
 
 /* GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are more than a thread has registers for. */
@@ -2461,11 +2533,12 @@ template <int K, int W, int FIXED, int GRADIENTS>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    /* queries that the scores' strip has: half of them where dk or dv take twice the registers, and for floats,
-       whose sums outside of the mma take some more */
-    constexpr int STRIP = W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP,
+    /* queries that the scores' strip has: half of them where dk or dv take twice the registers, and for
+       floats, whose sums outside of the mma take some more */
+    constexpr int STRIP = MMIXI_CUDA_STRIP / (W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? 2 : 1),
         WIDTH = FIXED ? 8 * W : 0;
-    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
+    const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
+        ldp = p + 8, tid = (int)threadIdx.x,
         row0 = tid / 32 * 16;
     const size_t share = j.r.k.share;
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share,
@@ -2478,10 +2551,13 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     int place[2] = { 0, 0 };
     if (at.first >= w.keys) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
-    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, own, j.r.N), w, at.first, w.keys, n);
-    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, own, j.r.P), w, at.first, w.keys, p);
+    mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, own, j.r.N), w, at.first,
+                           w.keys, n);
+    mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, own, j.r.P), w, at.first,
+                           w.keys, p);
     for (int e = 0; e < 2 && !FIXED && j.r.bias; e++)
-        place[e] = mmixi_cuda_window_place(j, w, mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e,
+        place[e] = mmixi_cuda_window_place(j, w,
+                                           mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e,
                                                                 w.keys - 1));
     /* the first tile from i on with a query that sees one of the keys */
     auto visible = [&](int i, int turn) {
@@ -2493,10 +2569,10 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     };
     auto load = [&](int i0, size_t h, int stage) {
         mmixi_cuda_stage *rows = s.rows + stage;
-        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, i0,
-                               w.queries, n);
-        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, i0,
-                               w.queries, p);
+        const mmixi_cuda_view<T> q = mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N),
+            dy = mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P);
+        mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, q, w, i0, w.queries, n);
+        mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, dy, w, i0, w.queries, p);
         mmixi_cuda_places<FIXED>(j, rows->place, w, i0);
         if (tid >= 64) return;
         const int there = i0 + tid < w.queries;
@@ -2541,7 +2617,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < STRIP; i++) {
                 const int column = q0 + 8 * i + mmixi_cuda_lane_pair();
-                const float2 top = mmixi_cuda_pair(rows->top + column), over = mmixi_cuda_pair(rows->over + column),
+                const float2 top = mmixi_cuda_pair(rows->top + column),
+                    over = mmixi_cuda_pair(rows->over + column),
                     along = mmixi_cuda_pair(rows->along + column);
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4; e++) {
@@ -2577,9 +2654,11 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     mmixi_cuda_wait();
     mmixi_cuda_strip_each(dk, [&](float &x, int, int) { x *= j.scale; });
     if ((GRADIENTS & 1) && j.r.dv.p)
-        mmixi_cuda_store_window(dv, mmixi_cuda_view_of<WIDTH, T>(j.r.dv, b, own, j.r.P), w, at.first + row0, w.keys);
+        mmixi_cuda_store_window(dv, mmixi_cuda_view_of<WIDTH, T>(j.r.dv, b, own, j.r.P), w, at.first + row0,
+                                w.keys);
     if ((GRADIENTS & 2) && j.r.dk.p)
-        mmixi_cuda_store_window(dk, mmixi_cuda_view_of<WIDTH, T>(j.r.dk, b, own, j.r.N), w, at.first + row0, w.keys);
+        mmixi_cuda_store_window(dk, mmixi_cuda_view_of<WIDTH, T>(j.r.dk, b, own, j.r.N), w, at.first + row0,
+                                w.keys);
 }
 
 static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
@@ -2605,14 +2684,17 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
     return at;
 }
 /* Bytes of shared memory; two stages where as many blocks fit as with one, or two. */
-template <int K> static size_t mmixi_cuda_attention_bytes(const mmixi_cuda_attention_job &j, int back, int stages)
+template <int K> static size_t mmixi_cuda_attention_bytes(const mmixi_cuda_attention_job &j, int back,
+                                                          int stages)
 {
     mmixi_cuda_attention_tiles<typename mmixi_cuda_format<K>::type> s;
     return mmixi_cuda_attention_layout(&s, NULL, j.n, j.p, back, stages);
 }
-template <int K> static int mmixi_cuda_attention_stages(const mmixi_cuda_attention_job &j, int back, size_t most)
+template <int K> static int mmixi_cuda_attention_stages(const mmixi_cuda_attention_job &j, int back,
+                                                        size_t most)
 {
-    const size_t one = most / mmixi_cuda_attention_bytes<K>(j, back, 1), two = most / mmixi_cuda_attention_bytes<K>(j, back, 2);
+    const size_t one = most / mmixi_cuda_attention_bytes<K>(j, back, 1),
+        two = most / mmixi_cuda_attention_bytes<K>(j, back, 2);
     return two && two >= mmixi_cuda_min(one, (size_t)2) ? 2 : 1;
 }
 template <int K, int W, int FIXED>
@@ -2629,14 +2711,18 @@ static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
     j.stages = mmixi_cuda_attention_stages<K>(j, back, most);
     const size_t bytes = mmixi_cuda_attention_bytes<K>(j, back, j.stages);
     if (!back)
-        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128,
+        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>,
+                                 j.r.B * j.r.H * windows * queries, 128,
                                  bytes, j.r.stream, j);
-    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128, bytes,
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128,
+                              bytes,
                               j.r.stream, j);
     if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both>, blocks, 128, bytes, j.r.stream, j);
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both>, blocks, 128, bytes,
+                                  j.r.stream, j);
     if (!error && both == 1 && j.r.dk.p)
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128, bytes,
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128,
+                                  bytes,
                                   j.r.stream, j);
     return error;
 }
@@ -2657,8 +2743,10 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
         for (const mmix_cuda_heads *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
             fixed &= mmixi_cuda_fixed<T>(*v, r.N);
         error = j.n <= 64 && j.p <= 64
-            ? fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back) : mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
-            : fixed ? mmixi_cuda_attention_tiled<K, 16, HALF>(j, back) : mmixi_cuda_attention_tiled<K, 16, 0>(j, back);
+            ? fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back)
+            : mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
+            : fixed ? mmixi_cuda_attention_tiled<K, 16, HALF>(j, back)
+            : mmixi_cuda_attention_tiled<K, 16, 0>(j, back);
     } else if (!back) error = mmixi_cuda_each(mmixi_cuda_attention_naive<T>, r.B * r.H * r.L, r.stream, j);
     else {
         if (r.dq.p)
@@ -2954,24 +3042,28 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_jo
 /* ---- the full form from the right ---- */
 
 /* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
-   or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is another's. */
+   or H. A block has 64 x 64 numbers of m, or 64 tokens of a head and 64 columns of y, and no sum is
+   another's. */
 struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
-/* (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on; returns how many of its
-   columns count, rounded up to 16. */
+/* (64, 64) of a matrix of `rows` rows and `columns` columns at p, those from (row, column) on; returns how
+   many of its columns count, rounded up to 16. */
 enum { MMIXI_CUDA_SQUARE = 64 * 72 };
-MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows, size_t columns,
+MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows,
+                                             size_t columns,
                                              size_t row, size_t column)
 {
     const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
     const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
         token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0, 0 };
-    mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded, [](int r) { return r; });
+    mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded,
+                    [](int r) { return r; });
     return padded;
 }
 template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
     const size_t across = (j.C + 63) / 64, down = (j.R + 63) / 64, i = blockIdx.x, column = i % across * 64,
-        row = i / across % down * 64, group = i / across / down, g = group % j.G, b = group / j.G, share = j.X / j.G;
+        row = i / across % down * 64, group = i / across / down, g = group % j.G, b = group / j.G,
+        share = j.X / j.G;
     float *x = (float *)mmixi_cuda_shared, *y = x + MMIXI_CUDA_SQUARE, c[MMIXI_CUDA_STRIP][4];
     const int row0 = (int)threadIdx.x / 32 * 16;
     mmixi_cuda_strip_zero(c);
@@ -3031,13 +3123,15 @@ static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size
 }
 template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void *stream)
 {
-    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64), 128,
+    return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64),
+                             128,
                              2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
 template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
 {
-    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>, o.B * o.X * ((o.T + 63) / 64) * ((o.C + 63) / 64),
-                             128, 2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+    return mmixi_cuda_launch(mmixi_cuda_linear_apply<K, TRANSPOSED>,
+                             o.B * o.X * ((o.T + 63) / 64) * ((o.C + 63) / 64), 128,
+                             2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
 template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
 {
@@ -3046,7 +3140,8 @@ template <int K> static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &
     int e;
     if (!back) {
         e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state), stream);
-        return e ? e : mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state), stream);
+        return e ? e
+            : mmixi_cuda_apply_run<K, 0>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state), stream);
     }
     e = mmixi_cuda_outer_run<K>(mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate), stream);
     if (!e) e = mmixi_cuda_apply_run<K, 1>(mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state), stream);
@@ -3352,8 +3447,8 @@ static const float *mmixi_cuda_send_saved(mmixi_cuda_layout *t, const mmix_real 
     return (const float *)p;
 }
 
-/* A result, and what becomes of it: the values of `t`, or what is added to or written over its gradient, or saved
-   reals. */
+/* A result, and what becomes of it: the values of `t`, or what is added to or written over its gradient, or
+   saved reals. */
 struct mmixi_cuda_result {
     mmix_tensor *t;
     mmix_real *to;                               /* NULL: nobody asked for it */
@@ -3392,8 +3487,8 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
 /* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
 struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
 typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run);
-/* Where an output's values come from; where the gradient of input i does, packed as (B, L, heads, width) or in a
-   piece; the upstream gradient of the first output. */
+/* Where an output's values come from; where the gradient of input i does, packed as (B, L, heads, width) or
+   in a piece; the upstream gradient of the first output. */
 static void *mmixi_cuda_output(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
 {
     mmix_tensor *out = plan->call->out[i];
@@ -3415,7 +3510,8 @@ static mmix_cuda_heads mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan
 }
 static const float *mmixi_cuda_upstream_state(mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
 {
-    return plan->call->dy[1] ? (const float *)mmixi_cuda_send(t, plan->call->out[1], plan->call->dy[1], 0) : NULL;
+    const mmix_call *call = plan->call;
+    return call->dy[1] ? (const float *)mmixi_cuda_send(t, call->out[1], call->dy[1], 0) : NULL;
 }
 
 static int mmixi_cuda_plan_ssd(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
@@ -3554,9 +3650,10 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, i
     return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
 }
 
-/* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there is not so
-   much, no more than is needed. */
-static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit, cudaError_t (*get)(void **, size_t),
+/* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there
+   is not so much, no more than is needed. */
+static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit,
+                           cudaError_t (*get)(void **, size_t),
                            cudaError_t (*give)(void *))
 {
     const size_t roomy = mmixi_cuda_max(bytes, mmixi_cuda_min(2 * *size, limit));
@@ -3574,7 +3671,8 @@ static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit, c
 }
 static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinned)
 {
-    int e = mmixi_cuda_room(&a->device, &a->device_size, device, a->options.memory ? a->options.memory : SIZE_MAX,
+    int e = mmixi_cuda_room(&a->device, &a->device_size, device,
+                            a->options.memory ? a->options.memory : SIZE_MAX,
                             cudaMalloc, cudaFree);
     if (!e) e = mmixi_cuda_room(&a->pinned, &a->pinned_size, pinned, SIZE_MAX, cudaMallocHost, cudaFreeHost);
     a->done.device_bytes = a->device_size;
@@ -3717,7 +3815,8 @@ static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
     while (a && a->m != m) a = a->next;
     return a;
 }
-/* Every op of an attached context comes through here: mixers go to the device, others are counted and handed on. */
+/* Every op of an attached context comes through here: mixers go to the device, others are counted and handed
+   on. */
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmixi_cuda_attachment *a = mmixi_cuda_attached(m);       /* NULL: detached since the op was recorded */
