@@ -242,11 +242,16 @@ static double cosine(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
     return x ? mmix_item(mmix_sum(m, x)) * (double)mmix_shape(x, -1) / (double)mmix_count(x) : NAN;
 }
 
+/* How many test pictures are taken, at most `most`, *every apart. */
+static size_t spread(const pictures *p, size_t most, size_t *every)
+{
+    *every = (p->test.count + most - 1) / most;
+    return (p->test.count + *every - 1) / *every;
+}
 /* Of at most `most` test pictures. 0, or -1. */
 static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, const pictures *p, size_t most, likeness *l)
 {
-    size_t depth = mmix_vision_config_of(t)->depth, count = p->test.count, every = (count + most - 1) / most, n;
-    size_t all = (count + every - 1) / every;
+    size_t depth = mmix_vision_config_of(t)->depth, every, all = spread(p, most, &every), n;
     mmix_tensor *made[2][MMIX_VISION_BLOCKS];
     memset(l, 0, sizeof *l);
     for (size_t at = 0; at < all && !mmix_error(m); at += n) {
@@ -276,8 +281,7 @@ static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, cons
 /* The relative error of what each block's mixer makes on what the teacher's block reads. 0, or -1. */
 static int compare_mixers(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, const pictures *p, double *error)
 {
-    size_t depth = mmix_vision_config_of(t)->depth, count = p->test.count, every = (count + HELD - 1) / HELD, n;
-    size_t all = (count + every - 1) / every;
+    size_t depth = mmix_vision_config_of(t)->depth, every, all = spread(p, HELD, &every), n;
     mmix_tensor *reads[MMIX_VISION_BLOCKS + 1] = {NULL}, *mixed[2][MMIX_VISION_BLOCKS];
     for (size_t b = 0; b < depth; b++) error[b] = 0;
     for (size_t at = 0; at < all && !mmix_error(m); at += n) {
@@ -668,12 +672,13 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
     const mmix_vision_config *t = mmix_vision_config_of(r->teacher);
     static price x[COSTED][KINDS + 2];
     const char *name[KINDS + 2] = {"teacher"};
+    for (int k = 0; k < KINDS; k++) name[1 + k] = kind[k].title;
+    name[1 + KINDS] = "M-MATE, 1/4 kept";
     for (size_t i = 0; i < o->costs; i++)
         for (int k = 0; k < KINDS + 2; k++) {            /* the teacher, each kind, M-MATE with a quarter kept */
             settings one = *o;
             one.kind = k && k <= KINDS ? k - 1 : 0;
             for (size_t b = 0; b < t->depth; b++) one.keep[b] = k > KINDS && b % 4 == 3;
-            name[k] = !k ? "teacher" : k > KINDS ? "M-MATE, 1/4 kept" : kind[k - 1].title;
             if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
                 return interrupted && !mmix_error(m) ? 130 : fail("--cost: %s", mmix_error(m));
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels, name[k],
@@ -734,12 +739,7 @@ int main(int argc, char **argv)
     mmix_options options;
     int status = read_options(&o, argc, argv);
     if (status) return status < 0 ? 0 : status;
-    if (o.figures) {
-        char path[1100];
-        snprintf(path, sizeof path, "%s/.", o.out);
-        if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
-        return linear_figures(o.out) ? 2 : 0;
-    }
+    if (o.figures) return linear_figures(o.out) ? 2 : 0;
     memset(&p, 0, sizeof p);
     memset(&options, 0, sizeof options);
     options.threads = (int)o.threads;

@@ -1123,7 +1123,6 @@ static int prepare_questions(job *j, score *blind)
 
 typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;       /* of one part and seed */
 
-
 /* What stands in a table's row and column of a seed, or NULL: the last stage is always in the last column. */
 static const score *table_score(const result *r, int row, int column)
 {
