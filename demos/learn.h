@@ -26,7 +26,7 @@ enum { EPOCHS = 20 };                                    /* schedules are planne
 
 typedef struct recipe {
     double mixer, place;                                 /* of mixer_name; MMIX_CLASS_… of ssd */
-    double dim, depth, heads, state, patch;              /* depth: blocks of a ViT, Mamba has twice as many */
+    double dim, depth, heads, state, head_dim, patch;    /* depth: blocks of a ViT, Mamba has twice as many */
     double deviation, sincos, drop;
     double read, prototypes, hidden, bottleneck;         /* of the head */
     double size, local, locals, scale, least;            /* crops: pixels, how many; least share of the picture */
@@ -40,7 +40,7 @@ static const struct { const char *name; size_t at; int whole; double low, high; 
 #define REAL(name, low, high) {#name, offsetof(recipe, name), 0, low, high}
     WHOLE(mixer, 0, MIXERS - 1), WHOLE(place, MMIX_CLASS_FIRST, MMIX_CLASS_REGISTERS),
     WHOLE(dim, 1, 8192), WHOLE(depth, 1, 500), WHOLE(heads, 1, 1024), WHOLE(state, 1, 1024),
-    WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10), REAL(drop, 0, 0.99),
+    WHOLE(head_dim, 1, 1024), WHOLE(patch, 1, 64), REAL(deviation, 0, 10), REAL(sincos, 0, 10), REAL(drop, 0, 0.99),
     WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536), WHOLE(hidden, 1, 65536),
     WHOLE(bottleneck, 1, 65536), WHOLE(size, 8, 1024), WHOLE(local, 8, 1024), WHOLE(locals, 0, 64),
     REAL(scale, 0.001, 1), REAL(least, 0.001, 1), REAL(jitter, 0, 1), REAL(strength, 0, 1), REAL(hue, 0, 0.5),
@@ -60,7 +60,7 @@ static inline recipe recipe_standard(int mixer)
     recipe r = {0};
     r.mixer = mixer;
     r.place = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : MMIX_CLASS_MIDDLE;
-    r.dim = 128, r.depth = 4, r.heads = 4, r.state = 16, r.patch = 8, r.deviation = 0.05, r.sincos = 0.3;
+    r.dim = 128, r.depth = 4, r.heads = 4, r.state = 16, r.head_dim = 64, r.patch = 8, r.deviation = 0.05, r.sincos = 0.3;
     r.prototypes = 1024, r.hidden = 512, r.bottleneck = 128;
     r.size = 48, r.local = 24, r.locals = 4, r.scale = 0.4, r.least = 0.05;
     r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.grey = 0.2;
@@ -90,8 +90,8 @@ static inline const char *recipe_wrong(const recipe *r)
         snprintf(why, sizeof why, "size=%g local=%g: give multiples of patch=%g", r->size, r->local, r->patch);
     if (!ssd && fmod(r->dim, r->heads))
         snprintf(why, sizeof why, "heads=%g: they do not divide dim=%g", r->heads, r->dim);
-    if (ssd && fmod(r->dim, 32))
-        snprintf(why, sizeof why, "dim=%g: Mamba-2's heads of 64 do not divide twice that; give a multiple of 32", r->dim);
+    if (ssd && fmod(2 * r->dim, r->head_dim))
+        snprintf(why, sizeof why, "head_dim=%g: Mamba-2's heads do not divide twice dim=%g", r->head_dim, r->dim);
     return *why ? why : NULL;
 }
 
@@ -129,7 +129,7 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     if (ssd) {
         *v = mixer == REGISTERS ? mmix_mambareg(256) : mmix_dinovim(256);
         v->class_token = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : (int)r->place;
-        v->mamba.d_state = (size_t)r->state;
+        v->mamba.d_state = (size_t)r->state, v->mamba.head_dim = (size_t)r->head_dim;
     } else v->mixer = mixer;
     v->dim = (size_t)r->dim;
     v->heads = ssd ? 0 : (size_t)r->heads;

@@ -23,6 +23,7 @@ refused "threads 0" --threads 0 --out $t/o
 refused "unknown option" --frobnicate --out $t/o
 refused "option without a value" --steps
 refused "width that heads do not divide" --set dim=30 --set heads=4 --steps 20 --out $t/o
+refused "heads of Mamba-2 that do not divide" --mixer ssd --set head_dim=48 --steps 20 --out $t/o
 refused "unknown mixer" --mixer rnn --out $t/o
 refused "a number that no recipe has" --set colour=1 --out $t/o
 refused "no number" --set batch=many --out $t/o
