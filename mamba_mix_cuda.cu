@@ -530,8 +530,7 @@ struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, 
 MMIXI_CUDA_TILES mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
     const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128,
-        from = mmixi_cuda_min(tid * stretch, L),
-        to = mmixi_cuda_min(from + stretch, L);
+        from = mmixi_cuda_min(tid * stretch, L), to = mmixi_cuda_min(from + stretch, L);
     const int32_t *seq = j.seq_idx + (ptrdiff_t)blockIdx.x * j.seq_batch;
     int32_t *runs = j.runs + 2 * j.L * blockIdx.x;
     int *first = (int *)mmixi_cuda_shared, *last = first + 128,    /* run begun in each stretch */
@@ -1211,8 +1210,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v
    zero. 16 bytes at a time where everything is aligned, which are under way until mmixi_cuda_wait. */
 template <class T, class F>
 MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T> &v, int rows, int count,
-                                       int padded,
-                                       F token)
+                                       int padded, F token)
 {
     const int each = v.aligned ? 16 / (int)sizeof(T) : 1;
     const mmixi_cuda_threads at = mmixi_cuda_threads_of(padded / each);
@@ -1231,8 +1229,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T>
 /* Tokens t … of L. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, size_t t,
-                                              size_t L,
-                                              int padded)
+                                              size_t L, int padded)
 {
     const int first = (int)t;
     mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE), padded,
@@ -1376,8 +1373,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
    products read it. A warp has rows of its own. */
 template <int K, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total,
-                                           const float *scale,
-                                           const T *rows, const T *values)
+                                           const float *scale, const T *rows, const T *values)
 {
     const int ldn = n + 8, ldp = p + 8;
     for (int n0 = (int)(threadIdx.x / 32) * 16; n0 < n; n0 += 64)
@@ -1405,8 +1401,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, 
    from p0 on, of which there are `width`. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, int n, int p, float *state,
-                                                 T *copy,
-                                                 const float *np, const float *pn, int p0, int width)
+                                                 T *copy, const float *np, const float *pn, int p0, int width)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
     const mmixi_cuda_threads v = mmixi_cuda_threads_of(np ? p : n);
@@ -1420,8 +1415,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, in
     }
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, int p, const float *state,
-                                                  float *np,
-                                                  float *pn, int p0, int width)
+                                                  float *np, float *pn, int p0, int width)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
     const mmixi_cuda_threads v = mmixi_cuda_threads_of(np ? width : N);
@@ -1472,8 +1466,8 @@ MMIXI_CUDA_INLINE float mmixi_cuda_column_sum(float x)
     for (int lanes = 4; lanes < 32; lanes *= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
     return x;
 }
-/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks first … end -
-   1. */
+/* Which sequence, head, piece of the sequence and columns of P this block has, and its chunks, from first to
+   before end. */
 struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; int p0, width; };
 MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
 {
@@ -1576,8 +1570,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_weights(float (&S)[MMIXI_CUDA_STRIP][4], c
 /* c += D x, or D dy, for columns p0 … of P; tile: x's rows. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_ssd_job &j,
-                                               size_t h,
-                                               int p0, const T *tile, int ld)
+                                               size_t h, int p0, const T *tile, int ld)
 {
     if (!j.r.D) return;
     const int wide = j.r.D_width > 1, last = (int)j.r.P - 1;
@@ -1678,8 +1671,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 /* Where a gradient goes: to its array, or to its part where heads share it. */
 template <int WIDTH, class T>
 MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place &d, size_t L, size_t H,
-                                                         size_t width,
-                                                         size_t b, size_t h)
+                                                         size_t width, size_t b, size_t h)
 {
     mmixi_cuda_view<T> v = mmixi_cuda_view_of<WIDTH, T>(d.to, b, h, width);
     if (!d.part && !d.to.p) v.p = NULL;
@@ -1692,8 +1684,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place 
 /* Columns n0 … of tokens t …, if anywhere. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
-                                            const mmixi_cuda_view<T> &v,
-                                            size_t L, size_t t, int n0)
+                                            const mmixi_cuda_view<T> &v, size_t L, size_t t, int n0)
 {
     T *const to = v.p + (ptrdiff_t)t * v.token + n0;
     if (v.p) mmixi_cuda_strip_store<T>(c, v.width - n0, v.even, [&](int row) {
@@ -1703,8 +1694,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4
 /* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's part. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_CUDA_STRIP][4], const T *tile,
-                                            int ld,
-                                            int columns)
+                                            int ld, int columns)
 {
     tile += mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
@@ -1721,8 +1711,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
-        warp = tid / 32,
-        row0 = 16 * warp, own = row0 + mmixi_cuda_lane_row();
+        warp = tid / 32, row0 = 16 * warp, own = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
     const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, NP = j.r.N * j.r.P, head = b * H + h;
     const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N),
@@ -2046,8 +2035,7 @@ static int mmixi_cuda_ssd_tiled(const mmixi_cuda_ssd_job &j, const mmixi_cuda_ss
     }
     return error ? error
         : back ? mmixi_cuda_launch(mmixi_cuda_ssd_backward<K, N, P>, pieces, 128,
-                                   mmixi_cuda_ssd_bytes(&j, 1, 1),
-                                   stream, j)
+                                   mmixi_cuda_ssd_bytes(&j, 1, 1), stream, j)
         : mmixi_cuda_launch(mmixi_cuda_ssd_forward<K, N, P>, all / forward.heads, 128,
                             mmixi_cuda_ssd_bytes(&forward, 0, (int)forward.heads), stream, forward);
 }
@@ -2235,8 +2223,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmixi_cuda_
 /* Places of tokens first …, for a bias. */
 template <int FIXED>
 MMIXI_CUDA_INLINE void mmixi_cuda_places(const mmixi_cuda_attention_job &j, int *place,
-                                         const mmixi_cuda_window &w,
-                                         int first)
+                                         const mmixi_cuda_window &w, int first)
 {
     if (!FIXED && j.r.bias && threadIdx.x < 64)
         place[threadIdx.x] = mmixi_cuda_window_place(j, w,
@@ -2270,8 +2257,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
     __syncthreads();
     const mmixi_cuda_seen a = spans->part[0], c = spans->part[1],
         both = { mmixi_cuda_min(a.least, c.least), mmixi_cuda_max(a.most, c.most),
-                 mmixi_cuda_max(a.all, c.all),
-            mmixi_cuda_min(a.end, c.end) };
+                 mmixi_cuda_max(a.all, c.all), mmixi_cuda_min(a.end, c.end) };
     return both;
 }
 /* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal queries the
@@ -2343,8 +2329,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8,
-        row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
+        ldp = p + 8, row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H,
         j.window_count ? j.most : j.r.L, 1);
     const mmixi_cuda_window &w = at.w;
@@ -2381,8 +2366,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         for (int e = 0; e < 2; e++) {
             float high = top[e];
             MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) high = fmaxf(high,
-                                                                    fmaxf(S[i][2 * e], S[i][2 * e + 1]));
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
             high = mmixi_cuda_row_max(high);
             const float base = high == -INFINITY ? 0 : high;     /* nothing yet: all weights are 0 */
             scale[e] = mmixi_cuda_exp2(top[e] - base);
@@ -2430,8 +2415,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8, tid = (int)threadIdx.x,
-        row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
+        ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H,
         j.window_count ? j.most : j.r.L, 1);
     const mmixi_cuda_window &w = at.w;
@@ -2445,8 +2429,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first,
                            w.queries, n);
     mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.dy, b, h, j.r.P), w, at.first,
-                           w.queries,
-                           p);
+                           w.queries, p);
     mmixi_cuda_load_window(s.p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first,
                            w.queries, p);
     mmixi_cuda_wait();
@@ -2538,8 +2521,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     constexpr int STRIP = MMIXI_CUDA_STRIP / (W > MMIXI_CUDA_STRIP || K == MMIX_CUDA_F32 ? 2 : 1),
         WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8, tid = (int)threadIdx.x,
-        row0 = tid / 32 * 16;
+        ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16;
     const size_t share = j.r.k.share;
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share,
         j.window_count ? j.most : j.r.S, 0);
@@ -2556,9 +2538,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     mmixi_cuda_load_window(s.own_p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, own, j.r.P), w, at.first,
                            w.keys, p);
     for (int e = 0; e < 2 && !FIXED && j.r.bias; e++)
-        place[e] = mmixi_cuda_window_place(j, w,
-                                           mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e,
-                                                                w.keys - 1));
+        place[e] = mmixi_cuda_window_place(
+            j, w, mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e, w.keys - 1));
     /* the first tile from i on with a query that sees one of the keys */
     auto visible = [&](int i, int turn) {
         for (; i < w.queries; i += 64) {
@@ -2712,18 +2693,15 @@ static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
     const size_t bytes = mmixi_cuda_attention_bytes<K>(j, back, j.stages);
     if (!back)
         return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W, FIXED>,
-                                 j.r.B * j.r.H * windows * queries, 128,
-                                 bytes, j.r.stream, j);
+                                 j.r.B * j.r.H * windows * queries, 128, bytes, j.r.stream, j);
     error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W, FIXED>, j.r.B * j.r.H * windows * queries, 128,
-                              bytes,
-                              j.r.stream, j);
+                              bytes, j.r.stream, j);
     if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
         error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both>, blocks, 128, bytes,
                                   j.r.stream, j);
     if (!error && both == 1 && j.r.dk.p)
         error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128,
-                                  bytes,
-                                  j.r.stream, j);
+                                  bytes, j.r.stream, j);
     return error;
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
@@ -2742,9 +2720,9 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
             && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
         for (const mmix_cuda_heads *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
             fixed &= mmixi_cuda_fixed<T>(*v, r.N);
-        error = j.n <= 64 && j.p <= 64
-            ? fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back)
-            : mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
+        const int narrow = j.n <= 64 && j.p <= 64;
+        error = narrow && fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back)
+            : narrow ? mmixi_cuda_attention_tiled<K, 8, 0>(j, back)
             : fixed ? mmixi_cuda_attention_tiled<K, 16, HALF>(j, back)
             : mmixi_cuda_attention_tiled<K, 16, 0>(j, back);
     } else if (!back) error = mmixi_cuda_each(mmixi_cuda_attention_naive<T>, r.B * r.H * r.L, r.stream, j);
@@ -3049,8 +3027,7 @@ struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C;
    many of its columns count, rounded up to 16. */
 enum { MMIXI_CUDA_SQUARE = 64 * 72 };
 MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t token, size_t rows,
-                                             size_t columns,
-                                             size_t row, size_t column)
+                                             size_t columns, size_t row, size_t column)
 {
     const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
     const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
@@ -3124,8 +3101,7 @@ static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size
 template <int K> static int mmixi_cuda_outer_run(const mmixi_cuda_outer &o, void *stream)
 {
     return mmixi_cuda_launch(mmixi_cuda_linear_outer<K>, o.B * o.G * ((o.R + 63) / 64) * ((o.C + 63) / 64),
-                             128,
-                             2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
+                             128, 2 * MMIXI_CUDA_SQUARE * sizeof(float), stream, o);
 }
 template <int K, int TRANSPOSED> static int mmixi_cuda_apply_run(const mmixi_cuda_outer &o, void *stream)
 {
@@ -3653,8 +3629,7 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, i
 /* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there
    is not so much, no more than is needed. */
 static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit,
-                           cudaError_t (*get)(void **, size_t),
-                           cudaError_t (*give)(void *))
+                           cudaError_t (*get)(void **, size_t), cudaError_t (*give)(void *))
 {
     const size_t roomy = mmixi_cuda_max(bytes, mmixi_cuda_min(2 * *size, limit));
     cudaError_t e;
@@ -3672,8 +3647,7 @@ static int mmixi_cuda_room(char **p, size_t *size, size_t bytes, size_t limit,
 static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinned)
 {
     int e = mmixi_cuda_room(&a->device, &a->device_size, device,
-                            a->options.memory ? a->options.memory : SIZE_MAX,
-                            cudaMalloc, cudaFree);
+                            a->options.memory ? a->options.memory : SIZE_MAX, cudaMalloc, cudaFree);
     if (!e) e = mmixi_cuda_room(&a->pinned, &a->pinned_size, pinned, SIZE_MAX, cudaMallocHost, cudaFreeHost);
     a->done.device_bytes = a->device_size;
     a->done.pinned_bytes = a->pinned_size;
