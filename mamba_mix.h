@@ -130,6 +130,7 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_sample MMIXI_TYPED(mmix_sample)
 #define mmix_feature_map MMIXI_TYPED(mmix_feature_map)
 #define mmix_dino_loss MMIXI_TYPED(mmix_dino_loss)
+#define mmix_ibot_loss MMIXI_TYPED(mmix_ibot_loss)
 #define mmix_dino_center MMIXI_TYPED(mmix_dino_center)
 #define mmix_adamw_init MMIXI_TYPED(mmix_adamw_init)
 #define mmix_sgd_init MMIXI_TYPED(mmix_sgd_init)
@@ -1172,6 +1173,8 @@ typedef struct mmix_vision_options {
        what blocks read. class_last: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
     mmix_tensor **mixed, **outputs, **inputs;
     int class_last;
+    /* (B, n) of 0 and 1: the patches where it is 1 are mask_token (D) before they get their positions */
+    mmix_tensor *masked, *mask_token;
 } mmix_vision_options;
 /* What the class token reads of each patch in block `block`, (B, H, gh, gw): its row of M, head by head, or
    the mean of the registers' rows; of Mamba the mean of both directions'. image as below; NULL on error. Not
@@ -1533,6 +1536,14 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats);
 
+/* The same for patches that the student does not see, Σ_r weight_r · -Σ q log softmax(s_r/student_temp) with
+   q = softmax((t_r - center)/teacher_temp): student and teacher (M, K), weight (M) or NULL, 1/M. center
+   becomes center + (1 - momentum) Σ_r weight_r (t_r - center). Zhou et al. 2022 (iBOT), eq. 3. */
+MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *weight, mmix_real *center, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats);
+
 /* start → base in equal steps over the first warmup_epochs · iters steps, both ends included; then
    base → final by half a cosine, which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
@@ -1592,6 +1603,10 @@ typedef struct mmix_dino_config {
     uint64_t seed;
     int read;                                /* by the head: MMIX_READ_… */
     size_t shards;                           /* of a batch; 0: 1. See mmix_dino_share */
+    /* iBOT (Zhou et al. 2022), if patch_weight is not 0: of the share mask_chance of the global crops the
+       student does not see a part of the patches, drawn from mask_part, in blocks. What the teacher says of
+       them, by the same head, is a second loss, of this weight. The paper's: 1, 0.5, 0.1 to 0.5 */
+    double patch_weight, mask_chance, mask_part[2];
 } mmix_dino_config;
 /* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
    collapses there). */
@@ -1603,6 +1618,7 @@ typedef struct mmix_dino_stats {
     double loss, lr, weight_decay, momentum, gradient_norm;
     double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
     const char *collapse;                    /* NULL, or in words: a loss stuck at ln K, an entropy at 0 */
+    double patch_loss;                       /* of iBOT, without its weight */
 } mmix_dino_stats;
 
 typedef struct mmix_dino mmix_dino;
@@ -1625,7 +1641,8 @@ typedef int mmix_sum_function(void *user, mmix_real *x, size_t n);
    it makes `shard` and leaves the rest to `sum`, once a step. Both ways give the same bits. All processes
    hold the same run and pictures. sum NULL: alone again. 0, or -1. */
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user);
-/* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
+/* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the centre
+   (K), with iBOT that of patches behind it. */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
 /* The backbones; the teacher's (1) is the one to use. They live as long as d. */
@@ -2209,7 +2226,7 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 
 /* Purposes of the library itself; a user's are below. */
 enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
-      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT };
+      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT, MMIXI_RANDOM_MASK };
 
 static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
@@ -7827,7 +7844,7 @@ typedef struct mmixi_loss_options {
     int32_t ignore, relative;                    /* a class; of kd_hidden: over the mean of each layer's t² */
     size_t layer, pictures;                      /* rows of one mean, 0: all; DINO, as the next line */
     double teacher_T, *entropy;
-    const mmix_real *center;
+    const mmix_real *center, *rows;              /* rows: weights of the teacher's, or NULL */
     /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
     double *loss, *square;
     mmix_real *blocks;
@@ -7854,10 +7871,12 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
                                  const mmix_real *q[2])
 {
     const mmix_tensor *target = c->in[1];
-    size_t B = o->pictures, n = 0;
+    const mmix_real *teacher = c->saved[MMIXI_LOSS_TEACHER];
+    size_t B = o->pictures, n = 0, K = mmixi_cols(target);
     for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
-        if (v != r / B) q[n++] = c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * mmixi_cols(target);
-    if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
+        if (v != r / B) q[n++] = teacher + (v * B + r % B) * K;
+    if (!B && teacher) q[n++] = teacher + r * K;
+    else if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
 /* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
@@ -7937,7 +7956,7 @@ static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
         else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
     }
 }
-/* softmax((t - c)/T) and its entropy */
+/* softmax((t - c)/T) and its entropy; then the row's weight */
 static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
@@ -7949,12 +7968,13 @@ static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
         c->m->k->softmax(K, q, q);
         o->square[r] = 0;
         for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        if (o->rows) c->m->k->scale(K, o->rows[r], q, q);
     }
 }
 static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
     mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
-    size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
+    size_t rows = mmixi_rows(c->in[0]), teachers = o->center ? mmixi_rows(c->in[1]) : 0;
     int back = c->dy[0] != NULL;
     double loss = 0;
     if (back && !c->dx[0]) return 0;
@@ -7998,7 +8018,7 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
                                         int32_t ignore_index)
 {
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
-    mmixi_loss_options o = { 1, 1, ignore_index, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL };
+    mmixi_loss_options o = { 1, 1, ignore_index, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL };
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..."
                       : "logits ...K, target ...K", logits, target)) return NULL;
@@ -8026,14 +8046,14 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
                       ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
     mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, relative, d.B * d.L, 0, 0, NULL,
-                             NULL, NULL, NULL, NULL };
+                             NULL, NULL, NULL, NULL, NULL };
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
     mmixi_loss_options o = { temperature, temperature * temperature, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,
-                             NULL };
+                             NULL, NULL };
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
                       mask)
@@ -8041,29 +8061,36 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
     return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
 
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
-   Caron et al. 2021, eq. 2 to 4. ---- */
-MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
-                                    double momentum, mmix_dino_loss_stats *stats)
+/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t); Caron et
+   al. 2021, eq. 2 to 4. iBOT (crops 0): row r meets row r ---- */
+static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor *student,
+                                       mmix_tensor *teacher, mmix_tensor *weight, mmix_real *center,
+                                       size_t crops, double student_temp, double teacher_temp,
+                                       double momentum, mmix_dino_loss_stats *stats)
 {
     mmixi_dims d;
-    double entropy = 0, norm = 0;
-    if (!mmixi_expect(m, "mmix_dino_loss", &d, "student NK, teacher TK", student, teacher)
-        || !mmixi_given(m, "mmix_dino_loss", "*center", center)
-        || mmixi_within(m, "mmix_dino_loss", "student_temp", student_temp, 1e-30, HUGE_VAL)
-        || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
-    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher rows (2 views "
-                  "each) for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops);
-    /* 2 crops - 2 pairs of each picture */
-    mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
-                             teacher_temp, &entropy, center, NULL, NULL, NULL };
+    double entropy = 0, norm = 0, share = weight ? 0 : 1;
+    if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
+                      student, teacher, weight)
+        || !mmixi_given(m, who, "*center", center)
+        || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
+        || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
+    if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f "
+                  "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
+    mmix_real *rows = weight ? mmixi_reals(m, d.T, 1) : NULL;
+    mmixi_loss_options o = { student_temp, 1, 0, 0, 0, crops ? d.T / 2 : 0, teacher_temp, &entropy, center,
+                             rows, NULL, NULL, NULL };
+    if (rows) mmix_read(weight, rows), o.weight = (double)d.T;
+    if (crops) o.weight = (double)crops / (double)(2 * crops - 2);       /* so many pairs of each picture */
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
-    for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
+    for (size_t r = 0; rows && r < d.T; r++) share += (double)rows[r];
+    for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
         double mean = 0;
-        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k];
-        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)d.T);
+        for (size_t r = 0; r < d.T; r++)
+            mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k] * (rows ? (double)rows[r] : 1);
+        if (!rows) mean /= (double)d.T;
+        center[k] = (mmix_real)((1 - share * (1 - momentum)) * (double)center[k] + (1 - momentum) * mean);
         norm += (double)center[k] * (double)center[k];
     }
     if (loss && stats) {
@@ -8072,6 +8099,20 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
         stats->center_norm = sqrt(norm);
     }
     return loss;
+}
+MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
+                                    double momentum, mmix_dino_loss_stats *stats)
+{
+    return mmixi_teacher_loss(m, "mmix_dino_loss", student, teacher, NULL, center, mmixi_max(crops, 1),
+                              student_temp, teacher_temp, momentum, stats);
+}
+MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *weight, mmix_real *center, double student_temp,
+                                    double teacher_temp, double momentum, mmix_dino_loss_stats *stats)
+{
+    return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0, student_temp,
+                              teacher_temp, momentum, stats);
 }
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
@@ -9102,6 +9143,10 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *cls = v->cls, *part[2],
         *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
+    if (r->o.masked) {                           /* x + mask (token - x) */
+        mmix_tensor *mask = mmixi_as(m, r->o.masked, 3, r->B, r->f.grid_h * r->f.grid_w, 1, 0);
+        patches = mmix_add(m, patches, mmix_mul(m, mask, mmix_sub(m, r->o.mask_token, patches)));
+    }
     if (v->positions) patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
     patches = mmixi_keep_only(m, mark, patches);
     if (v->positions)
@@ -9225,6 +9270,9 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
         || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
     r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
     size_t n = f->grid_h * f->grid_w, L = cls + n;
+    d.N = n; d.D = c->dim;
+    if (o->masked && !mmixi_expect(m, "mmix_vision_forward", &d, "+masked BN, mask_token D", o->masked,
+                                   o->mask_token)) return -1;
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
@@ -9804,18 +9852,21 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
    gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5)
    AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
 
+   iBOT adds to (1) what the teacher says of patches that the student does not see.
+
    (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another
    picture: only one slice's crops and activations are in memory, and they stay in the caches. A batch of any
    size is a sum over slices; over processes, too, where it is in shards.
    ==================================================================================== */
 
 /* tokens of a slice: products of so many rows run at full speed */
-enum { MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
+enum { MMIXI_DINO_SUMS = 4, MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
 
 typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
     mmix_vision *vision;
     mmix_params *params;                         /* the head's */
     mmix_dino_head head;
+    mmix_tensor *mask_token;                     /* of iBOT */
 } mmixi_dino_net;
 struct mmix_dino {
     mmix_ctx *m;
@@ -9839,7 +9890,7 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
         mmix_augment_dino(), 256, 100, 0,              /* batch, epochs, iters */
         5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,               /* lr … warm-up; decay, its end; clip; freeze */
         0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0,          /* momentum, the centre's; temperatures … seed */
-        MMIX_READ_TOKEN, 1
+        MMIX_READ_TOKEN, 1, 0, 0.5, { 0.1, 0.5 }       /* shards; iBOT: off */
     };
     return c;
 }
@@ -9869,7 +9920,8 @@ static const char mmixi_dino_settings[] =
     "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
     "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
     "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
-    "halves2 seed 0 4294967295, Int read 0 2, Size shards 0 65536";
+    "halves2 seed 0 4294967295, Int read 0 2, Size shards 0 65536, Double patch_weight 0 3e38, "
+    "Double mask_chance 0 1, Double2 mask_part 0 1";
 
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
@@ -9881,11 +9933,13 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     }
     mmixi_free(d->m, d, sizeof *d);
 }
+/* Numbers of all centres. */
+static size_t mmixi_dino_centers(const mmix_dino_config *c) { return c->prototypes << (c->patch_weight > 0); }
 /* What a run has beside its networks, when these have values. Whether that failed. */
 static int mmixi_dino_begin(mmix_dino *d)
 {
     mmix_params *head = d->net[0].params;
-    d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
+    d->center = (mmix_real *)mmixi_own(head, mmixi_dino_centers(&d->config) * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
     return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head);
@@ -9901,11 +9955,15 @@ static int mmixi_dino_make(mmix_dino *d, int start)
         mmixi_within(m, "mmix_dino_create", "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
     d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
+    mmixi_dims size;
+    size.D = c->vision.dim;
     for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
         net->vision = mmixi_vision_create(m, c->vision, start);
         net->params = mmix_params_create(m);
         if (m->error_kind) break;
         net->params->deviation = c->vision.deviation;
+        if (c->patch_weight > 0)
+            mmixi_declare(net->params, "", &size, "mask_token D zeros", &net->mask_token);
         if (mmix_dino_head_init(&net->head, net->params, "", c->vision.dim << (c->read == MMIX_READ_BOTH),
                                 c->head_hidden, c->head_bottleneck, c->prototypes, c->head_layers)) break;
         net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
@@ -9963,56 +10021,132 @@ static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_
     }
     return m->error_kind ? -1 : 0;
 }
-/* What the teacher (1) or the student (0) says of its views; stream: of drop path. */
+/* What iBOT hides in a slice: (global crops, patches) of 0 and 1; where the ones are among all; the weight of
+   each, 1 over how many its crop has and over the crops. */
+typedef struct mmixi_dino_mask { mmix_tensor *masked, *at, *weight; size_t count; } mmixi_dino_mask;
+static double mmixi_dino_draw(const mmix_dino *d, uint64_t crop, uint64_t i)
+{
+    return mmix_random_uniform(d->m, MMIXI_RANDOM_MASK, d->step, crop << 20 | i);
+}
+/* Hides patches of a crop, gh x gw of them, in rectangles, while ten tries find room for another (Bao et al.
+   2022, algorithm 1, with the least area of iBOT's code). How many. */
+static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw, mmix_real *mask)
+{
+    const double *part = d->config.mask_part, least = (double)(mmixi_min(gh, gw) / 3);
+    double wanted = part[0] + (part[1] - part[0]) * mmixi_dino_draw(d, crop, 1);
+    if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance) return 0;
+    size_t count = (size_t)(wanted * (double)(gh * gw)), left = count;
+    for (uint64_t i = 4, end = 44; i < end && left; i += 4) {
+        double area = fmin(least * least, (double)left),
+            ratio = mmixi_exp((2 * mmixi_dino_draw(d, crop, i) - 1) * mmixi_log(0.3));
+        area += ((double)left - area) * mmixi_dino_draw(d, crop, i + 1);
+        size_t h = (size_t)rint(sqrt(area * ratio)), w = (size_t)rint(sqrt(area / ratio)), more = 0;
+        if (!h || !w || h >= gh || w >= gw) continue;
+        mmix_real *from = mask + (size_t)(mmixi_dino_draw(d, crop, i + 2) * (double)(gh - h + 1)) * gw
+            + (size_t)(mmixi_dino_draw(d, crop, i + 3) * (double)(gw - w + 1));
+        for (size_t k = 0; k < h * w; k++) more += from[k / w * gw + k % w] == 0;
+        if (!more || more > left) continue;
+        for (size_t k = 0; k < h * w; k++) from[k / w * gw + k % w] = 1;
+        left -= more; end = i + 44;
+    }
+    return count - left;
+}
+/* What iBOT hides of the pictures at … at + n - 1. 0, or -1. */
+static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
+                            const mmix_tensor *global, mmixi_dino_mask *mask)
+{
+    mmix_ctx *m = d->m;
+    memset(mask, 0, sizeof *mask);
+    if (d->config.patch_weight <= 0) return 0;
+    size_t gh = global->shape[2] / d->config.vision.patch, gw = global->shape[3] / d->config.vision.patch,
+        all = 2 * n * gh * gw;
+    mask->masked = mmix_fill(mmix_new2(m, 2 * n, gh * gw), 0);
+    mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
+    mask->weight = mmix_new1(m, all);
+    for (size_t i = 0; !m->error_kind && i < 2 * n; i++) {
+        mmix_real *row = mmix_data(mask->masked) + i * gh * gw;
+        size_t crop = i / n * b->B + at + i % n, count = mmixi_dino_hide(d, crop, gh, gw, row);
+        for (size_t k = 0; k < gh * gw; k++)
+            if (row[k] != 0) {
+                mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * gh * gw + k);
+                mmix_data(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
+            }
+    }
+    if (mask->count) {
+        mask->at = mmix_slice(m, mask->at, 0, 0, mask->count);
+        mask->weight = mmix_slice(m, mask->weight, 0, 0, mask->count);
+    }
+    return m->error_kind ? -1 : 0;
+}
+/* What the teacher (1) or the student (0) says of its views, then of the patches in the mask; stream: of drop
+   path. */
 static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops,
-                                       uint64_t stream)
+                                       const mmixi_dino_mask *mask, uint64_t stream)
 {
     mmix_ctx *m = d->m;
     size_t views = which || !crops[1] ? 1 : 2;
     mmix_vision_options o;
-    mmix_tensor *x[2], *both[2];
+    mmix_tensor *x[3], *both[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path; o.step = d->step;
+    if (!which) o.masked = mask->masked, o.mask_token = d->net[0].mask_token;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
     for (size_t i = 0; i < views; i++, o.stream++) {
         mmix_features f = mmix_vision_forward(m, d->net[which].vision, crops[i], &o);
         both[0] = f.token;
         both[1] = d->config.read == MMIX_READ_TOKEN ? NULL : mmixi_vision_mean(m, f.patches);
         x[i] = d->config.read == MMIX_READ_BOTH ? mmix_concat(m, 1, both, 2) : both[d->config.read];
+        if (!i && mask->count) {                 /* a head that reads both gets a patch twice */
+            size_t D = d->config.vision.dim, n = mmix_count(f.patches) / D;
+            both[0] = both[1] = mmix_gather(m, mmixi_as(m, f.patches, 2, n, D, 0, 0), mask->at);
+            x[views] = d->config.read == MMIX_READ_BOTH ? mmix_concat(m, 1, both, 2) : both[0];
+        }
+        o.masked = NULL;
     }
-    return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views));
+    return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views + (mask->count > 0)));
 }
-/* (1) to (3) for one shard, slice by slice: its gradients, and in share its part of the next centre (K), of
-   loss, entropy and KL. */
+/* (1) to (3) for one shard, slice by slice: its gradients, and in share its part of the next centres (K), of
+   loss, entropy, KL and the patches' loss. */
 static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard, double temp,
                              mmix_real *share)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = c->prototypes, begin, at,
+    size_t K = mmixi_dino_centers(c), begin, at,
         mine = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin),
         tokens = b->pixels / (c->vision.patch * c->vision.patch),
         slices = mmixi_ceil_div(mine, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double *sum = mmixi_doubles(m, K + 3, 1);
+    double *sum = mmixi_doubles(m, K + MMIXI_DINO_SUMS, 1);
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
-    for (size_t k = 0; sum && k < K + 3; k++) sum[k] = 0;
+    for (size_t k = 0; sum && k < K + MMIXI_DINO_SUMS; k++) sum[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         mmix_mark all = mmix_mark_here(m), mark;
         size_t n = mmixi_span(mine, i, slices, &at);
         double part = (double)n / (double)b->B;
         mmix_dino_loss_stats of;
-        mmix_tensor *crops[2], *loss, *shared, *teacher;
+        mmixi_dino_mask mask;
+        mmix_tensor *crops[2], *loss, *shared, *teacher, *student;
         at += begin;
-        if (mmixi_dino_crops(d, b, at, n, crops)) break;
+        if (mmixi_dino_crops(d, b, at, n, crops) || mmixi_dino_masks(d, b, at, n, crops[0], &mask)) break;
         mark = mmix_mark_here(m);
-        teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, 2 * at));
+        teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, &mask, 2 * at));
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, crops, 2 * at), teacher, center,
-                              2 + mmix_shape(crops[1], 0) / n, c->student_temp, temp, c->center_momentum,
-                              &of);
-        shared = mmix_scale(m, loss, part, 0);
+        student = mmixi_dino_forward(d, 0, crops, &mask, 2 * at);
+        size_t views = 2 * n + mmix_shape(crops[1], 0);
+        loss = shared = mmix_dino_loss(m, mmix_slice(m, student, 0, 0, views),
+                                       mmix_slice(m, teacher, 0, 0, 2 * n), center, views / n,
+                                       c->student_temp, temp, c->center_momentum, &of);
+        if (mask.count) {
+            mmix_tensor *patches = mmix_ibot_loss(m, mmix_slice(m, student, 0, views, mask.count),
+                                                  mmix_slice(m, teacher, 0, 2 * n, mask.count),
+                                                  mask.weight, center + c->prototypes, c->student_temp, temp,
+                                                  c->center_momentum, NULL);
+            shared = mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
+            sum[K + 3] += part * mmix_item(patches);
+        }
+        shared = mmix_scale(m, shared, part, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         for (size_t k = 0; k < K; k++) sum[k] += part * (double)center[k];
@@ -10022,12 +10156,12 @@ static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size
         mmix_rewind(m, all);
     }
     mmix_record(m, record);
-    for (size_t k = 0; k < K + 3 && !m->error_kind; k++) share[k] = (mmix_real)sum[k];
+    for (size_t k = 0; k < K + MMIXI_DINO_SUMS && !m->error_kind; k++) share[k] = (mmix_real)sum[k];
 }
 /* share and then every gradient that there is to x, or (back) from there. How many numbers. */
 static size_t mmixi_dino_pack(const mmix_dino *d, mmix_real *share, mmix_real *x, int back)
 {
-    size_t n = d->config.prototypes + 3;
+    size_t n = mmixi_dino_centers(&d->config) + MMIXI_DINO_SUMS;
     memcpy(back ? share : x, back ? x : share, n * sizeof *x);
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->adamw[i].params->count; k++) {
@@ -10043,12 +10177,12 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batc
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = c->prototypes, all = K + 3, n = 0, shards = mmixi_max(1, c->shards),
+    size_t K = mmixi_dino_centers(c), all = K + MMIXI_DINO_SUMS, n = 0, shards = mmixi_max(1, c->shards),
         begin = d->sum ? d->shard : 0, end = d->sum ? begin + 1 : shards;
     double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
                                                  c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
     for (int i = 0; i < 2; i++) all += d->adamw[i].params->elements;
-    mmix_real *share = mmixi_reals(m, K + 3, 1), *x = NULL, *sum = NULL;
+    mmix_real *share = mmixi_reals(m, K + MMIXI_DINO_SUMS, 1), *x = NULL, *sum = NULL;
     if (shards > 1 || d->sum) x = mmixi_reals(m, all, 1), sum = mmixi_reals(m, all, 1);
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
@@ -10062,10 +10196,10 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batc
                   "stands where it stood", (double)shards);
     if (m->error_kind) return NULL;
     if (n) mmixi_dino_pack(d, share, sum, 1);
-    for (size_t k = 0; k < K; k++) norm += (double)share[k] * (double)share[k];
+    for (size_t k = 0; k < c->prototypes; k++) norm += (double)share[k] * (double)share[k];
     s->center_norm = sqrt(norm);
     s->loss = (double)share[K]; s->teacher_entropy = (double)share[K + 1];
-    s->teacher_kl_uniform = (double)share[K + 2];
+    s->teacher_kl_uniform = (double)share[K + 2]; s->patch_loss = (double)share[K + 3];
     return share;
 }
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user)
@@ -10100,7 +10234,7 @@ static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_st
                                          s->epoch < c->freeze_last_layer ? d->skip : NULL);
     for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
-    memcpy(d->center, center, c->prototypes * sizeof *center);
+    memcpy(d->center, center, mmixi_dino_centers(c) * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s->momentum);
     d->at_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
@@ -13950,7 +14084,8 @@ static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, cons
     if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
         for (int i = 0; i < 2; i++)
             mmixi_model_adamw(&f, i ? "adamw.head." : "adamw.backbone.", &d->adamw[i]);
-        mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
+        size_t centers = mmixi_dino_centers(&d->config);
+        mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &centers, d->center);
         mmixi_model_counters(&f, &d->step, 4);
         mmixi_model_note(&f, d->net[0].params, &d->note, note);
     }

@@ -33,6 +33,7 @@ typedef struct recipe {
     double jitter, strength, hue, grey, blur, solarise;  /* strength: of brightness, contrast, saturation */
     double batch, rate, warmup, decay, decay_end, clip, freeze;      /* rate: of a batch, as it is */
     double memory, temp, temp_warm, warm, center;        /* the teacher's momentum, 0: a quarter of the run */
+    double patches, masked, mask_from, mask_to;          /* iBOT: weight of its loss; share of crops, of a crop's patches */
 } recipe;
 
 static const struct { const char *name; size_t at; int whole; double low, high; } recipe_number[] = {
@@ -47,7 +48,8 @@ static const struct { const char *name; size_t at; int whole; double low, high; 
     REAL(grey, 0, 1), REAL(blur, 0, 1), REAL(solarise, 0, 1), WHOLE(batch, 1, 65536), REAL(rate, 0, 1),
     WHOLE(warmup, 0, EPOCHS), REAL(decay, 0, 10), REAL(decay_end, 0, 10), REAL(clip, 0, 1e9),
     WHOLE(freeze, 0, EPOCHS), REAL(memory, 0, 1), REAL(temp, 1e-3, 1), REAL(temp_warm, 1e-3, 1),
-    WHOLE(warm, 0, EPOCHS), REAL(center, 0, 1),
+    WHOLE(warm, 0, EPOCHS), REAL(center, 0, 1), REAL(patches, 0, 1e3), REAL(masked, 0, 1),
+    REAL(mask_from, 0, 1), REAL(mask_to, 0, 1),
 #undef WHOLE
 #undef REAL
 };
@@ -68,6 +70,7 @@ static inline recipe recipe_standard(int mixer)
     r.batch = 16, r.rate = mixer == MMIX_SOFTMAX ? 1e-3 : 5e-4, r.warmup = 2;
     r.decay = 0.04, r.decay_end = 0.4, r.clip = 3, r.freeze = 1;
     r.temp = r.temp_warm = 0.02, r.center = 0.9;
+    r.masked = 0.5, r.mask_from = 0.1, r.mask_to = 0.5;
     return r;
 }
 
@@ -154,6 +157,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     c.momentum = r->memory > 0 ? r->memory : steps < 40 ? 0.9 : fmin(1 - 4 / (double)steps, 0.996);
     c.center_momentum = r->center, c.teacher_temp = r->temp, c.teacher_temp_warm = r->temp_warm;
     c.teacher_temp_epochs = (size_t)r->warm;
+    c.patch_weight = r->patches, c.mask_chance = r->masked;
+    c.mask_part[0] = r->mask_from, c.mask_part[1] = r->mask_to;
     return c;
 }
 

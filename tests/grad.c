@@ -619,6 +619,33 @@ static mmix_tensor *f_dino_loss(int o)
     return mmix_scale(m, sum, -1.0 / (3 * (double)(2 * crops - 2)), 0);
 }
 
+/* rows have weights of 0.1, 0.2, …, or 1/6 each */
+static mmix_tensor *ibot_weights(void)
+{
+    mmix_tensor *w = mmix_new1(m, 6);
+    for (int r = 0; r < 6; r++) mmix_data(w)[r] = 0.1 * (r + 1);
+    return w;
+}
+static mmix_tensor *t_ibot_loss(int o)
+{
+    size_t K = o & 2 ? 131 : 7;
+    mmix_real center[131];
+    for (size_t k = 0; k < K; k++) center[k] = 0.01 * (double)(k % 5);
+    return mmix_ibot_loss(m, normal(0, 2, 6, K, 0, 0), dino_teacher(K), o & 1 ? ibot_weights() : NULL, center, 0.3, 0.05, 0.9, NULL);
+}
+static mmix_tensor *f_ibot_loss(int o)
+{
+    size_t K = o & 2 ? 131 : 7;
+    mmix_tensor *s = mmix_log(m, mmix_softmax(m, mmix_scale(m, normal(0, 2, 6, K, 0, 0), 1 / 0.3, 0), 1)), *c = mmix_new1(m, K), *q;
+    for (size_t k = 0; k < K; k++) mmix_data(c)[k] = 0.01 * (double)(k % 5);
+    q = mmix_mul(m, s, mmix_softmax(m, mmix_scale(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1));
+    if (o & 1) {
+        size_t shape[2] = {6, 1};
+        q = mmix_mul(m, q, mmix_reshape(m, ibot_weights(), 2, shape));
+    }
+    return mmix_scale(m, mmix_sum(m, q), o & 1 ? -1 : -1.0 / 6, 0);
+}
+
 /* ---- mixers: o counts through options ---- */
 
 static mmix_tensor *t_softmax_mix(int o)
@@ -991,6 +1018,10 @@ static mmix_tensor *t_model(int o)
     }
     if (now->kind == HEAD) return mmix_dino_head_forward(m, &now->head, normal(0, 2, 4, 6, 0, 0));
     {
+        if (now->options.mask_token) {           /* the middle of one picture, a corner of the other */
+            now->options.masked = mmix_fill(mmix_new2(m, 2, o ? 15 : 9), 0);
+            mmix_data(now->options.masked)[4] = mmix_data(now->options.masked)[o ? 15 : 9] = 1;
+        }
         mmix_features f = mmix_vision_forward(m, now->vision, normal(0, 4, 2, 3, o ? 13 : 12, o ? 21 : 12), &now->options);
         mmix_tensor *y;
         if (now->kind == DINO) {
@@ -1221,7 +1252,13 @@ static void models(void)
         x.options.train = k >= N;
         x.options.step = 3;
         check_model(names[k % N], &x, k >= N, 3);
+        x.lists = 2;
+        x.list[1] = mmix_params_create(m);       /* some patches masked: the token for them has a gradient, too */
+        x.options.mask_token = mmix_params_add(x.list[1], "", "mask_token", 1, &c.dim, MMIX_START_NORMAL, 0.5, 0);
+        mmix_params_allocate(x.list[1]);
+        check_model(names[k % N], &x, k >= N, 3);
         mmix_vision_destroy(x.vision);
+        mmix_params_destroy(x.list[1]);
     }
     for (int k = 0; k < 3; k++) {
         model x;
@@ -1279,6 +1316,7 @@ int main(void)
     many_equal("cross_entropy", t_xent, f_xent, 1);
     many_equal("cross_entropy_soft", t_xent_soft, f_xent_soft, 2);
     many_equal("dino_loss", t_dino_loss, f_dino_loss, 3);
+    many_equal("ibot_loss", t_ibot_loss, f_ibot_loss, 4);
     many_equal("add_rows", t_add_rows, f_add_rows, 3);
     many_equal("kd_hidden", t_kd_hidden, f_kd_hidden, 8);
     many_equal("kd_token", t_kd_token, f_kd_token, 6);

@@ -129,6 +129,32 @@ static void backbones(void)
         IS(mmix_memory(m).bytes, bytes);
         mmix_vision_destroy(NULL);
     }
+    doing("masked patches");                     /* what lies under a mask isn't seen; what doesn't is */
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        mmix_vision *v = mmix_vision_create(m, small_vision(mixer));
+        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 1), *plain;
+        mmix_vision_options o;
+        memset(&o, 0, sizeof o);
+        plain = mmix_vision_forward(m, v, image, NULL).tokens;
+        o.masked = mmix_fill(mmix_new2(m, 2, 16), 0);
+        o.mask_token = mmix_randn(m, mmix_new1(m, 16), 1, 2);
+        SAME(plain, mmix_vision_forward(m, v, image, &o).tokens);
+        mmix_data(o.masked)[16 + 5] = 1;         /* of the second picture row 1, column 1 */
+        for (int k = 0; k < 2; k++) {
+            mmix_tensor *before = mmix_vision_forward(m, v, image, &o).tokens, *after;
+            COMPARE(apart(plain, before) > 1e-4, "a mask is seen", apart(plain, before), 1e-4);
+            SAME(mmix_slice(m, plain, 0, 0, 1), mmix_slice(m, before, 0, 0, 1));
+            mmix_data(image)[(size_t)(3 * 256 + (k ? 4 : 7) * 16 + (k ? 8 : 4))] += 1;     /* beside it; in it */
+            after = mmix_vision_forward(m, v, image, &o).tokens;
+            IS(apart(before, after) > 1e-5, k);
+        }
+        BAD(mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 20), 1, 1), &o).token, "mmix_vision_forward", "masked has shape (2, 16)");
+        o.mask_token = NULL;
+        BAD(mmix_vision_forward(m, v, image, &o).token, "mmix_vision_forward", "mask_token is NULL");
+        mmix_error_clear(m);
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
     {                                            /* drop path: a share of zeros, else 1/(1 - rate) */
         mmix_tensor *s = mmix_drop_path(m, 4000, 0.3, 1, 2);
         int zeros = 0;
@@ -190,9 +216,11 @@ static void dino(void)
         c.teacher_drop_path = 1;                 /* off by default; on, the teacher sees other depths */
         CHECK(!small_dino(mixer).teacher_drop_path && train(m, c, 1) != train(m, small_dino(mixer), 1));
         c.teacher_drop_path = mixer == MMIX_LINEAR;
+        c.patch_weight = mixer == MMIX_SSD;      /* iBOT, too */
         d = mmix_dino_create(m, c);
         FINE(m);
         if (!d) continue;
+        IS(mmix_params_find(mmix_dino_head_params(d, 0), "mask_token") != NULL, mixer == MMIX_SSD);
         last = mmix_params_find(mmix_dino_head_params(d, 0), "last_layer.weight_v");
         free_one = mmix_params_find(mmix_dino_head_params(d, 0), "mlp.0.weight");
         IS(hash_params(mmix_vision_params(mmix_dino_backbone(d, 0)), 1) == hash_params(mmix_vision_params(mmix_dino_backbone(d, 1)), 1), 1);
@@ -222,6 +250,7 @@ static void dino(void)
                 NEAR(s.weight_decay, mmix_schedule_cosine(c.weight_decay, c.weight_decay_end, 4, 3, 0, 0, (size_t)i), 1e-15);
                 CHECK(s.loss > 0 && s.gradient_norm > 0 && s.center_norm > 0 && s.teacher_entropy > 0 && !s.collapse);
                 CHECK(s.teacher_entropy <= log(24.0) + 1e-5);
+                CHECK(mixer == MMIX_SSD ? s.patch_loss > 0.1 : s.patch_loss == 0);
             }
             else IS(i, 12);
             if (i > 6) IS(mmix_memory(m).bytes, bytes);
@@ -412,6 +441,7 @@ static void shards(void)
         doing("one process, three ranks");
         c.batch = 5;                             /* shards of 2, 2 and 1 */
         c.read = mixer;
+        c.patch_weight = 0.5 * mixer;
         if (mixer != MMIX_LINEAR) c.vision.drop_path = 0;        /* it is drawn anew for other slices */
         whole = mmix_dino_create(m, c);
         c.shards = 3;
@@ -446,6 +476,7 @@ static void shards(void)
             int same = !step && c.vision.drop_path <= 0;     /* but the order of the sum */
             if (same) NEAR(s.loss / u.loss, 1, 1e-5);
             if (same) NEAR(s.gradient_norm / u.gradient_norm, 1, 1e-4);
+            if (same && mixer) NEAR(s.patch_loss / u.patch_loss, 1, 1e-5);
             for (size_t k = 0; k < 3; k++) for (size_t i = 0; i < r.at[k].count; i++) free(r.at[k].sent[i]);
         }
         BAD_INT(mmix_dino_share(alone, 3, NULL, NULL) == -1, "mmix_dino_share", "shard is 3");
@@ -456,6 +487,17 @@ static void shards(void)
         alone = mmix_dino_create(m, c);
         BAD_INT(mmix_dino_step(alone, pictures, PICTURES, &u) == -1, "config.shards is 6", "expected 0 to 5");
         mmix_dino_destroy(alone);
+    }
+    doing("how much iBOT hides");                /* its loss and gradient are 0 where nothing is; a whole share of 1 is nearly all */
+    for (int k = 0; k < 3; k++) {
+        mmix_dino_config c = small_dino(MMIX_SOFTMAX);
+        c.patch_weight = 1;
+        c.mask_chance = k > 0;
+        c.mask_part[0] = c.mask_part[1] = k == 2;
+        mmix_dino *d = mmix_dino_create(m, c);
+        IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
+        COMPARE(k == 2 ? s.patch_loss > 1 : s.patch_loss == 0, "patch loss", s.patch_loss, k);
+        mmix_dino_destroy(d);
     }
     doing("crops by the caller");                /* the same crops, the same step */
     for (int k = 0; k < 2; k++) {
