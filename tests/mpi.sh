@@ -9,7 +9,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 small="--set dim=32 --set depth=1 --set batch=6 --set prototypes=64"
 ok() { passed=$((passed + 1)); }
 no() { failed=$((failed + 1)); echo "FAILED $1"; tail -n 3 $t/err; }
-for mixer in softmax linear ssd; do
+for mixer in softmax linear "ssd --set patches=1"; do            # Mamba-2 with iBOT
     for n in 2 3; do
         mpirun -n $n "$demo" $small --mixer $mixer --steps 20 --out $t/many >$t/out 2>$t/err || no "$mixer, $n processes"
         "$demo" $small --mixer $mixer --steps 20 --shards $n --threads 2 --out $t/one >$t/out 2>$t/err || no "$mixer, $n shards"

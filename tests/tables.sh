@@ -5,7 +5,7 @@ set -u
 tables=$1 t=build/tables-test
 rm -rf $t; mkdir -p $t
 passed=0 failed=0 skipped=0
-tiny="--size 32 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set size=16 --set local=8 --set locals=1 --set prototypes=32 --set hidden=32
+tiny="--size 32 --set patch=8 --set batch=4 --set dim=32 --set heads=2 --set depth=1 --set size=16 --set local=8 --set locals=1 --set prototypes=32 --set hidden=32
     --set bottleneck=16 --threads 2"
 
 ok() { passed=$((passed + 1)); }
