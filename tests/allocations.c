@@ -130,6 +130,7 @@ static void allocations(void)
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
         doing(mixer == MMIX_SOFTMAX ? "allocations (softmax)" : mixer == MMIX_LINEAR ? "allocations (linear)" : "allocations (ssd)");
         config = small_dino(mixer);
+        config.patch_weight = mixer != MMIX_LINEAR;
         config.vision.depth = 1;
         config.batch = 1;
         config.iters = 2;

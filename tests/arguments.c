@@ -241,6 +241,9 @@ static void bad_arguments(void)
     BAD(mmix_dino_loss(m, a, a, mmix_data(b), 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "1 crops");
     BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 0, 1, 0.9, NULL), "mmix_dino_loss", "student_temp is 0");
     BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 1, NAN, 0.9, NULL), "mmix_dino_loss", "teacher_temp is nan");
+    BAD(mmix_ibot_loss(m, a, a, mmix_new1(m, 7), mmix_data(b), 1, 1, 0.9, NULL), "mmix_ibot_loss", "weight has shape (7)");
+    BAD(mmix_ibot_loss(m, mmix_new2(m, 4, 3), a, NULL, mmix_data(b), 1, 1, 0.9, NULL), "mmix_ibot_loss", "expected");
+    BAD(mmix_ibot_loss(m, a, a, NULL, NULL, 1, 1, 0.9, NULL), "mmix_ibot_loss", "center is NULL");
     mmix_reset(m);
     mmix_destroy(m);
     mmix_destroy(other);
