@@ -198,7 +198,7 @@ static uint64_t recipes_fingerprint(const settings *o)   /* FNV-1a over their nu
     return h;
 }
 
-/* Sizes in pixels at which things are judged, as multiples of the crops': whole patches. */
+/* Sizes in pixels at which things are judged, as multiples of the crops' (the recipe's are of 96): whole patches. */
 static size_t side_of(const settings *o, double times)
 {
     recipe r = recipe_of(o, &networks[0]);
@@ -740,14 +740,14 @@ static void took(exam *e, const char *what)
     e->spoke = t;
 }
 
-/* Binary-AUC of at most n maps at 3.5 times the crops' size (224 pixels). 0, or -1. */
+/* Binary-AUC of at most n maps at 7/3 of the crops' size (224 pixels). 0, or -1. */
 static int judge_maps(exam *e, const mmix_vision *v, size_t n, lines *l)
 {
     maps s;
     memset(&s, 0, sizeof s);
     s.every = (e->p.test.count + n - 1) / n;
     if (!e->p.test.mask) return 0;
-    if (look(e->m, v, &e->p.test, e->p.size, side_of(e->o, 3.5), NULL, side_of(e->o, 3.5), &s)) return -1;
+    if (look(e->m, v, &e->p.test, e->p.size, side_of(e->o, 7.0 / 3), NULL, side_of(e->o, 7.0 / 3), &s)) return -1;
     put(e->m, l, maps_auc(&s), maps_error(&s), "auc");
     return 0;
 }
@@ -911,7 +911,7 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
     }
     put(e->m, l, gain, sqrt(square * (double)(n - 1) / (double)n), "seg/gain");
 }
-/* mIoU of object and background by a linear head on patches of pictures at 1.5 and 3 times the crops' size (96 and 192
+/* mIoU of object and background by a linear head on patches of pictures at the crops' size and twice that (96 and 192
    pixels), and what is gained. 0, or -1. */
 static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
 {
@@ -923,7 +923,7 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
     int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     mmix_miou_count (*all)[2] = count.of;
     for (int k = 0; k < 2 && e->seg_trains && n && !bad; k++, count.of += n) {
-        size_t side = side_of(e->o, k ? 3 : 1.5);
+        size_t side = side_of(e->o, k ? 2 : 1);
         dense_set d;
         score s = {0, 0, 0, 0, 0};
         memset(&d, 0, sizeof d);
@@ -1226,7 +1226,7 @@ static int measure_cost(exam *e, size_t k, size_t side, lines *l)
 }
 static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
 {
-    static const double times[] = {3.5, 6, 8, 12, 16};   /* 224, 384, 512, 768, 1024 */
+    static const double times[] = {7.0 / 3, 4, 16.0 / 3, 8, 32.0 / 3};       /* 224, 384, 512, 768, 1024 */
     lines l = {NULL, 0, 0};
     char path[1100];
     int bad = 0;
