@@ -2109,9 +2109,9 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 /* ==== >>cuda-attention ===============================================================
    softmax attention in tiles of 64 keys, without an L x L matrix
 
-   A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys are a strip in registers; a
-   running maximum t and sum l of each row let the next tile be added, as in >>softmax attention of
-   mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V. Scores are in base 2.
+   A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys, in base 2, are a strip in
+   registers; a running maximum t and sum l of each row let the next tile be added, as in >>softmax attention
+   of mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V.
 
    Of the tiles that move past the block's own one is multiplied while the next one is under way: two stages,
    where shared memory has room. Only tiles that a mask's edge crosses look at single keys; those outside are
@@ -2264,8 +2264,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
    longest rows first. */
 struct mmixi_cuda_attention_piece { size_t b, h; int first; mmixi_cuda_window w; };
 template <int FIXED>
-MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j,
-                                                                           size_t heads, size_t most, int queries)
+MMIXI_CUDA_INLINE mmixi_cuda_attention_piece
+mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j, size_t heads, size_t most, int queries)
 {
     mmixi_cuda_attention_piece v;
     const unsigned tiles = (unsigned)((most + 63) / 64),
@@ -3779,7 +3779,7 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
     return mmixi_cuda_host(m, a, call, back);
 }
 static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call);
-/* The attachments of all contexts. They are not found by mmix_kernel_user, which may be another override's. */
+/* The attachments of all contexts. mmix_kernel_user does not find them: it may be another override's. */
 static mmixi_cuda_attachment *mmixi_cuda_attachments;
 static std::mutex mmixi_cuda_lock;
 static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
@@ -3811,8 +3811,8 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
         else other = op;
     /* none: the context was destroyed, and this is another one at its address */
     if (ours && ours < MMIX_OP_COUNT) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_detach: %s was overridden since mmix_cuda_attach; take that back "
-                  "first", mmix_op_name(other));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_detach: %s was overridden since mmix_cuda_attach; take "
+                  "that back first", mmix_op_name(other));
         return;
     }
     for (int op = 0; ours && op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
