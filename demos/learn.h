@@ -58,7 +58,7 @@ enum { RECIPE_NUMBERS = sizeof recipe_number / sizeof *recipe_number };
 static inline double *recipe_at(recipe *r, size_t i) { return (double *)(void *)((char *)r + recipe_number[i].at); }
 
 /* For a few thousand photographs, found by the search that docs/04-dino.md writes down: narrow networks, for steps
-   are worth more than width; crops of a fifth of a picture and more; and iBOT, by which Mamba-2's class token learns. */
+   are worth more than width; crops of a fifth of a picture and more; a small head; iBOT. */
 static inline recipe recipe_standard(int mixer)
 {
     recipe r = {0};
