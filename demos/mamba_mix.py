@@ -126,7 +126,7 @@ mmix_rank { size_t matrices, rows, cols, width; ptr numerical, effective, stable
 mmix_mixer_rank { size_t block; mmix_rank M, whole; ptr decay, bound, diagonal, joined; }
 mmix_vision_config { int mixer; size_t dim, depth, heads; double mlp_ratio; size_t patch, grid; ... }
 mmix_vision_options { size_t n_last; ptr dense; size_t n_dense; int dense_norm, train; uint64_t step, stream;
-                      ptr mixed, outputs, inputs; int class_last; }
+                      ptr mixed, outputs, inputs; int class_last; ptr masked, mask_token; }
 mmix_features { ptr token, registers, patches, tokens, intermediate, dense; size_t grid_h, grid_w; }
 mmix_map { ptr similarity, scaled, map; char how[320]; }
 mmix_sequence { ptr tokens, spans; size_t n_spans; ptr media; }

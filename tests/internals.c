@@ -477,7 +477,7 @@ static void settings(void)
     const struct { const char *text; const void *from, *last, *end; const char *name; } all[] = {
         { mmixi_vision_settings, &v, &v.mmate.text_window, &v + 1, "mmate.text_window" },
         { mmixi_decoder_settings, &d, &d.mmate.text_window, &d + 1, "mmate.text_window" },
-        { mmixi_dino_settings, &c.head_hidden, &c.shards, &c + 1, "shards" },
+        { mmixi_dino_settings, &c.head_hidden, &c.mask_part, &c + 1, "mask_part" },
         { mmixi_stage_settings, &l.stage[3], &l.stage[3].teacher_inputs, &l.stage[4], "teacher_inputs" },
         { mmixi_distill_settings, &l.stages, &l.teacher_inputs, &l + 1, "teacher_inputs" },
         { mmixi_hf_settings, &d.vocabulary, &d.rope.theta, &d.rope.dim, "rope_theta" }
