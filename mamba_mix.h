@@ -5330,38 +5330,42 @@ static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, siz
     return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
         : x + b * tx->stride[0] + row * tx->stride[1];
 }
-/* The rows that token i reads, tap by tap; of places the du of the tokens that read place i. */
-static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t lane)
+/* The rows that token i reads, tap by tap, from column d on; of places the du of the tokens that read place i. */
+static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t d, size_t lane)
 {
     const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
     for (size_t k = 0; k < j->W; k++) {
         size_t t = j->places ? i - k : i;        /* below 0 it is beyond L */
         x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
         if (j->places && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
+        if (x[k]) x[k] += d;
     }
     return x;
 }
-/* Of tokens y; backward du, and a run's part of dw and db. Of places dx: s is tap k of token s - k. */
+/* Of tokens y; backward du, and a run's part of dw and db. Of places dx: s is tap k of token s - k. So few
+   columns at a time that their weights, gradients and rows in use stay in the first cache. */
 static void mmixi_conv_rows(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
-    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, n = j->L + j->places * before;
-    for (size_t r = range.begin; r < range.end; r++) {
-        size_t b = r / n, i = r % n;
-        const mmix_real **x = mmixi_conv_taps(j, b, i, range.lane);
-        if (j->places) {
-            mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
-            if (dx) k->conv(D, W, x, j->w, D, i >= before && j->c->add[0] ? dx : NULL, dx);
-            continue;
+    enum { COLUMNS = 256 };
+    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before;
+    for (size_t d = 0; d < D; d += COLUMNS)
+        for (size_t r = range.begin; r < range.end; r++) {
+            size_t b = r / rows, i = r % rows, n = mmixi_min(COLUMNS, D - d);
+            const mmix_real **x = mmixi_conv_taps(j, b, i, d, range.lane), *w = j->w + d;
+            if (j->places) {
+                mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
+                if (dx) k->conv(n, W, x, w, D, i >= before && j->c->add[0] ? dx + d : NULL, dx + d);
+                continue;
+            }
+            mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D + d,
+                *dw = j->partial + range.begin / j->grain * (W + 1) * D + d;
+            if (!dy || silu) k->conv(n, W, x, w, D, bias ? bias + d : NULL, y);
+            if (silu) dy ? k->silu_backward(n, y, dy + (y - j->du), y, 0) : k->silu(n, y, y);
+            if (dy) k->conv_weight(n, W, y, x, dw, D, dw + W * D);
         }
-        mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D,
-            *dw = j->partial + range.begin / j->grain * (W + 1) * D;
-        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y);
-        if (silu) dy ? k->silu_backward(D, y, dy + (y - j->du), y, 0) : k->silu(D, y, y);
-        if (dy) k->conv_weight(D, W, y, x, dw, D, dw + W * D);
-    }
 }
 /* The last W-1 places, as the last token sees them; backward their gradients are added. */
 static void mmixi_conv_final(const mmixi_conv *j, size_t B)
@@ -5395,7 +5399,7 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
-        D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
+        D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(D / 4),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
     mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
                      { mmix_data(c->in[0]), c->dx[0] },

@@ -462,20 +462,14 @@ static void show_progress(const run *r, int mixer, const mmix_dino_stats *s, dou
 /* A point of the curves: what class tokens of some training pictures are worth now. 0, or -1. */
 static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
 {
-    size_t D = mmix_vision_config_of(v)->dim, n = p->train.count < PLOTTED ? p->train.count : PLOTTED;
-    mmix_real *x = (mmix_real *)malloc(n * READS * D * sizeof *x);
-    mmix_picture *some = (mmix_picture *)malloc(n * sizeof *some);
-    int32_t *label = (int32_t *)malloc(n * sizeof *label);
     pictures few = *p;
+    int bad = picture_few(&few.train, &p->train, PLOTTED);
+    size_t D = mmix_vision_config_of(v)->dim, n = few.train.count;
+    mmix_real *x = (mmix_real *)malloc(n * READS * D * sizeof *x);
     score s;
     memset(&few.test, 0, sizeof few.test);
-    few.train.count = n, few.train.picture = some, few.train.label = label;
     s.balanced = NAN;
-    if (!x || !some || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
-    for (size_t i = 0; i < n && !mmix_error(m); i++) {
-        some[i] = p->train.picture[i * p->train.count / n];
-        label[i] = p->train.label[i * p->train.count / n];
-    }
+    if (bad || !x) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     mmix_reset(m);
     if (!mmix_error(m) && !look(m, v, &few.train, p->size, look_side(p, &r->config), x, 0, NULL)) {
         if (p->classes > 1) vote(m, &few, x, READS * D, D, &s);
@@ -484,8 +478,7 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
         r->plot[2][r->plotted++] = effective_rank(m, x, n, READS * D, D);
     }
     free(x);
-    free(some);
-    free(label);
+    free(few.train.picture);
     return mmix_error(m) ? -1 : 0;
 }
 

@@ -243,6 +243,23 @@ static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
+/* Patches of n square pictures, seen at `side` pixels, into d->tokens[0], which is open; sets their grid. 0, or -1. */
+static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t side,
+                               dense_set *d)
+{
+    for (size_t at = 0, few; at < n && !mmix_error(m) && !interrupted; at += few) {
+        mmix_mark mark = mmix_mark_here(m);
+        few = n - at < 8 ? n - at : 8;
+        mmix_features f = look_at(m, v, picture + at, few, 1, side);
+        size_t rows = few * f.grid_h * f.grid_w;
+        mmix_tensor *x = mmix_new2(m, rows, d->D);
+        if (!x || mmix_read(f.patches, mmix_data(x)) || store_add(m, &d->tokens[0], mmix_data(x), rows)) return -1;
+        d->gh = f.grid_h, d->gw = f.grid_w;
+        mmix_rewind(m, mark);
+    }
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
 /* e^(entropy of σ/Σσ) of the singular values of x (n, D), `stride` apart, less their mean. */
 static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t n, size_t stride, size_t D)
 {

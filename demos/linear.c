@@ -32,6 +32,7 @@
 
 enum { STAGES = 3, SIDES = 3, FIFTHS = 5, PLOTTED = 1 + FIFTHS + STAGES };
 enum { SHOWN = 8, MAP_SIDE = 224, MAPS_JUDGED = 200, HELD = 64, COMPARED = 256, TOGETHER = 8 };
+enum { TAUGHT = 1000, SEGMENTED = 320 };                 /* pictures of heads at most: the probe's; both halves */
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
 enum { COSTED = 8, LOOKS = 4 };                          /* sizes whose cost is measured: of --cost at most; of a run */
 static const char *const stage_name[STAGES] = {"mixers alone", "blocks", "features"};
@@ -583,7 +584,7 @@ static int train(mmix_ctx *m, const settings *o, run *r, const pictures *p)
 enum { TEACHER, BEFORE, AFTER, NETWORKS };
 static const char *const network_name[NETWORKS] = {"teacher", "student before", "student after"};
 typedef struct worth {
-    score knn;
+    score knn, probe, masks;
     maps auc;
     likeness like;
     uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
@@ -603,6 +604,64 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
     return bad;
 }
 
+/* A linear head on class tokens, learned from training pictures, of the test pictures, whose tokens are in x as above.
+   0, or -1. */
+static int probe_classes(mmix_ctx *m, const mmix_vision *v, const pictures *p, const mmix_real *x, score *s)
+{
+    size_t D = mmix_vision_config_of(v)->dim, tests = p->test.count;
+    picture_set few;
+    int bad = picture_few(&few, &p->train, TAUGHT);
+    size_t trains = few.count, n = trains + tests, *at = (size_t *)malloc(n * sizeof *at);
+    mmix_real *all = (mmix_real *)malloc(n * READS * D * sizeof *all);
+    int32_t *label = (int32_t *)malloc(n * sizeof *label);
+    if (bad || !at || !all || !label) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a probe");
+    else if (!look(m, v, &few, p->size, p->size, all, 0, NULL)) {
+        voters split = {trains, at, tests, at + trains};
+        memcpy(all + trains * READS * D, x, tests * READS * D * sizeof *x);
+        for (size_t i = 0; i < n; i++) at[i] = i, label[i] = i < trains ? few.label[i] : p->test.label[i - trains];
+        evaluate_probe(m, all, READS * D, D, &split, label, p->classes, s);
+    }
+    free(few.picture);
+    free(at);
+    free(all);
+    free(label);
+    return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+/* Object or background: a linear head on patch tokens, learned from every second of the test pictures' masks and judged
+   on the others. 0, or -1. */
+static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const pictures *p, const char *name, score *s)
+{
+    char path[2][1100];
+    size_t at[SEGMENTED], pixels = p->size * p->size;
+    uint8_t *mask = (uint8_t *)malloc(pixels);
+    picture_set few;
+    dense_set d;
+    store labels;
+    memset(&labels, 0, sizeof labels);
+    memset(&d, 0, sizeof d);
+    d.labels = &labels, d.split = SEGMENTED, d.w = d.h = p->size, d.classes = 2, d.D = mmix_vision_config_of(v)->dim;
+    snprintf(path[0], sizeof path[0], "%s/patches", o->out);
+    snprintf(path[1], sizeof path[1], "%s/masks", o->out);
+    int bad = picture_few(&few, &p->test, SEGMENTED);
+    if (bad || !mask) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for masks");
+    bad = bad || !mask || store_open(m, &d.tokens[0], path[0], d.D * sizeof(mmix_real), 0) ||
+          store_open(m, &labels, path[1], pixels, 0) || look_patches(m, v, few.picture, few.count, p->size, &d);
+    for (size_t i = 0; i < few.count && !bad; i++) {
+        const uint8_t *is = p->test.mask + picture_spread(i, few.count, p->test.count) * pixels;
+        for (size_t k = 0; k < pixels; k++) mask[k] = is[k] == DENSE_VOID ? DENSE_VOID : is[k] != 0;
+        at[i % 2 * SEGMENTED / 2 + i / 2] = i;
+        bad = store_add(m, &labels, mask, 1);
+    }
+    voters split = {(few.count + 1) / 2, at, few.count / 2, at + SEGMENTED / 2};
+    bad = bad || evaluate_dense(m, &d, &split, name, NULL, NULL, s);
+    store_drop(&labels);
+    store_drop(&d.tokens[0]);
+    free(few.picture);
+    free(mask);
+    return bad || interrupted ? -1 : 0;
+}
+
 static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, uint8_t *out)
 {
     const size_t pixels = MAP_SIDE * MAP_SIDE;
@@ -617,18 +676,21 @@ static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, uint
 }
 
 /* 0, or -1; w->map is to be freed in any case. */
-static int judge(mmix_ctx *m, const mmix_vision *t, const mmix_vision *v, const pictures *p, worth *w)
+static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmix_vision *v, const pictures *p,
+                 const char *name, worth *w)
 {
+    const score unknown = {NAN, NAN, NAN, NAN, 0};
     size_t D = mmix_vision_config_of(v)->dim;
     mmix_real *x = (mmix_real *)malloc(p->test.count * READS * D * sizeof *x);
     memset(w, 0, sizeof *w);
-    w->knn.value = w->knn.balanced = w->knn.balanced_error = NAN;
+    w->knn = w->probe = w->masks = unknown;
     w->auc.every = (p->test.count + MAPS_JUDGED - 1) / MAPS_JUDGED;
     w->map = (uint8_t *)calloc(SHOWN * MAP_SIDE * MAP_SIDE, 3);
     mmix_reset(m);
     if (!x || !w->map) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features");
     else if (!look(m, v, &p->test, p->size, p->size, x, p->size, &w->auc) && !compare(m, t, v, p, COMPARED, &w->like)) {
-        if (p->classes > 1) vote(m, p, x, READS * D, D, &w->knn);
+        if (p->classes > 1 && !vote(m, p, x, READS * D, D, &w->knn)) probe_classes(m, v, p, x, &w->probe);
+        if (p->test.mask && p->test.count > 1 && !mmix_error(m)) segment(m, o, v, p, name, &w->masks);
         draw_maps(m, v, p, w->map);
     }
     free(x);
@@ -716,7 +778,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     const mmix_vision *network[NETWORKS] = {r->teacher, before, r->student};
     for (int k = 0; k < NETWORKS && !end; k++) {
         report_say("judging the %s", network_name[k]);
-        if (judge(m, r->teacher, network[k], p, &w[k])) end = interrupted && !mmix_error(m) ? 1 : -1;
+        if (judge(m, o, r->teacher, network[k], p, network_name[k], &w[k])) end = interrupted && !mmix_error(m) ? 1 : -1;
     }
     mmix_vision_destroy(before);
     if (!end) report_say("measuring time and memory at up to %d times %zu pixels", 1 << (LOOKS - 1), o->size);

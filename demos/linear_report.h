@@ -9,7 +9,7 @@
 /* ---- results ------------------------------------------------------------------------------------------- */
 
 /* The name in JSON, the head on stdout and in the report. */
-enum { COST = 8, WORTH = 9 };
+enum { COST = 8, WORTH = 13 };
 static const report_column value_of[WORTH] = {
     {"cosine_token", "cos cls", "cosine, class token", 7, 3},
     {"cosine_patches", "patches", "cosine, patches", 7, 3},
@@ -17,6 +17,10 @@ static const report_column value_of[WORTH] = {
     {"balanced", "k-NN", "balanced k-NN", 6, 3},
     {"balanced_error", "+-", "±", 5, 3},
     {"knn", "plain", "k-NN", 6, 3},
+    {"probe", "probe", "balanced probe", 6, 3},
+    {"probe_error", "+-", "±", 5, 3},
+    {"miou", "mIoU", "mIoU", 6, 3},
+    {"miou_error", "+-", "±", 5, 3},
     {"auc", "AUC", "Binary-AUC", 6, 3},
     {"auc_error", "+-", "±", 5, 3},
     {"auc_judged", "maps", "maps", 5, 0},
@@ -34,7 +38,8 @@ static const report_column cost[COST] = {
 static void worths(const worth *w, double value[WORTH])
 {
     const double all[WORTH] = {w->like.token, w->like.patches, w->like.error, w->knn.balanced, w->knn.balanced_error,
-                               w->knn.value, maps_auc(&w->auc), maps_error(&w->auc),
+                               w->knn.value, w->probe.balanced, w->probe.balanced_error, w->masks.value, w->masks.error,
+                               maps_auc(&w->auc), maps_error(&w->auc),
                                w->auc.judged ? (double)w->auc.judged : NAN};
     memcpy(value, all, sizeof all);
 }
@@ -234,10 +239,13 @@ static void report_tables(report *h, const worth *w)
     report_html(h, "<p class=\"soft\">Of test pictures. Cosines: with the teacher&rsquo;s tokens after the final norm, means "
                    "over at most %d pictures; relative error: mean square of what patch tokens differ by over the mean "
                    "square of the teacher&rsquo;s. k-NN: share of the pictures whose class the 20 nearest of the other test "
-                   "pictures name (class token, cosine, temperature 0.07); balanced: the mean over the classes. "
-                   "Binary-AUC: area under the ROC curve of a map, as drawn above, against the mask, max(A, 1 - A), "
+                   "pictures name (class token, cosine, temperature 0.07); balanced: the mean over the classes. Probe: the "
+                   "share whose class a linear head on class tokens names, learned from at most %d training pictures. mIoU: "
+                   "of object and background, what a linear head on patch tokens has in common with each over what the two "
+                   "cover together, mean; learned from every second of at most %d test pictures with masks, judged on the "
+                   "others. Binary-AUC: area under the ROC curve of a map, as drawn above, against the mask, max(A, 1 - A), "
                    "mean. &plusmn;: one standard error over the pictures; &#9650; and &#9660;: more than two of them "
-                   "above or below the teacher.</p>\n", COMPARED);
+                   "above or below the teacher.</p>\n", COMPARED, TAUGHT, SEGMENTED);
 }
 
 static void report_tried(report *h, const settings *o, const run *r)

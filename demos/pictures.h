@@ -632,6 +632,23 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     return *p->error ? -1 : 0;
 }
 
+/* Picture i of n that are spread evenly over `all`, all of them if there are fewer. */
+static inline size_t picture_spread(size_t i, size_t n, size_t all) { return n < all ? i * all / n : i; }
+
+/* At most `most` square pictures of a set, so spread, and their labels: few->picture is to be freed. 0, or -1. */
+static inline int picture_few(picture_set *few, const picture_set *set, size_t most)
+{
+    memset(few, 0, sizeof *few);
+    few->count = set->count < most ? set->count : most;
+    few->picture = (mmix_picture *)malloc(few->count * (sizeof *few->picture + sizeof *few->label) + 1);
+    few->label = (int32_t *)(void *)(few->picture + few->count);
+    for (size_t i = 0; few->picture && i < few->count; i++) {
+        size_t k = picture_spread(i, few->count, set->count);
+        few->picture[i] = set->picture[k], few->label[i] = set->label[k];
+    }
+    return few->picture ? 0 : -1;
+}
+
 /* FNV-1a over all pictures, labels and masks. */
 static inline uint64_t pictures_fingerprint(const pictures *p)
 {

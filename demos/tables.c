@@ -374,14 +374,15 @@ typedef struct exam {
     mmix_ctx *m;
     const settings *o;
     pictures p;
-    const mmix_picture **square;                         /* (count): train, then test */
+    mmix_picture *square;                                /* (count): train, then test */
     int32_t *label;                                      /* (count) */
     size_t count, *at;                                   /* 0 … count - 1 */
     voters one_out, split;                               /* k-NN among all; heads */
     int32_t *said, *base;                                /* (tests) by heads; by the head that others are compared with */
     double *pair;                                        /* (tests): differences */
     store labels;                                        /* masks of the pictures where heads learn masks */
-    size_t *masked, seg_trains, seg_tests;               /* their numbers */
+    mmix_picture *masked;                                /* these pictures: seg_trains, then seg_tests */
+    size_t seg_trains, seg_tests;
     double spoke, start;                                 /* of progress; of this sitting */
 } exam;
 
@@ -406,7 +407,7 @@ static int read_masks(exam *e)
     size_t pixels = e->p.size * e->p.size, trains = e->p.train.count, tests = e->p.test.count, n = 0;
     char path[1200];
     uint8_t *mask = (uint8_t *)malloc(pixels);
-    e->masked = (size_t *)calloc(SEG_TRAINS + SEG_TESTS, sizeof *e->masked);
+    e->masked = (mmix_picture *)calloc(SEG_TRAINS + SEG_TESTS, sizeof *e->masked);
     snprintf(path, sizeof path, "%s/masks", e->o->out);
     if (!mask || !e->masked) mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     else store_open(e->m, &e->labels, path, pixels, 0);
@@ -418,7 +419,7 @@ static int read_masks(exam *e)
         else if (train_mask(e, i, mask)) continue;
         for (size_t b = 0; b < pixels; b++) mask[b] = mask[b] == DENSE_VOID ? DENSE_VOID : mask[b] != 0;
         if (store_add(e->m, &e->labels, mask, 1)) break;
-        e->masked[n++] = test * trains + i;
+        e->masked[n++] = (test ? &e->p.test : &e->p.train)->picture[i];
         *(test ? &e->seg_tests : &e->seg_trains) += 1;
     }
     free(mask);
@@ -436,7 +437,7 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
                     o->images, o->images);
     size_t trains = p->train.count, tests = p->test.count, n = trains + tests;
     e->count = n;
-    e->square = (const mmix_picture **)calloc(n, sizeof *e->square);
+    e->square = (mmix_picture *)calloc(n, sizeof *e->square);
     e->label = (int32_t *)calloc(n, sizeof *e->label);
     e->at = (size_t *)calloc(n, sizeof *e->at);
     e->said = (int32_t *)calloc(2 * tests, sizeof *e->said);
@@ -446,7 +447,7 @@ static int read_pictures(exam *e)                        /* 0, or an exit status
     for (size_t i = 0; i < n; i++) {
         const picture_set *set = i < trains ? &p->train : &p->test;
         size_t k = i < trains ? i : i - trains;
-        e->square[i] = &set->picture[k], e->label[i] = set->label[k], e->at[i] = i;
+        e->square[i] = set->picture[k], e->label[i] = set->label[k], e->at[i] = i;
     }
     voters all = {0, NULL, n, e->at}, split = {trains, e->at, tests, e->at + trains};
     e->one_out = all, e->split = split;
@@ -456,7 +457,7 @@ static void close_exam(exam *e)
 {
     store_drop(&e->labels);
     free(e->masked);
-    free((void *)e->square);
+    free(e->square);
     free(e->label);
     free(e->at);
     free(e->said);
@@ -506,13 +507,11 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
 static mmix_real *see_all(exam *e, const mmix_vision *v)
 {
     size_t D = mmix_vision_config_of(v)->dim, few = MMIX_MAX_INPUTS, side = side_of(e->o, 1);
-    mmix_picture some[MMIX_MAX_INPUTS];
     mmix_real *x = (mmix_real *)malloc(e->count * ROW * D * sizeof *x);
     int bad = x ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", e->count);
     for (size_t at = 0, n; at < e->count && !bad; at += n) {
         n = e->count - at < few ? e->count - at : few;
-        for (size_t i = 0; i < n; i++) some[i] = *e->square[at + i];
-        bad = see(e, v, some, n, side, x + at * ROW * D);
+        bad = see(e, v, e->square + at, n, side, x + at * ROW * D);
     }
     if (!bad) return x;
     free(x);
@@ -849,25 +848,6 @@ static int judge_probes(exam *e, const mmix_real *x, size_t D, size_t blocks, li
     return bad;
 }
 
-/* Patches of the pictures where heads learn masks, into a file. 0, or -1. */
-static int see_patches(exam *e, const mmix_vision *v, size_t side, dense_set *d)
-{
-    size_t all = e->seg_trains + e->seg_tests, few = 8;
-    for (size_t at = 0, n; at < all && !mmix_error(e->m); at += n) {
-        mmix_mark mark = mmix_mark_here(e->m);
-        mmix_picture some[8];
-        n = all - at < few ? all - at : few;
-        for (size_t i = 0; i < n; i++) some[i] = *e->square[e->masked[at + i]];
-        mmix_features f = look_at(e->m, v, some, n, 1, side);
-        size_t rows = n * f.grid_h * f.grid_w;
-        mmix_tensor *x = mmix_new2(e->m, rows, d->D);
-        if (!x || mmix_read(f.patches, mmix_data(x)) || store_add(e->m, &d->tokens[0], mmix_data(x), rows)) return -1;
-        d->gh = f.grid_h, d->gw = f.grid_w;
-        mmix_rewind(e->m, mark);
-        if (interrupted) return -1;
-    }
-    return mmix_error(e->m) ? -1 : 0;
-}
 /* Counts of each test picture, from what a head says of it. */
 typedef struct counting { exam *e; mmix_miou_count (*of)[2]; uint8_t *truth; } counting;
 static void count_pixels(void *user, size_t picture, const uint8_t *pred)
@@ -930,7 +910,8 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
         d.labels = &e->labels, d.split = e->count, d.w = d.h = e->p.size, d.classes = 2;
         d.D = mmix_vision_config_of(v)->dim;
         snprintf(path, sizeof path, "%s/patches", e->o->out);
-        bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) || see_patches(e, v, side, &d) ||
+        bad = store_open(e->m, &d.tokens[0], path, d.D * sizeof(mmix_real), 0) ||
+              look_patches(e->m, v, e->masked, e->seg_trains + n, side, &d) ||
               evaluate_dense(e->m, &d, &split, of, count_pixels, &count, &s);
         if (!bad) put(e->m, l, s.value, s.error, "seg/%zu", side);
         if (!bad && k) put_gain(e, all, n, l);
@@ -1168,7 +1149,7 @@ static int make_baselines(exam *e)
         mmix_real *x = (mmix_real *)malloc(e->count * D * sizeof *x);
         snprintf(prefix, sizeof prefix, "%s", name[k]);
         if (!x) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
-        for (size_t i = 0; i < e->count && !bad; i++) bad = plain_describe(k, *e->square[i], x + i * D);
+        for (size_t i = 0; i < e->count && !bad; i++) bad = plain_describe(k, e->square[i], x + i * D);
         p.scale.mean = NULL;
         bad = bad || judge_rows(e, x, D, D, &l, prefix) ||
               probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||

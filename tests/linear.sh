@@ -78,6 +78,7 @@ done
 less "windows of all patches" "$(value $t/all.json 'student before' relative_error)" 1e-9
 less "windows of some" 1e-3 "$(value $t/swin.json 'student before' relative_error)"
 grep -q 'hold all 4 x 4 patches' $t/err && ok || no "windows of all patches are not called so"
+[ "$(value $t/all.json 'student before' probe)" = "$(value $t/all.json teacher probe)" ] && ok || no "a probe of the teacher's own features"
 "$linear" $short --mixer flex --stages 1 --steps 4 --json --out $t/one >$t/one.json 2>$t/err && grep -q '"steps": 4,' $t/one.json && ok || no "one stage"
 "$linear" $short --minutes 0.02 --json --out $t/timed >$t/timed.json 2>$t/err && ok || { no "a run by time"; tail -n 2 $t/err; }
 
@@ -121,6 +122,10 @@ cmp -s $t/w/student.safetensors $t/s/student.safetensors && ok || no "a run that
 untimed() { sed -E 's/"(seconds|processor_seconds|pictures_per_second|times|peak_mib)": [^,}]*//g' $1; }
 untimed $t/w.json >$t/w.txt; untimed $t/s.json >$t/s.txt
 cmp -s $t/w.txt $t/s.txt && ok || no "a run that was stopped has other results"
+# masks: what one class everywhere gets is about a quarter; each of the two ways of a head leaves no file
+less "mIoU of the teacher" 0.4 "$(value $t/w.json teacher miou)"; less "mIoU" "$(value $t/w.json teacher miou)" 1
+less "mIoU: its error" 0 "$(value $t/w.json 'student after' miou_error)"
+[ -z "$(ls $t/w | grep tmp)" ] && ok || no "left behind: $(ls $t/w | grep tmp)"
 refused "a run of other settings" $short --out $t/s --resume --seed 2
 refused "a run of another teacher" $short --out $t/s --resume --load $t/s/student.safetensors
 head -c 5000 $t/s/run.safetensors >$t/cut; mv $t/cut $t/s/run.safetensors
