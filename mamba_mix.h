@@ -5330,7 +5330,7 @@ static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, siz
     return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
         : x + b * tx->stride[0] + row * tx->stride[1];
 }
-/* The rows that token i reads, tap by tap, from column d on; of places the du of the tokens that read place i. */
+/* The rows that token i reads, tap by tap, from column d on; of places du of the tokens that read place i. */
 static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t d, size_t lane)
 {
     const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
