@@ -1771,6 +1771,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
 MMIXDEF mmix_distill_config mmix_vision_stages(void);
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config);
+/* As mmix_distill_step and mmix_distill_losses, of a batch of images. */
 MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
 MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats);
 /* What mmix_distill_save wrote of such a run. */
