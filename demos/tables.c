@@ -198,7 +198,10 @@ static uint64_t recipes_fingerprint(const settings *o)   /* FNV-1a over their nu
     return h;
 }
 
-/* Sizes in pixels at which things are judged, as multiples of the crops' (the recipe's are of 96): whole patches. */
+/* Sizes in pixels at which things are judged, as multiples of the crops': whole patches. The recipe's crops have 96. */
+enum { SEG_SIDES = 2, RANK_SIDES = 3, COST_SIDES = 5 };
+static const double map_times = 7.0 / 3, seg_times[SEG_SIDES] = {1, 2}, rank_times[RANK_SIDES] = {1, 1.5, 2},
+    cost_times[COST_SIDES] = {7.0 / 3, 4, 16.0 / 3, 8, 32.0 / 3};       /* 224; 96, 192; 96, 144, 192; 224 to 1024 */
 static size_t side_of(const settings *o, double times)
 {
     recipe r = recipe_of(o, &networks[0]);
@@ -739,14 +742,15 @@ static void took(exam *e, const char *what)
     e->spoke = t;
 }
 
-/* Binary-AUC of at most n maps at 7/3 of the crops' size (224 pixels). 0, or -1. */
+/* Binary-AUC of at most n maps. 0, or -1. */
 static int judge_maps(exam *e, const mmix_vision *v, size_t n, lines *l)
 {
     maps s;
     memset(&s, 0, sizeof s);
     s.every = (e->p.test.count + n - 1) / n;
     if (!e->p.test.mask) return 0;
-    if (look(e->m, v, &e->p.test, e->p.size, side_of(e->o, 7.0 / 3), NULL, side_of(e->o, 7.0 / 3), &s)) return -1;
+    size_t side = side_of(e->o, map_times);
+    if (look(e->m, v, &e->p.test, e->p.size, side, NULL, side, &s)) return -1;
     put(e->m, l, maps_auc(&s), maps_error(&s), "auc");
     return 0;
 }
@@ -891,8 +895,7 @@ static void put_gain(exam *e, mmix_miou_count (*of)[2], size_t n, lines *l)
     }
     put(e->m, l, gain, sqrt(square * (double)(n - 1) / (double)n), "seg/gain");
 }
-/* mIoU of object and background by a linear head on patches of pictures at the crops' size and twice that (96 and 192
-   pixels), and what is gained. 0, or -1. */
+/* mIoU of object and background by a linear head on patches of pictures of two sizes, and what is gained. 0, or -1. */
 static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
 {
     size_t n = e->seg_tests;
@@ -902,8 +905,8 @@ static int judge_masks(exam *e, const mmix_vision *v, const char *of, lines *l)
     count.of = (mmix_miou_count (*)[2])calloc(2 * n + 1, sizeof *count.of);
     int bad = count.of && count.truth ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for masks");
     mmix_miou_count (*all)[2] = count.of;
-    for (int k = 0; k < 2 && e->seg_trains && n && !bad; k++, count.of += n) {
-        size_t side = side_of(e->o, k ? 2 : 1);
+    for (int k = 0; k < SEG_SIDES && e->seg_trains && n && !bad; k++, count.of += n) {
+        size_t side = side_of(e->o, seg_times[k]);
         dense_set d;
         score s = {0, 0, 0, 0, 0};
         memset(&d, 0, sizeof d);
@@ -938,8 +941,7 @@ static int judge_background(exam *e, lines *l)
 /* The long judgement, of a network at its end. 0, or -1. */
 static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
 {
-    static const double times[] = {1, 1.5, 2};
-    static const size_t pictures_of[] = {4, 3, 2};       /* singular values cost the third power of the tokens */
+    static const size_t pictures_of[RANK_SIDES] = {4, 3, 2};       /* singular values cost the third power of the tokens */
     size_t D = mmix_vision_config_of(v)->dim;
     mmix_reset(e->m);
     mmix_seed_set(e->m, JUDGE);
@@ -960,8 +962,8 @@ static int judge_long(exam *e, const mmix_vision *v, const char *of, lines *l)
     if (!bad) took(e, "corrupted pictures");
     bad = bad || judge_masks(e, v, of, l);
     if (!bad) took(e, "masks by linear heads");
-    for (int k = 0; k < 3 && !bad; k++)
-        bad = judge_ranks(e, v, side_of(e->o, times[k]), pictures_of[k], l, "rank");
+    for (int k = 0; k < RANK_SIDES && !bad; k++)
+        bad = judge_ranks(e, v, side_of(e->o, rank_times[k]), pictures_of[k], l, "rank");
     if (!bad) took(e, "ranks of M");
     return bad || mmix_error(e->m) ? -1 : 0;
 }
@@ -1207,14 +1209,13 @@ static int measure_cost(exam *e, size_t k, size_t side, lines *l)
 }
 static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
 {
-    static const double times[] = {7.0 / 3, 4, 16.0 / 3, 8, 32.0 / 3};       /* 224, 384, 512, 768, 1024 */
     lines l = {NULL, 0, 0};
     char path[1100];
     int bad = 0;
     mmix_reset(e->m);
     e->spoke = now();
-    for (int i = 0; i < 5 && !bad; i++)
-        for (size_t k = 0; k < MIXERS && !bad; k++) bad = measure_cost(e, k, side_of(e->o, times[i]), &l);
+    for (int i = 0; i < COST_SIDES && !bad; i++)
+        for (size_t k = 0; k < MIXERS && !bad; k++) bad = measure_cost(e, k, side_of(e->o, cost_times[i]), &l);
     took(e, "time and memory");
     bad = bad || write_whole(e->m, file_of(e->o, COST, 0, ".txt", path, sizeof path), l.text);
     free(l.text);

@@ -297,8 +297,8 @@ static void compare(book *b, const char *const *rows, const char *of, const int 
 static void report_mixers(book *b)
 {
     char seg[32], head[32];
-    snprintf(seg, sizeof seg, "seg/%zu", side_of(b->o, 1.5));
-    snprintf(head, sizeof head, "mIoU, %zu pixels", side_of(b->o, 1.5));
+    snprintf(seg, sizeof seg, "seg/%zu", side_of(b->o, seg_times[0]));
+    snprintf(head, sizeof head, "mIoU, %zu pixels", side_of(b->o, seg_times[0]));
     column c[] = {{"probe, top-1", "read/token", "probe", 3}, {"balanced", "read/token/balanced", "probe/balanced", 3},
                   {"k-NN, balanced", "at4/knn/balanced", "knn/balanced", 3}, {"untrained", "at0/knn/balanced", NULL, 3},
                   {head, seg, "seg", 3}, {"Binary-AUC", "at4/auc", "auc", 3}, {"untrained", "at0/auc", NULL, 3},
@@ -330,10 +330,10 @@ static void report_kinds(book *b, const char *title, const char *const *rows, co
 
 static void report_length(book *b)
 {
-    char text[2][64], head[2][32];
-    for (int k = 0; k < 2; k++) {
-        snprintf(text[k], sizeof text[k], "seg/%zu", side_of(b->o, k ? 3 : 1.5));
-        snprintf(head[k], sizeof head[k], "%zu pixels", side_of(b->o, k ? 3 : 1.5));
+    char text[SEG_SIDES][64], head[SEG_SIDES][32];
+    for (int k = 0; k < SEG_SIDES; k++) {
+        snprintf(text[k], sizeof text[k], "seg/%zu", side_of(b->o, seg_times[k]));
+        snprintf(head[k], sizeof head[k], "%zu pixels", side_of(b->o, seg_times[k]));
     }
     column c[] = {{head[0], text[0], "seg", 3}, {head[1], text[1], "seg", 3}, {"gained by size", "seg/gain", NULL, 3}};
     begin(b, "Segmentation at two input sizes: does the gap between mixers widen with length?");
@@ -416,19 +416,18 @@ static void report_ablations(book *b)
 
 static void report_ranks(book *b)
 {
-    static const double times[] = {1, 1.5, 2};
     static const char *const head[RANKS] = {"beside the diagonal", "its bound", "effective", "all of M, effective",
                                             "heads joined"};
     char of[RANKS][40], first[64];
     column c[RANKS];
     begin(b, "Ranks of M");
-    for (int i = 2; i >= 0; i--) {
-        size_t side = side_of(b->o, times[i]), patch = (size_t)recipe_of(b->o, &networks[0]).patch;
+    for (int i = RANK_SIDES - 1; i >= 0; i--) {
+        size_t side = side_of(b->o, rank_times[i]), patch = (size_t)recipe_of(b->o, &networks[0]).patch;
         for (int k = 0; k < RANKS; k++) {
             snprintf(of[k], sizeof of[k], "rank/%zu/mean/%s", side, rank_name[k]);
             c[k].head = head[k], c[k].of = of[k], c[k].plain = NULL, c[k].digits = 1;
         }
-        if (i == 2) {
+        if (i == RANK_SIDES - 1) {
             compare(b, mixers_all, of[OFF], NULL, 0, "Numerical rank of M beside the diagonal", 1);
             compare(b, mixers_all, of[OFF_EFFECTIVE], NULL, 0, "Effective rank of M beside the diagonal", 1);
             say(b, "soft", "The paper, of blocks beside the diagonal: self-attention (full rank, C) > Mamba (at "
@@ -620,43 +619,43 @@ static void report_correlations(book *b)
 
 static void report_costs(book *b)
 {
-    static const double times[] = {3.5, 6, 8, 12, 16};
     static const char *const kind[2] = {"ms", "mib"};
     const results *r = &b->of[COST][0];
-    double v[2][MIXERS][5], unused;
+    double v[2][MIXERS][COST_SIDES], unused;
     char name[64], cells[400];
+    const int last = COST_SIDES - 1;
     if (!r->count) return;
     for (int c = 0; c < 2; c++)
         for (int k = 0; k < MIXERS; k++)
-            for (int i = 0; i < 5; i++) {
-                snprintf(name, sizeof name, "%s/%zu/%s", networks[k].name, side_of(b->o, times[i]), kind[c]);
+            for (int i = 0; i < COST_SIDES; i++) {
+                snprintf(name, sizeof name, "%s/%zu/%s", networks[k].name, side_of(b->o, cost_times[i]), kind[c]);
                 v[c][k][i] = measure(r, "", name, &unused);
             }
     begin(b, "Time and memory of a forward pass, against resolution");
     snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.3g ms and Mamba-2 %.3g ms, at "
-             "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.", side_of(b->o, 3.5),
-             v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0],
-             side_of(b->o, 16), v[0][MMIX_SOFTMAX][4], v[0][MMIX_SSD][4], v[1][MMIX_SOFTMAX][4], v[1][MMIX_SSD][4]);
+             "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.", side_of(b->o, cost_times[0]),
+             v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0], side_of(b->o, cost_times[last]), v[0][MMIX_SOFTMAX][last],
+             v[0][MMIX_SSD][last], v[1][MMIX_SOFTMAX][last], v[1][MMIX_SSD][last]);
     say(b, "b", cells);
     say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one "
         "picture, all threads, the median of five; other work on the machine lengthens times. MiB: the most the "
         "library held, weights and picture included.");
     report_plot plot;
-    double x[5];
+    double x[COST_SIDES];
     memset(&plot, 0, sizeof plot);
     plot.x_label = "pixels a side", plot.y_label = "ms", plot.caption = "Milliseconds a picture.";
     plot.log_x = plot.log_y = 1;
     for (int c = 0; c < 2; c++) {
         snprintf(cells, sizeof cells, "%s", c ? "MiB" : "ms");
-        for (int i = 0; i < 5; i++) {
-            cell(cells, sizeof cells, "|%zu pixels", side_of(b->o, times[i]));
-            x[i] = (double)side_of(b->o, times[i]);
+        for (int i = 0; i < COST_SIDES; i++) {
+            x[i] = (double)side_of(b->o, cost_times[i]);
+            cell(cells, sizeof cells, "|%.0f pixels", x[i]);
         }
         row(b, cells, 1);
         for (int k = 0; k < MIXERS; k++) {
-            report_curve curve = {networks[k].name, x, v[0][k], 5, k, 0};
+            report_curve curve = {networks[k].name, x, v[0][k], COST_SIDES, k, 0};
             snprintf(cells, sizeof cells, "%s", networks[k].name);
-            for (int i = 0; i < 5; i++) cell(cells, sizeof cells, "|%.3g", v[c][k][i]);
+            for (int i = 0; i < COST_SIDES; i++) cell(cells, sizeof cells, "|%.3g", v[c][k][i]);
             row(b, cells, 0);
             if (!c) plot.curve[plot.curves++] = curve;
         }

@@ -97,6 +97,8 @@ refused "a run that was cut" --only softmax --seeds 1 --out $t/whole
 cmp -s $t/before/plan.txt $t/whole/plan.txt && ok || no "a refused call changed the plan"
 "$tables" --only cost --out $t/part >$t/out 2>$t/err </dev/null && ok || { no "cost"; tail -n 3 $t/err; }
 holds "cost" $t/part/cost.txt '^registers/168/mib '
+"$tables" --report --out $t/part >$t/out 2>$t/err </dev/null
+[ "$(awk '/^==/ { in_ = /Time and memory/ } in_ && /^registers / { for (i = 2; i <= 6; i++) n += $i > 0 } END { print n }' $t/out)" = 10 ] && ok || no "a cost is missing in the report"
 
 # the report claims what figures allow: of three seeds, two networks apart, two alike; and it says what is missing
 mkdir -p $t/claims; cp $t/before/plan.txt $t/claims
@@ -118,6 +120,9 @@ rm $t/claims/*-2.txt $t/claims/*-3.txt
 printf 'read/token 0.9\n' >$t/claims/ssd-1.txt
 refused "a measure file that is broken" --report --out $t/claims
 "$tables" --report --out $t/before >$t/out 2>$t/err </dev/null && ok || no "--report of a plan"
+# it asks for the sizes at which things were judged: no figure of a whole network is missing
+[ "$(awk '/^==/ { in_ = /Four mixers|Segmentation/ } in_ && /^softmax / { n += !/ - / } END { print n }' $t/out)" = 2 ] && ok || { no "a figure of softmax is missing"; grep '^softmax' $t/out; }
+[ "$(awk '/^==/ { in_ = /Ranks of M/ } in_ && /^softmax / { n += !/ - / } END { print n }' $t/out)" = 3 ] && ok || no "a rank of softmax is missing"
 ordered $t/before/report.html 'Top-1 of a linear probe on the class token: of the mixers softmax has most' 'networks are there' \
     'so few steps' '<h2>Four mixers'
 readable $t/before/report.html $t/before/report
