@@ -567,8 +567,9 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
 typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
 /* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
-   models, before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in
-   step memory is dropped when it returns. look NULL: no more. */
+   models, before it runs: to draw M, to measure ranks. A model that records nothing may go through a batch in
+   parts, each block part after part. Nothing is recorded meanwhile, and what look leaves in step memory is
+   dropped when it returns. look NULL: no more. */
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */

@@ -667,7 +667,7 @@ static const char *const rank_name[RANKS] = {"off", "bound", "off_effective", "e
 typedef struct ranker {
     const mmix_vision *v;
     size_t calls, n, blocks;                             /* mixers so far; pictures; blocks that are measured */
-    double *value;                                       /* (blocks, RANKS, n) */
+    double *value;                                       /* (blocks, RANKS, n), from the picture that is looked at on */
 } ranker;
 
 static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
@@ -683,40 +683,41 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     mmix_mixer mixes = *x;
     mixes.D = NULL;                                      /* D x passes by: M would have full rank by that alone */
     if (mmix_mix_rank(m, &mixes, mmix_params_find(mmix_vision_params(r->v), name), 0, 0, &k)) return;
-    size_t H = k.M.matrices / r->n, cells = k.M.rows * k.M.cols;
+    size_t H = k.M.matrices;
     double share = 0.5;                                  /* of two blocks, or two directions */
     for (size_t i = 0; i < 4; i++) {                     /* an odd last token makes blocks of its own: left out */
         size_t I = i / 2, J = i % 2, at = I * k.M.cols + J;
+        double *to = r->value + at_block * RANKS * r->n;
         if (I == J || (ssd && (I < J) != (x->direction == MMIX_REVERSE))) continue;
-        for (size_t b = 0; b < r->n; b++) {
-            double *to = r->value + at_block * RANKS * r->n + b;
-            for (size_t h = b * H; h < (b + 1) * H; h++) {
-                to[OFF * r->n] += share / (double)H * k.M.numerical[h * cells + at];
-                to[BOUND * r->n] += share / (double)H * k.bound[h * cells + at];
-                to[OFF_EFFECTIVE * r->n] += share / (double)H * k.M.effective[h * cells + at];
-                to[EFFECTIVE * r->n] += share / (double)H * k.whole.effective[h];
-            }
-            to[JOINED * r->n] += share * k.joined[b * cells + at];
+        for (size_t h = 0; h < H; h++) {
+            size_t cell = h * k.M.rows * k.M.cols + at;
+            to[OFF * r->n] += share / (double)H * k.M.numerical[cell];
+            to[BOUND * r->n] += share / (double)H * k.bound[cell];
+            to[OFF_EFFECTIVE * r->n] += share / (double)H * k.M.effective[cell];
+            to[EFFECTIVE * r->n] += share / (double)H * k.whole.effective[h];
         }
+        to[JOINED * r->n] += share * k.joined[at];
     }
 }
 
 /* Of n test pictures at `side` pixels: block after block, lines `of/SIDE/BLOCK/…`, and their mean; `of` NULL: the
-   mean alone, `matrix/…`. 0, or -1. */
+   mean alone, `matrix/…`. One picture at a time: of more the forward pass may make batches of its own. 0, or -1. */
 static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lines *l, const char *of)
 {
     size_t depth = blocks_of(v), tests = e->p.test.count;
-    mmix_picture some[RANK_PICTURES];
     ranker r = {v, 0, n < tests ? n : tests, depth, NULL};
-    mmix_mark mark = mmix_mark_here(e->m);
     char name[64];
     r.value = (double *)calloc((depth * RANKS + RANKS) * r.n, sizeof *r.value);
     int bad = r.value ? 0 : mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for ranks");
-    for (size_t i = 0; i < r.n; i++) some[i] = e->p.test.picture[i * tests / r.n];
-    mmix_mix_watch(e->m, rank_look, &r);
-    bad = bad || !look_at(e->m, v, some, r.n, 1, side).token;
-    mmix_mix_watch(e->m, NULL, NULL);
-    mmix_rewind(e->m, mark);
+    for (size_t i = 0; i < r.n && !bad; i++) {
+        mmix_mark mark = mmix_mark_here(e->m);
+        ranker one = r;
+        one.value += i;
+        mmix_mix_watch(e->m, rank_look, &one);
+        bad = !look_at(e->m, v, &e->p.test.picture[picture_spread(i, r.n, tests)], 1, 1, side).token;
+        mmix_mix_watch(e->m, NULL, NULL);
+        mmix_rewind(e->m, mark);
+    }
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
         double *mean = r.value + (depth * RANKS + k % RANKS) * r.n;
         for (size_t b = 0; b < r.n; b++) mean[b] += r.value[k * r.n + b] / (double)depth;

@@ -56,6 +56,11 @@ if [ -e $t/o/plan.txt ]; then no "a refused call wrote a plan"; else ok; fi
 "$tables" --only list >$t/out && holds "--only list" $t/out '^ssd-labels '
 "$tables" --set batch=7 --set list >$t/out && holds "--set list" $t/out '^batch '
 
+# ranks of many tokens, whose pictures a forward pass would take in parts: each block's are there and within bounds
+"$tables" $pictures --steps 20 --seeds 1 --only softmax $tiny --set size=32 --set local=16 --set patch=2 --set depth=2 --out $t/ranks >$t/out 2>$t/err </dev/null &&
+    [ "$(awk '/^rank.64.*joined/ { n++; if (!($2 >= 1 && $2 <= 32 && $3 < $2 / 2)) bad++ } /^rank.*\/off / { m++; if (!($2 >= 1)) bad++ } END { print n, m, bad + 0 }' $t/ranks/softmax-1.txt)" = "3 9 0" ] &&
+    ok || { no "ranks"; tail -n 2 $t/err; grep '^rank' $t/ranks/softmax-1.txt; }
+
 # a plan in one piece, and one that is stopped by the clock or by Ctrl-C until it is done
 plan="$pictures --steps 20 --seeds 1 --only baselines,softmax,ssd-small,linear-labels $tiny"
 "$tables" $plan --out $t/whole >$t/out 2>$t/err </dev/null && ok || { no "a whole plan"; tail -n 3 $t/err; }
