@@ -11382,7 +11382,8 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
                 int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
                 if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) continue;
                 turned = 1;
-                cot = (more - less) / (2 * size);          /* of twice the angle; Jacobi 1846 */
+                /* of twice the angle; Jacobi 1846. A difference may be flushed to 0 where lengths differ. */
+                cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
                 t = 1 / (cot + sqrt(cot * cot + 1)); c = 1 / sqrt(t * t + 1);
                 s = along < 0 ? -t * c : t * c; sigma[p] = more + t * size;
                 sigma[q] = fmax(less - t * size, 0);

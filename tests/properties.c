@@ -1766,6 +1766,11 @@ static void check_rank_exact(void)
         check(r.singular[k] == power, "mmix_rank_of", "a power of 2", r.singular[k], power);
     }
     check(r.numerical[0] == (double)above, "mmix_rank_of", "with the default eps", r.numerical[0], (double)above);
+    /* squares of lengths whose difference is flushed to 0, though they differ */
+    const real tiny[9] = { 1, 0, 0, 0, (real)1.95e-154, 0, 0, 0, (real)2.1e-154 };
+    const size_t three[2] = { 3, 3 };
+    mmix_rank_of(m, mmix_from(m, 2, three, tiny), 0, 0, &r);
+    check(r.numerical[0] == 1 && r.effective[0] == 1, "mmix_rank_of", "tiny rows", r.effective[0], 1);
     fine("mmix_rank_of");
 }
 /* What is measured of a mixer's blocks beside the bounds, and beside sums over the matrix that is expected. */
