@@ -11672,7 +11672,7 @@ static void mmixi_video_row(void *arg, mmixi_range range)
     size_t X = v->d.X, D = v->d.D, N = v->d.N, k = v->config.k, y = range.begin, R = v->config.radius;
     mmixi_scored *best = v->best + range.lane * k;
     for (size_t x = 0; x < X; x++) {
-        double sum = 0, top;
+        double sum = 0;
         mmixi_scored_none(best, k);
         for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
             for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
@@ -11683,7 +11683,7 @@ static void mmixi_video_row(void *arg, mmixi_range range)
                                         (double)(frame + N * D + at - v->frame) };
                     mmixi_scored_take(best, k, it);
                 }
-        top = best->score;
+        double top = best->score;
         for (size_t i = 0; i < k; i++)
             sum += best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
         for (size_t at = 0; at < v->d.K * N; at += N) {
@@ -11718,7 +11718,7 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
     memset(&first, 0, sizeof first);
     mmixi_dims *d = &first.d;
     d->N = mmixi_mul(gh, gw); d->Y = gh; d->X = gw; d->K = K;
-    if (!m || !mmixi_given(m, who, "gh, gw, K", gh, gw, K)
+    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)
         || mmixi_settings_check(m, who, &config,
                                 "size frames 0 1e6, size radius, size k 1, double temperature 1e-6")
         || !mmixi_expect(m, who, d, "+mask:i32 HW", mask) || !mmixi_index_ok(m, who, "mask", mask, K))
@@ -12133,7 +12133,7 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
 /* ---- DINO's crops ----------------------------------------------------------------- */
 MMIXDEF mmix_augment mmix_augment_dino(void)
 {
-    static const mmix_augment paper = {
+    mmix_augment paper = {
         224, 96, 8, { 0.4, 1 }, { 0.05, 0.4 }, { 3.0 / 4, 4.0 / 3 },         /* sizes, scales, aspect */
         0.5, 0.8, 0.2, { 1, 0.1, 0.5 }, { 0, 0.2, 0 },                       /* chances */
         0.4, 0.4, 0.2, 0.1, { 0.1, 2 },                                      /* strengths, sigma */
@@ -12189,8 +12189,8 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
         order[j] = order[i]; order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
-        int change = order[i], hue = change == MMIX_CHANGE_HUE;
-        double x = strength[change], low = hue ? -x : fmax(1 - x, 0), high = hue ? x : 1 + x;
+        int change = order[i], nothing = change != MMIX_CHANGE_HUE;        /* a turn of 0, or a factor of 1 */
+        double x = strength[change], low = fmax(nothing - x, nothing - 1), high = nothing + x;
         mmix_picture_change(rgb, s, s, change, mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high), NULL);
     }
 }
