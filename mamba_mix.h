@@ -12313,7 +12313,7 @@ MMIXI_COLD_BEGIN
 /* ---- whole files ---- */
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
-typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
+typedef struct mmixi_file_bytes { uint8_t *bytes; size_t size; int mapped; } mmixi_file_bytes;
 /* What C lacks: a file that was not there before, bringing it to the disk, taking another's name. */
 #ifndef MMIX_NO_STDIO
 #if defined(_WIN32)
@@ -12367,7 +12367,7 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
     mmixi_file_bytes file = { NULL, 0, 0 };
-    if (!m || !mmixi_given(m, who, "*path", path)) return file;
+    if (!mmixi_given(m, who, "*path", path)) return file;
 #ifdef MMIX_NO_STDIO
     mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
 #else
@@ -12385,9 +12385,9 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
         file.size = (size_t)length;
 #ifdef MMIXI_MAPS
         void *map = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
-        file.mapped = map != MAP_FAILED, file.bytes = (unsigned char *)map;
+        file.mapped = map != MAP_FAILED, file.bytes = (uint8_t *)map;
 #endif
-        if (!file.mapped && (file.bytes = (unsigned char *)mmixi_alloc(m, file.size)) != NULL
+        if (!file.mapped && (file.bytes = (uint8_t *)mmixi_alloc(m, file.size)) != NULL
             && fread(file.bytes, 1, file.size, f) != file.size) {
             mmixi_file_free(m, &file);
             file.bytes = NULL;
@@ -12431,7 +12431,7 @@ static size_t mmixi_utf8(long code, char out[4])
 /* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
 static size_t mmixi_utf8_length(const char *s)
 {
-    unsigned char c = (unsigned char)*s;
+    uint8_t c = (uint8_t)*s;
     size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
     long code = n == 1 ? c : c & (0x7F >> n);
     char out[4];
@@ -12496,7 +12496,7 @@ static int mmixi_json_string(mmixi_json_scan *s)
     if (!mmixi_json_take(s, '"', "a key")) return 0;
     s->expected = "a string of UTF-8";
     for (size_t n, taken; *s->at != '"'; s->at += taken, s->to += n) {
-        n = taken = (unsigned char)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
+        n = taken = (uint8_t)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
         if (*s->at != '\\') memmove(s->to, s->at, n);
         else {
             const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
@@ -12557,14 +12557,13 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
 {
     mmixi_json_scan s = { text, text, NULL, 0, NULL, NULL };
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
-    int ok;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
     if (most > room / sizeof *s.keys)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what,
                          (double)room);
     s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
     if (!s.keys) return -1;
-    ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
+    int ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
     if (ok) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
@@ -12600,6 +12599,12 @@ static const char *mmixi_json_find(const char *object, const char *wanted)
     return v;
 }
 static const char *mmixi_json_text(const char *v) { return v && *v == '"' ? v + 1 : NULL; }
+/* A member that is a text. */
+static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
+{
+    const char *text = mmixi_json_text(mmixi_json_find(object, key));
+    return text ? text : otherwise;
+}
 /* true 1, false 0, anything else `otherwise`. */
 static int mmixi_json_flag(const char *v, int otherwise)
 {
@@ -12638,7 +12643,7 @@ static double mmixi_json_number(const char *v, double otherwise)
 
 /* ---- bytes ---- */
 /* An integer of `bytes` bytes, the lowest first. */
-static uint64_t mmixi_number(const unsigned char *p, int bytes)
+static uint64_t mmixi_number(const uint8_t *p, int bytes)
 {
     uint64_t n = 0;
     while (bytes-- > 0) n = n << 8 | p[bytes];
@@ -12647,15 +12652,15 @@ static uint64_t mmixi_number(const unsigned char *p, int bytes)
 static int mmixi_big_endian_here(void)
 {
     uint16_t one = 1;
-    return !*(const unsigned char *)&one;
+    return !*(const uint8_t *)&one;
 }
 /* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or back. */
-static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int big)
+static void mmixi_byte_order(uint8_t *p, size_t bytes, size_t size, int big)
 {
     if (big == mmixi_big_endian_here()) return;
     for (; bytes >= size; bytes -= size, p += size)
         for (size_t i = 0, j = size - 1; i < j; i++, j--) {
-            unsigned char c = p[i];
+            uint8_t c = p[i];
             p[i] = p[j], p[j] = c;
         }
 }
@@ -12686,20 +12691,24 @@ MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *na
     return mmix_fail(a->m, MMIX_ERROR_FILE, name ? "%s: entry \"%.60s\": expected %s" : "%s: %sexpected %s",
                      a->path, name ? name : "", text);
 }
-/* n elements that are freed with the archive: those of an array that it outgrew, if there is one, and zeros.
-   Whatever a file says, what is made of it takes, with its bytes, at most twice its size and a megabyte. */
-static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, const void *array, size_t before)
+/* Zeros that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes, at
+   most twice its size and a megabyte. */
+static void *mmixi_archive_alloc(mmix_archive *a, size_t bytes)
 {
-    mmixi_owned *latest = (mmixi_owned *)a->own->owned;
-    char *p = NULL;
-    if ((double)n * (double)element + 2 * MMIXI_ALIGN <= (double)(a->most - a->m->memory.bytes))
-        p = (char *)mmixi_own(a->own, n * element);
-    else mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
-                      (double)a->file.size);
+    if ((double)bytes + 2 * MMIXI_ALIGN <= (double)(a->most - a->m->memory.bytes))
+        return mmixi_own(a->own, bytes);
+    mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
+    return NULL;
+}
+/* An array of n elements, or NULL, with room for 2n + 1. The old one goes at once if it came last. */
+static void *mmixi_archive_grow(mmix_archive *a, const void *array, size_t n, size_t element)
+{
+    mmixi_owned *latest = a->own->owned;
+    void *p = mmixi_archive_alloc(a, mmixi_mul(2 * n + 1, element));
     if (!p || !array) return p;
-    memcpy(p, array, before * element);
-    if ((char *)latest + MMIXI_ALIGN == array) { /* it can go at once */
-        ((mmixi_owned *)a->own->owned)->next = latest->next;
+    memcpy(p, array, n * element);
+    if ((char *)latest + MMIXI_ALIGN == array) {
+        a->own->owned->next = latest->next;
         mmixi_free(a->m, latest, latest->bytes);
     }
     return p;
@@ -12719,10 +12728,10 @@ static double mmixi_entry_bytes(const mmix_entry *e)
     return bytes;
 }
 /* Copies elements that lie by strides into a row-major array; returns where it ends. */
-static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *from, size_t size, int ndim,
+static uint8_t *mmixi_entry_copy(uint8_t *to, const uint8_t *from, size_t size, int ndim,
                                        const size_t *shape, const size_t *stride)
 {
-    if (!ndim) return (unsigned char *)memcpy(to, from, size) + size;
+    if (!ndim) return (uint8_t *)memcpy(to, from, size) + size;
     for (size_t i = 0; i < *shape; i++, from += *stride * size)
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
@@ -12741,13 +12750,13 @@ static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride
     if (e.bytes && last >= (double)stored)
         return mmixi_refuse(a, e.name, "elements inside a storage of %.0f, found one beyond", (double)stored);
     if (!plain) {
-        void *copy = mmixi_archive_alloc(a, e.bytes, 1, NULL, 0);
+        uint8_t *copy = (uint8_t *)mmixi_archive_alloc(a, e.bytes);
         if (!copy) return -1;
-        mmixi_entry_copy((unsigned char *)copy, (const unsigned char *)e.data, size, e.ndim, e.shape, stride);
+        mmixi_entry_copy(copy, (const uint8_t *)e.data, size, e.ndim, e.shape, stride);
         e.data = copy;
     }
     if (!(a->count & (a->count - 1)))            /* 0 or a power of 2: there is no room for one more */
-        a->entries = (mmix_entry *)mmixi_archive_alloc(a, 2 * a->count + 1, sizeof e, a->entries, a->count);
+        a->entries = (mmix_entry *)mmixi_archive_grow(a, a->entries, a->count, sizeof e);
     if (!a->entries) return -1;
     a->entries[a->count++] = e;
     return 0;
@@ -12755,7 +12764,7 @@ static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride
 /* The same, of an array that fills its bytes and whose type, shape and order are members of a JSON object. */
 static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int npy, const char *object)
 {
-    const char *type = mmixi_json_text(mmixi_json_find(object, npy ? "descr" : "dtype")),
+    const char *type = mmixi_json_word(object, npy ? "descr" : "dtype", NULL),
         *shape = mmixi_json_find(object, "shape");
     int fortran = mmixi_json_flag(mmixi_json_find(object, "fortran_order"), npy ? -1 : 0);
     size_t stride[MMIX_FILE_MAX_DIMS], step = 1;
@@ -12773,21 +12782,20 @@ static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int npy, const char
         return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", mmixi_entry_bytes(&e),
                             mmix_file_dtype_name(e.dtype), (double)e.bytes);
     for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
-    mmixi_byte_order((unsigned char *)e.data, e.bytes, mmixi_file_size[e.dtype], *type == '>');
+    mmixi_byte_order((uint8_t *)e.data, e.bytes, mmixi_file_size[e.dtype], *type == '>');
     return mmixi_archive_add(a, e, fortran ? stride : NULL);
 }
 /* When all are there: names are UTF-8 and there once. */
 static int mmixi_archive_finish(mmix_archive *a)
 {
-    const char *twice;
-    a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count, sizeof *a->by_name, NULL, 0);
+    a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count * sizeof *a->by_name);
     if (!a->by_name) return -1;
     for (size_t i = 0; i < a->count; i++) {
         const char *name = a->by_name[i].name = a->entries[i].name;
         a->by_name[i].entry = &a->entries[i];
         if (name[mmixi_utf8_span(name)]) return mmixi_refuse(a, name, "a name of UTF-8, found another");
     }
-    twice = mmixi_key_twice(a->by_name, a->count, sizeof *a->by_name);
+    const char *twice = mmixi_key_twice(a->by_name, a->count, sizeof *a->by_name);
     return twice ? mmixi_refuse(a, twice, "each name once, found it twice") : 0;
 }
 
@@ -12806,7 +12814,7 @@ static int mmixi_compare_data(const void *x, const void *y)
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
-    unsigned char *data = a->file.bytes;
+    uint8_t *data = a->file.bytes;
     size_t size = a->file.size, at = 0, part[2];
     uint64_t n = size < 8 ? 0 : mmixi_number(data, 8);
     char *text = (char *)data + 7;               /* one early: its end has room for a zero */
@@ -12822,7 +12830,6 @@ static int mmixi_safetensors(mmix_archive *a)
     if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
     while ((i = mmixi_json_next(text, i, &key)) != NULL) {
         const char *offsets = mmixi_json_find(i, "data_offsets");
-        mmix_entry e = { key, 0, 0, {0}, 0, NULL };
         if (!strcmp(key, "__metadata__")) {
             a->metadata = i;
             continue;
@@ -12830,7 +12837,7 @@ static int mmixi_safetensors(mmix_archive *a)
         if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1] || part[1] > size)
             return mmixi_refuse(a, key, "two data_offsets in order inside %.0f bytes of data, found %.40s",
                                 (double)size, offsets ? offsets : "none");
-        e.data = data + part[0], e.bytes = part[1] - part[0];
+        mmix_entry e = { key, 0, 0, {0}, part[1] - part[0], data + part[0] };
         if (mmixi_archive_json(a, e, 0, i)) return -1;
     }
     for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
@@ -12840,7 +12847,7 @@ static int mmixi_safetensors(mmix_archive *a)
     for (const mmix_entry *e = a->entries; e < a->entries + a->count; at += e++->bytes)
         if (e->data != data + at)
             return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, found %.0f",
-                                (double)at, (double)((const unsigned char *)e->data - data));
+                                (double)at, (double)((const uint8_t *)e->data - data));
     return at == size ? 0 : mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
 }
 
@@ -12857,24 +12864,23 @@ static void mmixi_python_json(char *s)
     }
 }
 /* One array in bytes[0 … size). */
-static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, size_t size)
+static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t size)
 {
     size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10,
         length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
     char *header = (char *)bytes + begin;
-    mmix_entry e = { name, 0, 0, {0}, 0, NULL };
     if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] - 1u > 2 || length > size - begin)
         return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
                             (double)size, (double)length);
     header[length - 1] = 0;                      /* a line end */
     mmixi_python_json(header);
     if (mmixi_json_open(a->m, a->path, header, strlen(header), a->most - a->m->memory.bytes)) return -1;
-    e.data = header + length, e.bytes = size - begin - length;
+    mmix_entry e = { name, 0, 0, {0}, size - begin - length, header + length };
     return mmixi_archive_json(a, e, 1, header);
 }
 
 /* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
-static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
+static uint32_t mmixi_crc32(const uint8_t *p, size_t n)
 {
     uint32_t table[256], crc = 0xffffffffu;
     for (uint32_t i = 0; i < 256; i++) {
@@ -12910,7 +12916,6 @@ static int mmixi_zip_members(mmix_archive *zip)
         return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
                             "%.0f bytes", (double)size);
     for (at = directory; count--; ) {
-        mmix_entry e = { NULL, MMIX_FILE_U8, 1, {0}, 0, NULL };
         uint64_t extra, stop;
         char *name = (char *)zip->file.bytes + at + 45;          /* one early: its end has room for a zero */
         /* 2 method, 4 checksum, 5 bytes in the file, 6 bytes, 7, 8 and 9 lengths of name, extra fields and
@@ -12923,7 +12928,7 @@ static int mmixi_zip_members(mmix_archive *zip)
             extra += 4 + mmixi_number(zip->file.bytes + extra + 2, 2);
         for (int k = 5, i = 2; extra + 4 <= stop && k < 12; k++)
             if (d[k] == 0xffffffffu && i < 5) d[k] = wide[i++];
-        e.name = (char *)memmove(name, name + 1, (size_t)d[7]); name[d[7]] = 0;
+        memmove(name, name + 1, (size_t)d[7]); name[d[7]] = 0;
         if (d[2] || d[5] != d[6] || strlen(name) != d[7])
             return mmixi_refuse(zip, name, "it stored, not compressed, without a zero in its name, found "
                                 "method %d", (int)d[2]);
@@ -12932,8 +12937,9 @@ static int mmixi_zip_members(mmix_archive *zip)
             return mmixi_refuse(zip, name, "its data between those before and the directory, found %.0f "
                                 "bytes at %.0f", (double)d[5], (double)d[11]);
         from = d[11] + d[5];
-        e.data = zip->file.bytes + d[11], e.bytes = e.shape[0] = (size_t)d[5];
-        if (mmixi_crc32(zip->file.bytes + d[11], e.bytes) != d[4])
+        const uint8_t *data = zip->file.bytes + d[11];
+        mmix_entry e = { name, MMIX_FILE_U8, 1, { (size_t)d[5] }, (size_t)d[5], data };
+        if (mmixi_crc32(data, e.bytes) != d[4])
             return mmixi_refuse(zip, name, "the data of its checksum, found others: the file is damaged");
         if (mmixi_archive_add(zip, e, NULL)) return -1;
     }
@@ -12957,7 +12963,7 @@ typedef struct mmixi_py {
 } mmixi_py;
 typedef struct mmixi_pickle {
     mmix_archive *a, *zip;
-    unsigned char *p, *end;
+    uint8_t *p, *end;
     mmixi_py *cell;                              /* the first is none */
     size_t n, capacity, remembered, visits;      /* visits: a dictionary may stand in many others */
     uint32_t top;
@@ -12975,9 +12981,8 @@ static int mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *na
         "o numpy.dtype, o _codecs.encode, o torch.float32, o torch.float64, o torch.float16, "
         "o torch.bfloat16, o collections.defaultdict,";
     char whole[128];
-    const char *at;
     snprintf(whole, sizeof whole, " %s.%s,", module, name);
-    at = strstr(known, whole);
+    const char *at = strstr(known, whole);
     if (!at) snprintf(k->wrong, sizeof k->wrong, "asks for%.50s which is refused: nothing was run", whole);
     return at ? at[-1] : 0;
 }
@@ -13021,7 +13026,7 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     int shift, kind;
     while (*code && code[4] != op) code += 5;
     if (!*code) {
-        snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (unsigned char)op);
+        snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (uint8_t)op);
         return k->wrong;
     }
     memset(&made, 0, sizeof made);
@@ -13093,9 +13098,8 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
 {
     const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
         *what = &cell[cell[storage->first].first], *type = &cell[what->next], *key = &cell[type->next];
-    size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
+    size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS];
     mmix_entry e = { name, (int)type->number - '0', 0, {0}, 0, NULL };
-    const mmix_entry *file;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
     if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g'
         || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
@@ -13103,13 +13107,13 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
         || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
         return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
-    size = mmixi_file_size[e.dtype];
-    file = mmixi_pth_member(k->zip, "data/", key->text);
+    size_t size = mmixi_file_size[e.dtype];
+    const mmix_entry *file = mmixi_pth_member(k->zip, "data/", key->text);
     if (!file || (double)file->bytes != (double)*count * (double)size)
         return mmixi_refuse(k->a, name, "a member data/%s of %.0f numbers, found %.0f bytes", key->text,
                             (double)*count, file ? (double)file->bytes : 0);
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
-    e.data = (const unsigned char *)file->data + *begin;
+    e.data = (const uint8_t *)file->data + *begin;
     e.bytes = file->bytes - *begin;
     return mmixi_archive_add(k->a, e, stride);
 }
@@ -13118,16 +13122,14 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
 {
     const mmixi_py *cell = k->cell, *key, *value;
     for (uint32_t at = d->first; at; at = value->next, k->visits++) {
-        size_t room;
-        char *name;
         key = &cell[at], value = &cell[key->next];
         /* other things are there, too, such as the optimiser's numbered states */
         if ((value->kind != 'T' && value->kind != 'd') || (key->kind != 't' && key->kind != 'z')) continue;
         if (k->visits > 2 * k->n || depth == 8 || key->kind == 'z')
             return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
                                 "deeper or more often than that, or a name with a zero in it");
-        room = strlen(prefix) + strlen(key->text) + 2;
-        name = (char *)mmixi_archive_alloc(k->a, room, 1, NULL, 0);
+        size_t room = strlen(prefix) + strlen(key->text) + 2;
+        char *name = (char *)mmixi_archive_alloc(k->a, room);
         if (!name) return -1;
         snprintf(name, room, "%s%s%s", prefix, *prefix ? "." : "", key->text);
         if (value->kind == 'd' ? mmixi_pth_walk(k, value, name, depth + 1)
@@ -13141,11 +13143,11 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
     mmixi_pickle k;
     memset(&k, 0, sizeof k);
     k.a = a, k.zip = zip;
-    k.p = (unsigned char *)file->data, k.end = k.p + file->bytes;
+    k.p = (uint8_t *)file->data, k.end = k.p + file->bytes;
     for (k.n = 1; !wrong; wrong = k.p < k.end ? mmixi_pickle_step(&k) : "never stops")
         if (k.n >= k.capacity) {
-            k.capacity = 2 * k.n;
-            k.cell = (mmixi_py *)mmixi_archive_alloc(zip, k.capacity, sizeof *k.cell, k.cell, k.n);
+            k.capacity = 2 * k.n + 1;
+            k.cell = (mmixi_py *)mmixi_archive_grow(zip, k.cell, k.n, sizeof *k.cell);
             if (!k.cell) return -1;
         }
     if (*wrong) return mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
@@ -13154,12 +13156,10 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
 static int mmixi_zip(mmix_archive *a)
 {
     mmix_archive zip = *a;                       /* of its members; what it takes is freed in the end */
-    const mmix_entry *pickle, *order;
-    int failed;
     zip.own = mmix_params_create(a->m);
-    failed = !zip.own || mmixi_zip_members(&zip);
-    pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", "");
-    order = pickle ? mmixi_pth_member(&zip, "byteorder", "") : NULL;
+    int failed = !zip.own || mmixi_zip_members(&zip);
+    const mmix_entry *pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", ""),
+        *order = pickle ? mmixi_pth_member(&zip, "byteorder", "") : NULL;
     if (pickle && (mmixi_big_endian_here()
                    || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
         failed = mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
@@ -13168,7 +13168,7 @@ static int mmixi_zip(mmix_archive *a)
         char *dot = (char *)strrchr(e->name, '.');
         if (!dot || strcmp(dot, ".npy"))
             failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
-        else *dot = 0, failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
+        else *dot = 0, failed = mmixi_npy(a, e->name, (uint8_t *)e->data, e->bytes);
     }
     mmix_params_destroy(zip.own);
     return failed;
@@ -13180,15 +13180,27 @@ static int mmixi_is_index(const mmixi_file_bytes *f)
 {
     return f->size > 8 && *f->bytes == '{' && f->bytes[7];
 }
+/* The path of a file beside the archive's. */
+static void mmixi_path_beside(const mmix_archive *a, const char *name, char path[MMIXI_PATH])
+{
+    const char *slash = strrchr(a->path, '/');
+    snprintf(path, MMIXI_PATH, "%.*s%s", slash ? (int)(slash + 1 - a->path) : 0, a->path, name);
+}
+/* All of a file as JSON, checked and decoded, in memory of the archive. NULL on error. */
+static char *mmixi_file_json(mmix_archive *a, const char *path, const mmixi_file_bytes *f)
+{
+    char *text = f->bytes ? (char *)mmixi_archive_alloc(a, f->size + 1) : NULL;
+    if (!text) return NULL;
+    memcpy(text, f->bytes, f->size);
+    return mmixi_json_open(a->m, path, text, f->size, a->most - a->m->memory.bytes) ? NULL : text;
+}
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file);
 static int mmixi_shards(mmix_archive *a)
 {
-    const char *slash = strrchr(a->path, '/'), *map, *at, *key;
-    char *text = (char *)mmixi_archive_alloc(a, a->file.size + 1, 1, NULL, 0), path[MMIXI_PATH];
+    const char *text = mmixi_file_json(a, a->path, &a->file), *map = mmixi_json_find(text, "weight_map"),
+        *at = map, *key;
+    char path[MMIXI_PATH];
     if (!text) return -1;
-    memcpy(text, a->file.bytes, a->file.size);
-    if (mmixi_json_open(a->m, a->path, text, a->file.size, a->most - a->m->memory.bytes)) return -1;
-    map = at = mmixi_json_find(text, "weight_map");
     if (!map || *map != '{') return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
     while ((at = mmixi_json_next(map, at, &key)) != NULL) {
         const char *name = mmixi_json_text(at);
@@ -13196,7 +13208,7 @@ static int mmixi_shards(mmix_archive *a)
         size_t held = a->m->memory.bytes;
         if (!name || strpbrk(name, "/\\"))
             return mmixi_refuse(a, key, "in a file beside the index, found %.40s", name ? name : "none");
-        snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - a->path) : 0, a->path, name);
+        mmixi_path_beside(a, name, path);
         while (shard && strcmp(shard->path, path)) shard = shard->shard;
         if (!shard) {
             mmixi_file_bytes file = mmixi_file_read(a->m, "mmix_archive_open", path);
@@ -13224,7 +13236,6 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     uint64_t magic = !file.bytes || size < 8 ? 0 : mmixi_number(file.bytes, 4);
     mmix_params *own = file.bytes ? mmix_params_create(m) : NULL;
     mmix_archive *a = (mmix_archive *)mmixi_own(own, sizeof *a);
-    int failed;
     if (!a) {
         mmixi_file_free(m, &file);
         mmix_params_destroy(own);
@@ -13233,7 +13244,7 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     a->m = m, a->own = own, a->file = file;
     a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - 2 * MMIXI_PATH;
     snprintf(a->path, sizeof a->path, "%s", path);
-    failed = magic == 0x0a8a0280
+    int failed = magic == 0x0a8a0280
         ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
                        "save it anew")
         : magic == 0x4d554e93 ? mmixi_npy(a, "array", file.bytes, size)          /* "\x93NUM" */
@@ -13251,7 +13262,7 @@ MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, co
 {
     mmixi_file_bytes copy = { NULL, size, 0 };
     if (mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name))
-        copy.bytes = (unsigned char *)mmixi_alloc(m, size);
+        copy.bytes = (uint8_t *)mmixi_alloc(m, size);
     if (copy.bytes && size) memcpy(copy.bytes, bytes, size);
     return mmixi_archive_new(m, name, copy);
 }
@@ -13268,7 +13279,7 @@ MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *n
 }
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
 {
-    return a && key ? mmixi_json_text(mmixi_json_find(a->metadata, key)) : NULL;
+    return a && key ? mmixi_json_word(a->metadata, key, NULL) : NULL;
 }
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 {
@@ -13279,7 +13290,7 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 MMIXI_COLD_END
 
 /* An F32, F16 (sign 1, exponent 5, fraction 10 bits) or BF16 of a file. */
-static inline float mmixi_file_float(const unsigned char *p, int from)
+static inline float mmixi_file_float(const uint8_t *p, int from)
 {
     union { uint32_t bits; float f; } u;
     uint16_t half;
@@ -13307,17 +13318,13 @@ static uint16_t mmixi_to_bf16(mmix_real x)
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
-    union {
-        double f64; int64_t i64; int32_t i32; int16_t i16; int8_t i8;
-        uint64_t u64; uint32_t u32; uint16_t u16; uint8_t u8;
-    } u;
-    mmix_archive in;                             /* messages go to m */
-    const unsigned char *p;
-    int from, single;                            /* single: an F32, F16 or BF16 */
     if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
         return -1;
-    in = *a, in.m = m; p = (const unsigned char *)e->data, from = e->dtype;
-    single = from > MMIX_FILE_F64 && from < MMIX_FILE_I64;
+    mmix_archive in = *a;
+    in.m = m;                                    /* messages go there */
+    const uint8_t *p = (const uint8_t *)e->data;
+    int from = e->dtype, single = from > MMIX_FILE_F64 && from < MMIX_FILE_I64;      /* F32, F16 or BF16 */
+    size_t size = mmixi_file_size[from], shift = 64 - 8 * size, skip = mmixi_big_endian_here() ? 8 - size : 0;
     if (count != mmix_entry_count(e))
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
                             (double)mmix_entry_count(e));
@@ -13325,19 +13332,20 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     if (from == dtype && count) memcpy(values, p, e->bytes);
     if (single && dtype == MMIX_FILE_F32)         /* what is asked for most, three times as fast */
-        for (size_t i = 0; i < count; i++, p += mmixi_file_size[from])
-            ((float *)values)[i] = mmixi_file_float(p, from);
-    else for (size_t i = 0; from != dtype && i < count; i++, p += mmixi_file_size[from]) {
-        int64_t v = 0; double d; int large = 0;          /* above the largest int64_t */
+        for (size_t i = 0; i < count; i++, p += size) ((float *)values)[i] = mmixi_file_float(p, from);
+    else for (size_t i = 0; from != dtype && i < count; i++, p += size) {
+        uint64_t bits = 0;
+        int64_t v = 0;
+        double d;
+        int large = 0;                           /* above the largest int64_t */
         if (single) d = mmixi_file_float(p, from);
+        else if (from == MMIX_FILE_F64) memcpy(&d, p, size);     /* it need not be aligned */
         else {
-            memcpy(&u, p, mmixi_file_size[from]);        /* it need not be aligned */
-            v = from == MMIX_FILE_F64 ? 0 : from == MMIX_FILE_I64 ? u.i64 : from == MMIX_FILE_I32 ? u.i32
-                : from == MMIX_FILE_I16 ? u.i16 : from == MMIX_FILE_I8 ? u.i8
-                : from == MMIX_FILE_U16 ? u.u16 : from == MMIX_FILE_U32 ? u.u32
-                : from == MMIX_FILE_U64 ? (int64_t)u.u64 : from == MMIX_FILE_BOOL ? u.u8 != 0 : u.u8;
+            memcpy((char *)&bits + skip, p, size);
+            v = from < MMIX_FILE_U8 ? (int64_t)(bits << shift) >> shift      /* with its sign */
+                : from == MMIX_FILE_BOOL ? bits != 0 : (int64_t)bits;
             large = from == MMIX_FILE_U64 && v < 0;
-            d = from == MMIX_FILE_F64 ? u.f64 : large ? (double)u.u64 : (double)v;
+            d = large ? (double)bits : (double)v;
         }
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
@@ -13371,7 +13379,7 @@ static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const c
 static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
 {
     for (mmixi_print(t, "%s\"", before); *s; s++)
-        if ((unsigned char)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
+        if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
         else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     mmixi_print(t, "\"");
 }
@@ -13424,7 +13432,7 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
         n = mmixi_min(count - i, sizeof chunk / size);
         if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
         else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
-        mmixi_byte_order((unsigned char *)chunk, n * size, size, 0);
+        mmixi_byte_order((uint8_t *)chunk, n * size, size, 0);
         if (fwrite(chunk, size, n, f) != n) return -1;
     }
     return 0;
@@ -13475,19 +13483,17 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, c
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata)
 {
-    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL;
+    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL, *wrong = NULL;
     int npy = dot && !strcmp(dot, ".npy");
     mmixi_text text = {NULL, 0, 0};
     if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)entries : path)) return -1;
-    if (npy && (n != 1 || metadata))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected one array without metadata", who, path);
     for (size_t i = 0; metadata && metadata[i]; i += 2)
-        if (!metadata[i + 1])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, "
-                             "found a key alone", who, path);
+        if (!metadata[i + 1]) wrong = "key, value, …, NULL in metadata, found a key alone";
+    if (npy && (n != 1 || metadata)) wrong = "one array without metadata";
+    if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected %s", who, path, wrong);
     for (const mmix_entry *e = entries; e < entries + n; e++) {
         double bytes;
-        const char *wrong = !npy && (!e->name || !strcmp(e->name, "__metadata__"))
+        wrong = !npy && (!e->name || !strcmp(e->name, "__metadata__"))
             ? "a name that is free, found none or __metadata__"
             : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
             : npy && *mmixi_file_names[1][e->dtype] == '-' ? "another dtype, found BF16"
@@ -13666,7 +13672,7 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
     size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
     for (; a && e->bytes > begin; a = a->shard) {
-        if (!a->paged || (size_t)((const unsigned char *)e->data - a->file.bytes) >= a->file.size) continue;
+        if (!a->paged || (size_t)((const uint8_t *)e->data - a->file.bytes) >= a->file.size) continue;
 #ifdef MMIXI_HUGE
         madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
@@ -13727,8 +13733,7 @@ static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const cha
 /* The value of a key, "" if there is none. */
 static const char *mmixi_metadata(const mmix_archive *a, const char *key)
 {
-    const char *found = mmix_archive_metadata(a, key);
-    return found ? found : "";
+    return mmixi_json_word(a ? a->metadata : NULL, key, "");
 }
 static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
@@ -13971,7 +13976,7 @@ static const char mmixi_llama2c_order[] = "embed_tokens\0input_layernorm\0q_proj
     "post_attention_layernorm\0gate_proj\0down_proj\0up_proj\0model.norm\0lm_head\0";
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
-    const unsigned char *p = (const unsigned char *)bytes;
+    const uint8_t *p = (const uint8_t *)bytes;
     double weights = 0;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
@@ -14008,23 +14013,15 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 static const char mmixi_hf_settings[] =
     "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, size "
     "num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
-static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
-{
-    const char *text = mmixi_json_text(mmixi_json_find(object, key));
-    return text ? text : otherwise;
-}
 /* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
 static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
-    const char *slash = strrchr(f->a->path, '/');
     char path[MMIXI_PATH];
-    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
+    mmixi_path_beside(f->a, "config.json", path);
     mmixi_file_bytes file = mmixi_file_read(f->m, "mmix_decoder_open", path);
-    char *v = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
-    if (v) memcpy(v, file.bytes, file.size), v[file.size] = 0;
+    char *v = f->config.out = mmixi_file_json(f->a, path, &file);
     mmixi_file_free(f->m, &file);
-    if (!v || mmixi_json_open(f->m, path, v, file.size, SIZE_MAX)) return;
-    f->config.out = v;
+    if (!v) return;
     const char *type = mmixi_json_word(v, "model_type", "none"),
         *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
