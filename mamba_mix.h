@@ -13546,41 +13546,36 @@ static const char mmixi_hf_dinov3[] =
 
 typedef struct mmixi_names {
     const mmix_archive *a;
-    const char *map;                             /* "": a file's names are the parameters' */
+    const char *map;                             /* NULL: a file's names are the parameters' */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
+    char full[2 * MMIXI_PART_NAME];              /* a parameter's name in the file, or of a piece of it, … */
+    int pieces;                                  /* … of which there are so many */
 } mmixi_names;
-/* A parameter's name in the file, piece `piece` of it; returns how many pieces there are. */
-static int mmixi_file_name(const mmixi_names *f, const char *name, int piece, char out[2 * MMIXI_PART_NAME])
+static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
 {
     char key[48], value[112], rest[MMIXI_PART_NAME];
-    int pieces = 1;
-    snprintf(out, 2 * MMIXI_PART_NAME, "%s%.255s", f->prefix, name);
-    for (const char *map = f->map; sscanf(map, " %47s %111[^,]", key, value) == 2; map++) {
-        char *at = strstr(out + strlen(f->prefix), key), *word = value;
-        if (at) {
-            for (char *c = value; *c; c++) pieces += *c == '|';
-            for (int i = 0; i < piece && strchr(word, '|'); i++) word = strchr(word, '|') + 1;
-            snprintf(rest, sizeof rest, "%s", at + strlen(key));
-            snprintf(at, 2 * MMIXI_PART_NAME - (size_t)(at - out), "%.*s%s", (int)strcspn(word, "|"), word,
-                     rest);
-        }
-        map += strcspn(map, ",");
-        if (!*map) break;
+    f->pieces = 1;
+    snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
+    for (const char *map = f->map; map; map = strchr(map, ',')) {
+        sscanf(map += strspn(map, ", "), "%47s %111[^,]", key, value);
+        char *at = strstr(f->full + strlen(f->prefix), key), *word = value;
+        if (!at) continue;
+        for (char *c = value; *c; c++) f->pieces += *c == '|';
+        for (int i = 0; i < piece && strchr(word, '|'); i++) word = strchr(word, '|') + 1;
+        snprintf(rest, sizeof rest, "%s", at + strlen(key));
+        snprintf(at, (size_t)(f->full + sizeof f->full - at), "%.*s%s", (int)strcspn(word, "|"), word, rest);
     }
-    return pieces;
 }
-/* Its entry; pieces NULL: there is one. The name is left in `full`, which may be NULL. */
-static const mmix_entry *mmixi_entry(const mmixi_names *f, const char *name, int piece, int *pieces,
-                                     char *full)
+/* Its entry, or NULL. */
+static const mmix_entry *mmixi_entry(mmixi_names *f, const char *name, int piece)
 {
-    char text[2 * MMIXI_PART_NAME], chunk[2 * MMIXI_PART_NAME];
-    int n = mmixi_file_name(f, name, piece, full ? full : (full = text));
+    char chunk[2 * MMIXI_PART_NAME];
     size_t before = strlen(f->prefix) + 7;
-    const mmix_entry *e = mmix_archive_find(f->a, full);
-    if (pieces) *pieces = n;
+    mmixi_file_name(f, name, piece);
+    const mmix_entry *e = mmix_archive_find(f->a, f->full);
     for (int c = 0; !e && f->chunked && !strncmp(name, "blocks.", 7) && c <= atoi(name + 7); c++) {
-        snprintf(chunk, sizeof chunk, "%.*s%d.%.255s", (int)before, full, c, full + before);
+        snprintf(chunk, sizeof chunk, "%.*s%d.%.255s", (int)before, f->full, c, f->full + before);
         e = mmix_archive_find(f->a, chunk);
     }
     return e;
@@ -13590,8 +13585,7 @@ static const mmix_entry *mmixi_entry(const mmixi_names *f, const char *name, int
    shortest. */
 static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, const char *first)
 {
-    mmixi_names f = {a, "", 0, ""};
-    char full[2 * MMIXI_PART_NAME];
+    mmixi_names f = {a, NULL, 0, "", "", 1};
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
@@ -13599,12 +13593,12 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
         else if (strstr(name, "embeddings.patch_embeddings.weight")) f.map = mmixi_hf_dinov3;
         f.chunked |= strstr(name, "blocks.0.0.norm1.weight") != NULL;
     }
-    mmixi_file_name(&f, first, 0, full);
+    mmixi_file_name(&f, first, 0);
     for (size_t i = 0; !prefix && i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        size_t before = strlen(name) - strlen(full),                     /* of a shorter one it is huge */
+        size_t before = strlen(name) - strlen(f.full),                   /* of a shorter one it is huge */
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, full)
+        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, f.full)
             || (before && name[before - 1] != '.')) continue;
         best = rank;
         snprintf(f.prefix, before + 1, "%s", name);
@@ -13628,14 +13622,9 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, *expected ? "), expected %s\n" : ")\n", expected);
 }
-/* DINOv3's keys have no bias, and Hugging Face's files none for them. */
-static int mmixi_entry_zero(const mmixi_names *f, const char *name, int piece)
-{
-    return f->map == mmixi_hf_dinov3 && piece == 1 && strstr(name, ".attn.qkv.bias");
-}
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    char full[2 * MMIXI_PART_NAME], text[MMIXI_TEXT];
+    char shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
     size_t n = mmix_archive_count(archive);
     if (!p) return NULL;
@@ -13646,17 +13635,18 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
         if (pass) t.out = (char *)mmixi_header(p->m, t.room);
         memset(used, 0, n);
         for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-            for (int piece = 0, pieces = 1; piece < pieces; piece++) {
-                const mmix_entry *e = mmixi_entry(&names, q->name, piece, &pieces, full);
+            for (int piece = 0; piece == 0 || piece < names.pieces; piece++) {
+                const mmix_entry *e = mmixi_entry(&names, q->name, piece);
                 mmix_tensor expected = *q->tensor;
-                expected.shape[0] /= (size_t)pieces;
-                mmixi_shape_text(&expected, text);
+                expected.shape[0] /= (size_t)names.pieces;
+                mmixi_shape_text(&expected, shape);
                 if (e) used[e - archive->entries] = 1;
-                if (!e && !mmixi_entry_zero(&names, q->name, piece))
-                    mmixi_print(&t, "missing %s %s\n", full, text);
+                /* DINOv3's keys have no bias, and Hugging Face's files none for them */
+                else if (names.map != mmixi_hf_dinov3 || piece != 1 || !strstr(q->name, ".attn.qkv.bias"))
+                    mmixi_print(&t, "missing %s %s\n", names.full, shape);
                 if (e && (e->ndim != expected.ndim
                           || memcmp(e->shape, expected.shape, (size_t)e->ndim * sizeof *e->shape)))
-                    mmixi_print_entry(&t, "reshaped", e, text);
+                    mmixi_print_entry(&t, "reshaped", e, shape);
             }
         for (size_t i = 0; i < n; i++) {
             const mmix_entry *e = &archive->entries[i];
@@ -13695,10 +13685,10 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     mmixi_params_changed(p);
     mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
     for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-        for (int piece = 0, pieces = 1; piece < pieces; piece++) {
-            const mmix_entry *e = mmixi_entry(&names, q->name, piece, &pieces, NULL);
+        for (int piece = 0; piece == 0 || piece < names.pieces; piece++) {
+            const mmix_entry *e = mmixi_entry(&names, q->name, piece);
             int dtype = q->tensor->dtype, type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-            size_t n = mmix_count(q->tensor) / (size_t)pieces, bytes = n * mmixi_dtype_size(dtype);
+            size_t n = mmix_count(q->tensor) / (size_t)names.pieces, bytes = n * mmixi_dtype_size(dtype);
             char *to = (char *)mmixi_data(q->tensor, dtype) + (size_t)piece * bytes;
             if (!e) memset(to, 0, bytes);
             else if (mmix_archive_read(p->m, archive, e, type, to, n)) return -1;
@@ -13885,9 +13875,9 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 
 /* ---- backbones ---- */
 /* Size `axis` of an array, 0 if there is none. */
-static size_t mmixi_entry_size(const mmixi_names *f, const char *name, int axis)
+static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
 {
-    const mmix_entry *e = mmixi_entry(f, name, 0, NULL, NULL);
+    const mmix_entry *e = mmixi_entry(f, name, 0);
     return e && axis < e->ndim ? e->shape[axis] : 0;
 }
 /* Networks whose files look like those of a backbone and are not read. */
@@ -13914,8 +13904,8 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_c
         many = mmixi_entry_size(&f, "pos_embed_cls", 1), storage = mmixi_entry_size(&f, "storage_tokens", 1),
         registers = storage + mmixi_entry_size(&f, "register_tokens", 1),
         positions = mmixi_entry_size(&f, "pos_embed", 1), cells = positions - !many,
-        w1 = mmixi_entry_size(&f, "blocks.0.mlp.w1.weight", 0),
-        swiglu = w1 ? w1 : mmixi_entry_size(&f, "blocks.0.mlp.w12.weight", 0) / 2,
+        swiglu = mmixi_max(mmixi_entry_size(&f, "blocks.0.mlp.w1.weight", 0),
+                           mmixi_entry_size(&f, "blocks.0.mlp.w12.weight", 0) / 2),
         mlp = swiglu ? swiglu : mmixi_entry_size(&f, "blocks.0.mlp.fc1.weight", 0),
         inner = mmixi_entry_size(&f, "layers.0.mixer.out_proj.weight", 1),
         conv = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 0),
@@ -13928,13 +13918,13 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_c
     if (many) c->class_token = MMIX_CLASS_REGISTERS;
     if (storage) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
     else if (registers) c->positions = MMIX_POSITIONS_ANTIALIAS;
-    else if (*f.map) c->positions = MMIX_POSITIONS_EXACT;
+    else if (f.map) c->positions = MMIX_POSITIONS_EXACT;
     if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
     c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
     c->mamba.head_dim = heads ? inner / heads : 0;
     c->mamba.conv_width = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 2);
     do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
-    while (mmixi_entry(&f, block, 0, NULL, NULL) && ++c->depth <= MMIXI_DEPTH_MAX);
+    while (mmixi_entry(&f, block, 0) && ++c->depth <= MMIXI_DEPTH_MAX);
     if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DINOv2, DINOv3, DinoVim or "
                   "DinoMamba-Reg, found cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks",
