@@ -13709,7 +13709,7 @@ typedef struct mmixi_model_file {
     mmix_ctx *m;
     mmix_archive *a;                             /* NULL: to be saved */
     mmix_mark mark;                              /* what the walk needs comes after it */
-    void *entries;                               /* mmix_entry, to be saved */
+    mmix_entry *entries;                         /* to be saved */
     size_t n, room, n_metadata;
     const char *metadata[9];
     mmix_real *values;                           /* to be saved in place of the parameters' own, or NULL */
@@ -13743,8 +13743,8 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
 /* Saves what has been collected, or closes the archive. 0, or -1. */
 static int mmixi_model_end(mmixi_model_file *f, const char *path)
 {
-    if (!f->a) mmix_archive_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
-    mmixi_free(f->m, f->entries, f->room * sizeof(mmix_entry));
+    if (!f->a) mmix_archive_save(f->m, path, f->entries, f->n, f->metadata);
+    mmixi_free(f->m, f->entries, f->room * sizeof *f->entries);
     mmix_archive_close(f->a);
     mmix_rewind(f->m, f->mark);
     return f->m->error_kind ? -1 : 0;
@@ -13755,16 +13755,15 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
     mmix_entry e = {full, dtype, ndim, {0}, 0, data};
-    const mmix_entry *found;
     if (!full) return;
     snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
     memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
-    found = mmix_archive_find(f->a, full);
+    const mmix_entry *found = mmix_archive_find(f->a, full);
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
     else {
-        f->entries = mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
-        if (f->n < f->room) ((mmix_entry *)f->entries)[f->n++] = e;
+        f->entries = (mmix_entry *)mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
+        if (f->n < f->room) f->entries[f->n++] = e;
     }
 }
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
@@ -14032,21 +14031,20 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
-    mmix_decoder_config c;
-    mmix_decoder *d;
     if (!file.bytes) return NULL;
     if (file.size <= 8 || (file.bytes[8] != '{' && !mmixi_is_index(&file))) {        /* no .safetensors */
-        d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
+        mmix_decoder *d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;
     }
     mmix_archive *a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
     mmixi_model_file f = mmixi_model_begin(m, a, NULL);
+    mmix_decoder_config c;
     memset(&c, 0, sizeof c);
     if (!mmixi_format_is(a, mmixi_decoder_format)) mmixi_hf_read(&f, &c);
     else mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
-    d = mmixi_decoder_create(m, c, 0);
+    mmix_decoder *d = mmixi_decoder_create(m, c, 0);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_decoder_destroy(d);
@@ -14065,19 +14063,17 @@ static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, co
    student.head.NAME, teacher.…; the moments, the centre, counters. */
 static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
 {
-    static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
-                                     "teacher.head."};
     mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
     mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
     mmixi_model_config(&f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
     if (a) mmixi_dino_make(d, 0);
-    for (int i = 0; i < 4 && !d->m->error_kind; i++) {
-        mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
-        mmixi_model_params(&f, nets[i], p);
+    for (int i = 0; i < 2 && !d->m->error_kind; i++) {
+        mmixi_model_params(&f, i ? "teacher.backbone." : "student.backbone.", d->net[i].vision->params);
+        mmixi_model_params(&f, i ? "teacher.head." : "student.head.", d->net[i].params);
     }
     if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
-        for (int i = 0; i < 2; i++)
-            mmixi_model_adamw(&f, i ? "adamw.head." : "adamw.backbone.", &d->adamw[i]);
+        mmixi_model_adamw(&f, "adamw.backbone.", &d->adamw[0]);
+        mmixi_model_adamw(&f, "adamw.head.", &d->adamw[1]);
         size_t centers = mmixi_dino_centers(&d->config);
         mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &centers, d->center);
         mmixi_model_counters(&f, &d->step, 4);
@@ -14098,31 +14094,33 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     mmix_dino_destroy(d);
     return NULL;
 }
-/* Saves a run, or makes it of an archive: the configs; the student's parameters, counters, the adapters, the
-   moments, the gradients that wait for the optimiser, and which of them were written. NULL on error. */
+/* Saves a run, or makes the one that a file holds: the configs; the student's parameters, counters, the
+   adapters, the moments, the gradients that wait for the optimiser, and which of them were written. NULL on
+   error. */
 static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher,
-                                        const mmix_vision *seen, mmix_archive *a, const char *path,
-                                        const char *note)
+                                        const mmix_vision *seen, const char *path, const char *note)
 {
+    mmix_ctx *m = seen ? seen->params->m : teacher->m;
+    mmix_archive *a = run ? NULL : mmix_archive_open(m, path);
+    if (!run && !a) return NULL;
     char stage[] = "stage[0].";
     mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the model's */
     mmix_decoder *d = run ? run->student : NULL;
     mmix_vision *v = run ? run->vision_student : NULL;
-    mmix_params *list = run ? run->params : NULL;
-    mmixi_model_file f = mmixi_model_begin(seen ? seen->params->m : teacher->m, a,
-                                           "mamba_mix distillation run 1");
+    mmixi_model_file f = mmixi_model_begin(m, a, "mamba_mix distillation run 1");
     mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
     for (size_t i = 0; i < c.stages; i++, stage[6]++)
         mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
     if (seen) {
         mmix_vision_config size = (v ? v : seen)->config;
         mmixi_model_config(&f, "vision", "", &size, mmixi_vision_settings);
-        if (a && (v = mmixi_vision_create(f.m, size, 0)) != NULL) list = v->params;
+        if (a) v = mmixi_vision_create(m, size, 0);
     } else {
         mmix_decoder_config size = (d ? d : teacher)->config;
         mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
-        if (a && (d = mmixi_decoder_create(f.m, size, 0)) != NULL) list = d->params;
+        if (a) d = mmixi_decoder_create(m, size, 0);
     }
+    mmix_params *list = v ? v->params : d ? d->params : NULL;
     if (list) mmixi_model_params(&f, "student.", list);
     if (a) run = seen ? mmix_vision_distill_create(seen, v, c) : mmix_distill_create(teacher, d, c);
     if (run) {
@@ -14136,10 +14134,10 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
         if (d && d->adapters) mmixi_model_params(&f, "adapters.", d->adapters);
         mmixi_model_note(&f, list, &run->note, note);
     }
-    for (int i = 0; i < 2 && !f.m->error_kind; i++) {
+    for (int i = 0; i < 2 && !m->error_kind; i++) {
         const char *moments = i ? "adamw.adapters." : "adamw.decoder.";
         const mmix_params *p = run->adamw[i].params;
-        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f.m, p->count * sizeof *written) : NULL;
+        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(m, p->count * sizeof *written) : NULL;
         if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
@@ -14153,25 +14151,23 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, run->vision_teacher, NULL, path, note)
+    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, run->vision_teacher, path, note)
         ? 0 : -1;
 }
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student)
 {
     mmix_ctx *m = teacher ? teacher->params->m : NULL;
-    if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_distill_load: student is NULL");
-    mmix_archive *a = mmix_archive_open(m, path);
-    mmix_distill *run = a ? mmixi_distill_file(NULL, NULL, teacher, a, NULL, NULL) : NULL;
+    mmix_distill *run = mmixi_given(m, "mmix_vision_distill_load", "*student", student)
+        ? mmixi_distill_file(NULL, NULL, teacher, path, NULL) : NULL;
     if (student) *student = run ? run->vision_student : NULL;
     return run;
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
-    mmix_archive *a = mmix_archive_open(m, path);
-    mmix_distill *run = a ? mmixi_distill_file(NULL, teacher, NULL, a, NULL, NULL) : NULL;
+    mmix_distill *run = mmixi_given(m, "mmix_distill_load", "*student", student)
+        ? mmixi_distill_file(NULL, teacher, NULL, path, NULL) : NULL;
     if (student) *student = run ? run->student : NULL;
     return run;
 }
