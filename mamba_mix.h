@@ -12523,9 +12523,10 @@ static int mmixi_json_scalar(mmixi_json_scan *s)
         "778888888888---", "--8888888888---", "--8888888888---"  /* behind e; its sign; its digits */
     };
     const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null", *c;
-    int state = strncmp(s->at, word, strlen(word)) ? 0 : 2;
+    int state = 0, named = !strncmp(s->at, word, strlen(word));
     s->expected = "a value";
-    for (; state && *word; word++) *s->to++ = *s->at++;
+    for (; named && *word; word++) *s->to++ = *s->at++;
+    if (named) return 1;
     for (; *s->at && (c = strchr(classes, *s->at)) != NULL; *s->to++ = *s->at++)
         if ((state = next[state][c - classes] - '0') < 0) return 0;
     return state == 2 || state == 3 || state == 5 || state == 8;

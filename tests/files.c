@@ -161,7 +161,7 @@ static void headers(void)
         "{\"a\":{" F32 SHAPE "[3]," AT "12}}", "{\"a\":{" F32 SHAPE "[3]," AT "{\"0\":0,\"1\":12}}}",
         "{\"a\":{" F32 "\"dtype\":\"F32\"," SHAPE "[3]," AT "[0,12]}}",
         "{a:1}", "{'a':1}", "{\"a\" 1}", A ",\"b\":tru}", A ",\"b\":nulll}", A ",\"b\":-}", A ",\"b\":1.}",
-        A ",\"b\":.5}", A ",\"b\":1e}", A ",\"b\":\"}"
+        A ",\"b\":.5}", A ",\"b\":1e}", A ",\"b\":\"}", A ",\"b\":true.5}", A ",\"b\":nulle7}", A ",\"b\":false0}"
     };
     /* What may not stand in a string: lone surrogates, U+0000, control characters, what is not UTF-8. */
     static const char *const good_text[] = {"x", "\\u0001", "\\ud83d\\ude00", "\\b\\f\\n\\r\\t\\/",
