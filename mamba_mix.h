@@ -7555,6 +7555,11 @@ static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, si
     const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
 }
+/* The rows of x as a matrix. */
+static mmix_tensor *mmixi_flat(mmix_ctx *m, mmix_tensor *x)
+{
+    return x ? mmixi_as(m, x, 2, mmixi_rows(x), mmixi_cols(x), 0, 0) : NULL;
+}
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
 {
@@ -7574,7 +7579,7 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
     if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
     mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
-    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
+    return mmix_gather(m, mmixi_flat(m, x), rows);
 }
 /* A layer's value for whoever asked: into the tensor made for it, or itself where there is none. */
 static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
@@ -7624,7 +7629,7 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
                          "+proj.weight DD normal, +proj.bias D zeros" : "qkv.weight TD normal, "
                          "proj.weight DD normal", &layer->qkv_weight, &layer->proj_weight);
 }
-/* What proj reads, (B, L, D). */
+/* What proj reads, (B, L, D); with a state nothing may be recorded. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                           mmix_state *state, size_t slot)
 {
@@ -7633,7 +7638,6 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
         || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
-    int record = mmix_record(m, state ? 0 : m->recording);
     mmix_tensor *bias = layer->qkv_bias, *at = layer->angles;
     if (layer->no_key_bias && bias) {
         mmix_tensor *mask = mmix_fill(mmix_new1(m, 3 * d.D), 1);
@@ -7650,9 +7654,7 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     if (at) qk = mmix_rope(m, qk, at, &layer->rope);
     mixer.q = mmix_slice(m, qk, 2, 0, H); mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
-    x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
-    mmix_record(m, record);
-    return x;
+    return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
@@ -7718,8 +7720,7 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
         return mmixi_swiglu(m, layer, in);
     mmix_tensor *y = mmix_new2(m, B * L, D);
     mmixi_packed(m, &packed.gate, 3);
-    in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
-    in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
+    in[0] = mmixi_flat(m, x); in[1] = mmixi_flat(m, residual);
     return mmixi_as(m, mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y), 3, B, L, D, 0);
 }
 
@@ -7828,7 +7829,7 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream)
 {
     if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x)
-        || mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999)) return NULL;
+        || mmixi_settings_check(m, "mmix_dropout", &rate, "double rate 0 0.999999")) return NULL;
     mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
     return s ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
 }
