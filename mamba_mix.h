@@ -7903,7 +7903,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
     double sum = 0, sum_q = !n, sum_qu;
     if (!dx) *top = k->largest(K, x);
     if (!dx && kd) *top_q = k->largest(K, q[0]);
-    sum_qu = n ? 0 : (double)x[label] - (double)*top;
+    sum_qu = n ? 0 : (double)x[label] - *top;
     for (size_t i = 0, w; i < K; i += w) {
         mmix_real *p = dx && !c->add[0] ? dx + i : e, shift = *top;
         const mmix_real *from = x + i;
@@ -7912,7 +7912,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
             k->normalise(w, from, shift, 1, NULL, NULL, u);
             from = u; shift = 0;
         }
-        sum += (double)k->exp_row(w, inverse_T, from, shift, p);
+        sum += k->exp_row(w, inverse_T, from, shift, p);
         if (dx) k->scale(w, scale * *share, p, p);
         for (size_t s = 0; s < n; s++) {
             const mmix_real *target = kd ? eq : q[s] + i;
@@ -7923,7 +7923,7 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
             }
             if (dx) k->axpy(w, -scale * *share_q, target, p);
             else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
-            sum_q += (double)mass; sum_qu += (double)along;
+            sum_q += mass; sum_qu += along;
         }
         if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
@@ -7945,7 +7945,7 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
         memcpy(d, x + i, w * sizeof *d);
         k->axpy(w, -1, t + i, d);
         if (dx) (c->add[0] ? k->axpy : k->scale)(w, (mmix_real)(2 * weight), d, dx + i);
-        else o->loss[r] += (double)k->variance(w, d, 0), o->square[r] += (double)k->variance(w, t + i, 0);
+        else o->loss[r] += k->variance(w, d, 0), o->square[r] += k->variance(w, t + i, 0);
     }
 }
 static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
@@ -7953,12 +7953,12 @@ static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
     for (size_t r = range.begin; r < range.end; r++) {
-        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
+        double weight = o->relative ? c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
         mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
         if (!dx) o->loss[r] = o->square[r] = 0;
         if (mmixi_loss_counts(c, o, r))
             (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
-                (c, o, r, dx ? weight * (double)*c->dy[0] : 1, mmixi_row(x, r), dx,
+                (c, o, r, dx ? weight * *c->dy[0] : 1, mmixi_row(x, r), dx,
                  o->blocks + range.lane * 4 * MMIXI_LOSS_BLOCK);
         else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
     }
@@ -7974,25 +7974,25 @@ static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
         for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
         c->m->k->softmax(K, q, q);
         o->square[r] = 0;
-        for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? q[i] * mmixi_log(q[i]) : 0;
         if (o->rows) c->m->k->scale(K, o->rows[r], q, q);
     }
 }
 static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
     mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
-    size_t rows = mmixi_rows(c->in[0]), teachers = o->center ? mmixi_rows(c->in[1]) : 0;
     int back = c->dy[0] != NULL;
+    size_t rows = mmixi_rows(c->in[0]), teachers = o->center && !back ? mmixi_rows(c->in[1]) : 0;
     double loss = 0;
     if (back && !c->dx[0]) return 0;
     if (!back) mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * rows);
-    if (!back && teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
+    if (teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
     mmix_mark mark = mmix_mark_here(m);
     o->loss = mmixi_doubles(m, rows, 2);
     o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
     o->square = o->loss + rows;
-    if (teachers && !back) {
+    if (teachers) {
         mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
         *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
     }
@@ -8077,6 +8077,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
 {
     mmixi_dims d;
     double entropy = 0, norm = 0, share = weight ? 0 : 1;
+    const mmix_real *rows = mmix_data(weight);
     if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
                       student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
@@ -8085,20 +8086,19 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f "
                   "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
-    mmix_real *rows = weight ? mmixi_reals(m, d.T, 1) : NULL;
-    mmixi_loss_options o = { student_temp, 1, 0, 0, 0, crops ? d.T / 2 : 0, teacher_temp, &entropy, center,
-                             rows, NULL, NULL, NULL };
-    if (rows) mmix_read(weight, rows), o.weight = (double)d.T;
-    if (crops) o.weight = (double)crops / (double)(2 * crops - 2);       /* so many pairs of each picture */
+    /* of the mean over rows: a picture has so many pairs of views; rows with weights are summed */
+    double times = crops ? (double)crops / (double)(2 * crops - 2) : rows ? (double)d.T : 1;
+    mmixi_loss_options o = { student_temp, times, 0, 0, 0, crops ? d.T / 2 : 0, teacher_temp, &entropy,
+                             center, rows, NULL, NULL, NULL };
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
-    for (size_t r = 0; rows && r < d.T; r++) share += (double)rows[r];
+    for (size_t r = 0; rows && r < d.T; r++) share += rows[r];
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
         double mean = 0;
         for (size_t r = 0; r < d.T; r++)
-            mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k] * (rows ? (double)rows[r] : 1);
+            mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
         if (!rows) mean /= (double)d.T;
-        center[k] = (mmix_real)((1 - share * (1 - momentum)) * (double)center[k] + (1 - momentum) * mean);
-        norm += (double)center[k] * (double)center[k];
+        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
+        norm += (double)center[k] * center[k];
     }
     if (loss && stats) {
         stats->teacher_entropy = entropy;
@@ -8126,7 +8126,7 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
 {
     mmixi_dims d;
     memset(head, 0, sizeof *head);
-    if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
+    if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
     head->layers = layers;
     d.D = D; d.K = K;
     for (size_t i = 0; i < layers; i++, d.D = d.O) {
