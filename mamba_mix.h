@@ -8194,6 +8194,11 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
     memset(state, 0, sizeof *state);
 }
+/* The gradients of n lists. */
+static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
+{
+    for (int i = 0; i < n; i++) mmix_params_zero_grad(state[i].params);
+}
 /* p, its gradient times factor, its b. */
 static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g, mmix_real *b,
                              double factor, int decay, int first)
@@ -8222,13 +8227,12 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
     const mmix_adamw *o = (const mmix_adamw *)j->o;
     double t = (double)*j->steps;
     size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
-    if (j->factor < 0)
-        j->square[range.begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    mmix_real *x = p->values + at, *g = p->gradients + at, *b = j->s->m + at;
+    if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(n, g, 0);
     else if (!j->s->v)
-        mmixi_sgd_update((const mmix_sgd *)j->o, n, p->values + at, p->gradients + at, j->s->m + at,
-                         j->factor, j->q->decay, *j->steps == 1);
-    else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
-                        (mmix_real)j->factor, (mmix_real)(1 - o->lr * (j->q->decay ? o->weight_decay : 0)),
+        mmixi_sgd_update((const mmix_sgd *)j->o, n, x, g, b, j->factor, j->q->decay, *j->steps == 1);
+    else p->m->k->adamw(n, x, g, b, j->s->v + at, (mmix_real)j->factor,
+                        (mmix_real)(1 - o->lr * (j->q->decay ? o->weight_decay : 0)),
                         (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
                         (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
                         (mmix_real)o->eps);
@@ -8267,7 +8271,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
         mmixi_overwrite(j->q->tensor);
         mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE, mmixi_adamw_range, j);
     }
-    for (s = state; s < state + n && !m->error_kind; s++) mmix_params_zero_grad(s->params);
+    if (!m->error_kind) mmixi_adamw_zero(state, n);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(all);
 }
