@@ -9871,7 +9871,9 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
    ==================================================================================== */
 
 /* tokens of a slice: products of so many rows run at full speed */
-enum { MMIXI_DINO_SUMS = 4, MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
+enum { MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
+/* What a shard brings beside its gradients: sums, and behind them its part of the next centres. */
+enum { MMIXI_DINO_LOSS, MMIXI_DINO_ENTROPY, MMIXI_DINO_KL, MMIXI_DINO_PATCHES, MMIXI_DINO_CENTER };
 
 typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
     mmix_vision *vision;
@@ -9963,7 +9965,7 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     uint64_t seed = m->seed;
     mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, mmixi_dino_settings);
     if (c->head_layers > 1)
-        mmixi_within(m, "mmix_dino_create", "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
+        mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, "size head_hidden 1");
     d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
     mmixi_dims size;
@@ -10020,9 +10022,8 @@ static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_
     mmix_ctx *m = d->m;
     crops[0] = crops[1] = NULL;
     if (b->pictures) {
-        size_t g = a->global_size, l = a->local_size;
-        crops[0] = mmix_new4(m, 2 * n, 3, g, g);
-        if (a->local_count) crops[1] = mmix_new4(m, a->local_count * n, 3, l, l);
+        crops[0] = mmix_new4(m, 2 * n, 3, a->global_size, a->global_size);
+        if (a->local_count) crops[1] = mmix_new4(m, a->local_count * n, 3, a->local_size, a->local_size);
         return mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1]);
     }
     for (int i = 0; i < 2 && b->crops[i]; i++) {
@@ -10070,16 +10071,16 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
     memset(mask, 0, sizeof *mask);
     if (d->config.patch_weight <= 0) return 0;
     size_t gh = global->shape[2] / d->config.vision.patch, gw = global->shape[3] / d->config.vision.patch,
-        all = 2 * n * gh * gw;
-    mask->masked = mmix_fill(mmix_new2(m, 2 * n, gh * gw), 0);
+        patches = gh * gw, all = 2 * n * patches;
+    mask->masked = mmix_fill(mmix_new2(m, 2 * n, patches), 0);
     mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
     mask->weight = mmix_new1(m, all);
     for (size_t i = 0; !m->error_kind && i < 2 * n; i++) {
-        mmix_real *row = mmix_data(mask->masked) + i * gh * gw;
+        mmix_real *row = mmix_data(mask->masked) + i * patches;
         size_t crop = i / n * b->B + at + i % n, count = mmixi_dino_hide(d, crop, gh, gw, row);
-        for (size_t k = 0; k < gh * gw; k++)
+        for (size_t k = 0; k < patches; k++)
             if (row[k] != 0) {
-                mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * gh * gw + k);
+                mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
                 mmix_data(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
             }
     }
@@ -10089,6 +10090,12 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
     }
     return m->error_kind ? -1 : 0;
 }
+/* What a head reads: of a picture its token and the mean of its patches; of a patch that patch for both. */
+static mmix_tensor *mmixi_dino_read(const mmix_dino *d, mmix_tensor *token, mmix_tensor *mean)
+{
+    mmix_tensor *both[2] = { token, mean };
+    return d->config.read == MMIX_READ_BOTH ? mmix_concat(d->m, 1, both, 2) : both[d->config.read];
+}
 /* What the teacher (1) or the student (0) says of its views, then of the patches in the mask; stream: of drop
    path. */
 static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops,
@@ -10097,121 +10104,119 @@ static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tenso
     mmix_ctx *m = d->m;
     size_t views = which || !crops[1] ? 1 : 2;
     mmix_vision_options o;
-    mmix_tensor *x[3], *both[2];
+    mmix_tensor *x[3];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path; o.step = d->step;
     if (!which) o.masked = mask->masked, o.mask_token = d->net[0].mask_token;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
     for (size_t i = 0; i < views; i++, o.stream++) {
         mmix_features f = mmix_vision_forward(m, d->net[which].vision, crops[i], &o);
-        both[0] = f.token;
-        both[1] = d->config.read == MMIX_READ_TOKEN ? NULL : mmixi_vision_mean(m, f.patches);
-        x[i] = d->config.read == MMIX_READ_BOTH ? mmix_concat(m, 1, both, 2) : both[d->config.read];
-        if (!i && mask->count) {                 /* a head that reads both gets a patch twice */
-            size_t D = d->config.vision.dim, n = mmix_count(f.patches) / D;
-            both[0] = both[1] = mmix_gather(m, mmixi_as(m, f.patches, 2, n, D, 0, 0), mask->at);
-            x[views] = d->config.read == MMIX_READ_BOTH ? mmix_concat(m, 1, both, 2) : both[0];
+        x[i] = mmixi_dino_read(d, f.token, d->config.read == MMIX_READ_TOKEN ? NULL
+                               : mmixi_vision_mean(m, f.patches));
+        if (!i && mask->count) {
+            mmix_tensor *hidden = mmix_gather(m, mmixi_flat(m, f.patches), mask->at);
+            x[views] = mmixi_dino_read(d, hidden, hidden);
         }
         o.masked = NULL;
     }
     return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views + (mask->count > 0)));
 }
-/* (1) to (3) for one shard, slice by slice: its gradients, and in share its part of the next centres (K), of
-   loss, entropy, KL and the patches' loss. */
+/* (1) to (3) for one shard, slice by slice: its gradients, and what else it brings in share, with `add` added
+   to what is there. */
 static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard, double temp,
-                             mmix_real *share)
+                             mmix_real *share, int add)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = mmixi_dino_centers(c), begin, at,
+    size_t K = mmixi_dino_centers(c), n = MMIXI_DINO_CENTER + K, begin, at,
         mine = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin),
         tokens = b->pixels / (c->vision.patch * c->vision.patch),
         slices = mmixi_ceil_div(mine, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double *sum = mmixi_doubles(m, K + MMIXI_DINO_SUMS, 1);
+    double *sum = mmixi_doubles(m, n, 1);
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
-    for (size_t k = 0; sum && k < K + MMIXI_DINO_SUMS; k++) sum[k] = 0;
+    if (sum) memset(sum, 0, n * sizeof *sum);
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         mmix_mark all = mmix_mark_here(m), mark;
-        size_t n = mmixi_span(mine, i, slices, &at);
-        double part = (double)n / (double)b->B;
+        size_t pictures = mmixi_span(mine, i, slices, &at);
+        double part = (double)pictures / (double)b->B;
         mmix_dino_loss_stats of;
         mmixi_dino_mask mask;
         mmix_tensor *crops[2], *loss, *shared, *teacher, *student;
         at += begin;
-        if (mmixi_dino_crops(d, b, at, n, crops) || mmixi_dino_masks(d, b, at, n, crops[0], &mask)) break;
+        if (mmixi_dino_crops(d, b, at, pictures, crops)
+            || mmixi_dino_masks(d, b, at, pictures, crops[0], &mask)) break;
         mark = mmix_mark_here(m);
         teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, &mask, 2 * at));
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
         student = mmixi_dino_forward(d, 0, crops, &mask, 2 * at);
-        size_t views = 2 * n + mmix_shape(crops[1], 0);
+        size_t global = 2 * pictures, views = global + mmix_shape(crops[1], 0);
         loss = shared = mmix_dino_loss(m, mmix_slice(m, student, 0, 0, views),
-                                       mmix_slice(m, teacher, 0, 0, 2 * n), center, views / n,
+                                       mmix_slice(m, teacher, 0, 0, global), center, views / pictures,
                                        c->student_temp, temp, c->center_momentum, &of);
         if (mask.count) {
             mmix_tensor *patches = mmix_ibot_loss(m, mmix_slice(m, student, 0, views, mask.count),
-                                                  mmix_slice(m, teacher, 0, 2 * n, mask.count),
+                                                  mmix_slice(m, teacher, 0, global, mask.count),
                                                   mask.weight, center + c->prototypes, c->student_temp, temp,
                                                   c->center_momentum, NULL);
             shared = mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
-            sum[K + 3] += part * mmix_item(patches);
+            sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
         }
         shared = mmix_scale(m, shared, part, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
-        for (size_t k = 0; k < K; k++) sum[k] += part * (double)center[k];
-        sum[K] += part * mmix_item(loss);
-        sum[K + 1] += part * of.teacher_entropy;
-        sum[K + 2] += part * of.teacher_kl_uniform;
+        for (size_t k = 0; k < K; k++) sum[MMIXI_DINO_CENTER + k] += part * center[k];
+        sum[MMIXI_DINO_LOSS] += part * mmix_item(loss);
+        sum[MMIXI_DINO_ENTROPY] += part * of.teacher_entropy;
+        sum[MMIXI_DINO_KL] += part * of.teacher_kl_uniform;
         mmix_rewind(m, all);
     }
     mmix_record(m, record);
-    for (size_t k = 0; k < K + MMIXI_DINO_SUMS && !m->error_kind; k++) share[k] = (mmix_real)sum[k];
+    for (size_t k = 0; k < n && !m->error_kind; k++)
+        share[k] = add ? share[k] + (mmix_real)sum[k] : (mmix_real)sum[k];
 }
-/* share and then every gradient that there is to x, or (back) from there. How many numbers. */
-static size_t mmixi_dino_pack(const mmix_dino *d, mmix_real *share, mmix_real *x, int back)
+/* Every gradient that there is to x, with `add` added to what is there, or (back) from there. Where they end
+   in x. */
+static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add, int back)
 {
-    size_t n = mmixi_dino_centers(&d->config) + MMIXI_DINO_SUMS;
-    memcpy(back ? share : x, back ? x : share, n * sizeof *x);
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->adamw[i].params->count; k++) {
             const mmix_tensor *t = d->adamw[i].params->at[k].tensor;
-            size_t count = t->written ? mmix_count(t) : 0;
-            if (count) memcpy(back ? t->grad : x + n, back ? x + n : t->grad, count * sizeof *x);
-            n += count;
+            if (!t->written) continue;
+            mmixi_put(d->m->k, mmix_count(t), back ? x : t->grad, back ? t->grad : x, add);
+            x += mmix_count(t);
         }
-    return n;
+    return x;
 }
-/* The same for the whole batch: shard after shard, or this process's and the others' sum. The shares' sum. */
+/* The same for the whole batch: shard after shard, or this process's and the others'. The next centres. */
 static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = mmixi_dino_centers(c), all = K + MMIXI_DINO_SUMS, n = 0, shards = mmixi_max(1, c->shards),
+    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), all = n, shards = mmixi_max(1, c->shards),
         begin = d->sum ? d->shard : 0, end = d->sum ? begin + 1 : shards;
+    int adds = shards > 1 || d->sum;
     double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
                                                  c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
-    for (int i = 0; i < 2; i++) all += d->adamw[i].params->elements;
-    mmix_real *share = mmixi_reals(m, K + MMIXI_DINO_SUMS, 1), *x = NULL, *sum = NULL;
-    if (shards > 1 || d->sum) x = mmixi_reals(m, all, 1), sum = mmixi_reals(m, all, 1);
+    for (int i = 0; adds && i < 2; i++) all += d->adamw[i].params->elements;
+    mmix_real *share = mmixi_reals(m, all, 1), *packed = NULL, *center;      /* gradients behind the share */
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
-        for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
-        mmixi_dino_shard(d, b, shard, temp, share);
-        if (!x || m->error_kind) break;
-        n = mmixi_dino_pack(d, share, x, 0);
-        for (size_t i = 0; i < n; i++) sum[i] = shard > begin ? sum[i] + x[i] : x[i];
+        mmixi_adamw_zero(d->adamw, 2);
+        mmixi_dino_shard(d, b, shard, temp, share, shard > begin);
+        if (adds && !m->error_kind) packed = mmixi_dino_pack(d, share + n, shard > begin, 0);
     }
-    if (d->sum && n && d->sum(d->sum_user, sum, n))
+    if (d->sum && !m->error_kind && d->sum(d->sum_user, share, (size_t)(packed - share)))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run "
                   "stands where it stood", (double)shards);
     if (m->error_kind) return NULL;
-    if (n) mmixi_dino_pack(d, share, sum, 1);
-    for (size_t k = 0; k < c->prototypes; k++) norm += (double)share[k] * (double)share[k];
+    if (adds) mmixi_dino_pack(d, share + n, 0, 1);
+    center = share + MMIXI_DINO_CENTER;
+    for (size_t k = 0; k < c->prototypes; k++) norm += (double)center[k] * center[k];
     s->center_norm = sqrt(norm);
-    s->loss = (double)share[K]; s->teacher_entropy = (double)share[K + 1];
-    s->teacher_kl_uniform = (double)share[K + 2]; s->patch_loss = (double)share[K + 3];
-    return share;
+    s->loss = share[MMIXI_DINO_LOSS]; s->teacher_entropy = share[MMIXI_DINO_ENTROPY];
+    s->teacher_kl_uniform = share[MMIXI_DINO_KL]; s->patch_loss = share[MMIXI_DINO_PATCHES];
+    return center;
 }
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user)
 {
@@ -10221,14 +10226,18 @@ MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, 
     d->shard = shard; d->sum = sum; d->sum_user = user;
     return 0;
 }
-/* A step on a batch; s says its number already. */
-static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
+/* A step on a batch, unless the epochs are over. */
+static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     mmix_adamw adamw = mmix_adamw_default();
+    mmix_dino_stats unused, *s = stats ? stats : &unused;
     double uniform = mmixi_log((double)c->prototypes);
     uint64_t seed = m->seed;
+    memset(s, 0, sizeof *s);
+    s->step = d->step; s->steps = c->epochs * d->iters; s->epoch = d->step / d->iters;
+    if (s->step >= s->steps) return 0;
     if (mmixi_within(m, "mmix_dino_step", "config.shards", (double)c->shards, 0, (double)b->B)) return -1;
     m->seed = c->seed;
     mmix_real *center = mmixi_dino_gradients(d, b, s);
@@ -10243,7 +10252,7 @@ static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_st
     s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip,
                                          s->epoch < c->freeze_last_layer ? d->skip : NULL);
-    for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
+    mmixi_adamw_zero(d->adamw, 2);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
     memcpy(d->center, center, mmixi_dino_centers(c) * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
@@ -10257,29 +10266,20 @@ static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_st
     d->step++;
     return 1;
 }
-/* The number of the step to come, into s. Whether there is one. */
-static int mmixi_dino_goes_on(const mmix_dino *d, mmix_dino_stats *s)
-{
-    memset(s, 0, sizeof *s);
-    s->step = d->step; s->steps = d->config.epochs * d->iters; s->epoch = d->step / d->iters;
-    return s->step < s->steps;
-}
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
     mmix_ctx *m = d ? d->m : NULL;
     mmixi_dino_batch b = { { global, local }, NULL, NULL, 0, 0 };
-    mmix_dino_stats unused, *s = stats ? stats : &unused;
     mmixi_dims k;
-    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)) return -1;
-    if (!mmixi_dino_goes_on(d, s)) return 0;
-    if (!mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)
+        || !mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
     b.B = k.G / 2;
     if (k.G % 2 || k.L % b.B)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
                          "crops", (double)k.G, (double)k.L);
     b.pixels = (mmix_count(global) + mmix_count(local)) / (3 * b.B);
-    return mmixi_dino_step(d, &b, s);
+    return mmixi_dino_step(d, &b, stats);
 }
 /* An order of numbers drawn anew for an epoch: Fisher & Yates. */
 static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t epoch)
@@ -10293,16 +10293,14 @@ static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t e
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
     mmix_ctx *m = d ? d->m : NULL;
-    mmix_dino_stats unused, *s = stats ? stats : &unused;
     mmix_reset(m);
-    if (!m || !mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
+    if (!mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
     const mmix_augment *a = &d->config.augment;
     size_t B = d->config.batch, g = a->global_size, l = a->local_size,
         *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
     uint64_t seed = m->seed;
-    if (!d->iters) d->iters = mmixi_max(1, count / B);
-    if (!mmixi_dino_goes_on(d, s)) return 0;
     if (!order) return -1;
+    if (!d->iters) d->iters = mmixi_max(1, count / B);
     for (size_t i = 0; i < count; i++) order[i] = i;         /* behind the last the first ones come again */
     m->seed = d->config.seed;
     mmixi_shuffle(m, order, count, d->step / d->iters);
@@ -10310,7 +10308,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     for (size_t i = 0; i < B; i++) order[count + i] = order[i];
     mmixi_dino_batch b = { { NULL, NULL }, pictures, order + d->step % d->iters * B % count, B,
                            2 * g * g + a->local_count * l * l };
-    return mmixi_dino_step(d, &b, s);
+    return mmixi_dino_step(d, &b, stats);
 }
 
 /* ==== >>distillation =================================================================
