@@ -10807,7 +10807,7 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
         for (size_t i = 0; i < mmixi_cols(t); i++)
             if (!(fabs(x[i]) < 1e150))
                 return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
-                                 "numbers", who, (double)r, name, (double)x[i]);
+                                 "numbers", who, (double)r, name, x[i]);
     }
     return 0;
 }
@@ -10898,13 +10898,13 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
 {
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_mass_threshold", &d, "map ...YX", map)
-        || mmixi_within(m, "mmix_mass_threshold", "mass", mass, 0, 1)
+        || mmixi_settings_check(m, "mmix_mass_threshold", &mass, "double mass 0 1")
         || mmixi_bounded(m, "mmix_mass_threshold", "map", map)) return NULL;
     size_t cells = d.Y * d.X, i;
     mmix_tensor *kept = mmix_fill(mmixi_like(m, "mmix_mass_threshold", map), 0);
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
-    for (size_t at = 0; all && at < mmix_count(map); at += cells) {
+    for (size_t at = 0; !m->error_kind && at < mmix_count(map); at += cells) {
         double left = 0;
         for (i = 0; i < cells; i++) {
             all[i].score = mmix_data(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
@@ -10915,7 +10915,7 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
             mmix_data(kept)[(size_t)sorted[i].label] = 1;
     }
     mmix_rewind(m, mark);
-    return all ? kept : NULL;
+    return m->error_kind ? NULL : kept;
 }
 /* The k largest scores so far, falling: `it` takes its place, behind equal ones. */
 static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
@@ -10937,17 +10937,16 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
 {
     size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0, p = 1,
         cells = (last - first) * Y * X, T = o->thresholds, points = (T ? T : cells) + 1;
-    double *raw = mmixi_doubles(m, 1, 1), *fpr = mmixi_doubles(m, points, 1),
-        *tpr = mmixi_doubles(m, points, 1), fore = 0, back = 0, area = 0;
+    double *raw = mmixi_doubles(m, 2 * points + 1, 1), fore = 0, back = 0, area = 0;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
     for (size_t row = first * Y; s && row < last * Y; row++) {
-        size_t i = row % Y, top = i * H / Y;
+        size_t i = row % Y;
         const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, row);
         const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
         for (size_t j = 0; j < X; j++) {
             size_t inside = 0, all = 0;
-            for (size_t y = top; y * Y < (i + 1) * H; y++) {
+            for (size_t y = i * H / Y; y * Y < (i + 1) * H; y++) {
                 size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
                 for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
                     size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
@@ -10961,10 +10960,11 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
             s[n].score = score[j]; s[n].label = (double)inside / (double)all;
             if (!(fabs(s[n++].score) <= DBL_MAX))
                 mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
-                          "finite numbers", (double)(row / Y), (double)score[j]);
+                          "finite numbers", (double)(row / Y), score[j]);
         }
     }
     if (m->error_kind) return -1;
+    double *fpr = raw + 1, *tpr = fpr + points;
     s = mmixi_scored_sort(s, s + cells, n);
     *fpr = *tpr = 0;
     for (size_t i = 0; n && (T ? p <= T : i < n); p++) {
@@ -11001,7 +11001,7 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
     mmix_auc one, r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1),
                         102 };
-    for (size_t p = 0; r.tpr && p < r.points; p++) {
+    for (size_t p = 0; !m->error_kind && p < r.points; p++) {
         r.fpr[p] = fmax(0, (double)p - 1) / 100;         /* (0, 0), then fpr 0, 0.01, …, 1 */
         r.tpr[p] = 0;
     }
@@ -11143,14 +11143,14 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     if (others) { test = train; test_label = train_label; }
     if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)
-        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
+        || mmixi_settings_check(m, "mmix_knn", &classes, "size classes 1")
         || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
         || (others && mmixi_within(m, "mmix_knn", "train's number of rows", (double)d.N, 2, HUGE_VAL))
         || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
         || !mmixi_index_ok(m, "mmix_knn", "train_label", train_label, classes)
         || !mmixi_index_ok(m, "mmix_knn", "test_label", test_label, classes)) return -1;
-    mmix_knn_result r = { mmixi_doubles(m, d.T, classes),
-                          (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t)), 0, 0 };
+    mmix_tensor *pred = mmix_new(m, MMIX_DTYPE_I32, 1, &d.T);
+    mmix_knn_result r = { mmixi_doubles(m, d.T, classes), mmix_data_i32(pred), 0, 0 };
     mmix_mark mark = mmix_mark_here(m);
     k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
@@ -11162,8 +11162,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
     memset(count, 0, classes * sizeof *count);
-    for (size_t i = 0; test_label && i < d.T; i++)
-        mmixi_miou_pixel(count, mmix_data_i32(test_label)[i], (size_t)r.pred[i]);
+    if (test_label) mmix_miou_add(m, count, classes, pred, test_label, -1);
     mmix_miou_result share = mmix_miou(count, classes, NULL);
     r.top1 = share.accuracy; r.balanced = share.balanced;
     mmix_rewind(m, mark);
@@ -11222,9 +11221,8 @@ static void mmixi_probe_range(void *arg, mmixi_range range)
                 mmixi_miou_pixel(j->count + r * K, label, winner);
                 continue;
             }
-            double sum = (double)k->exp_row(K, 1, u, top, e);
-            j->loss[picture * j->rates + r] += j->weight
-                * (mmixi_log(sum) - ((double)u[label] - (double)top));
+            double sum = k->exp_row(K, 1, u, top, e);
+            j->loss[picture * j->rates + r] += j->weight * (mmixi_log(sum) - ((double)u[label] - top));
             k->scale(K, (mmix_real)(j->weight / sum), e, e);
             e[label] -= (mmix_real)j->weight;
         }
@@ -11316,7 +11314,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
         || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
                                 "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
                                 "double held 0 0.9")) return -1;
-    for (const mmix_source *s = train; s; s = s == train && test != train ? test : NULL)
+    for (const mmix_source *s = train; s; s = s == test ? NULL : test)
         if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
                                  "size h 1 65536, size w 1 65536")
             || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
@@ -11552,7 +11550,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     uint32_t noise = 1;
     memset(r.mean, 0, D * sizeof *r.mean);
     for (size_t i = 0; i < N * D; i++) {
-        centred[i] = mmix_data(x)[i / D * x->stride[0] + i % D];
+        centred[i] = mmix_data(x)[mmixi_place(x, i)];
         r.mean[i % D] += centred[i] / (double)N;
     }
     for (size_t i = 0; i < N * D; i++) {
