@@ -5952,17 +5952,17 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
     mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K],
         *v = in[MMIX_IN_V], *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y;
-    size_t L = y->shape[1], H = y->shape[2], P = y->shape[3];
+    size_t H = y->shape[2], P = y->shape[3];
     mmix_raw r = {
-        *(const mmix_mixer *)c->options, y->shape[0], L, k->shape[1], H, k->shape[3], P,
+        *(const mmix_mixer *)c->options, y->shape[0], y->shape[1], k->shape[1], H, k->shape[3], P,
         mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H),
-        mmixi_heads_of(v, mmix_data(v), H), mmix_heads_plain(mmix_data(y), L, H, P, H),
+        mmixi_heads_of(v, mmix_data(v), H), mmixi_heads_of(y, mmix_data(y), H),
         mmix_data_i32(in[MMIX_IN_SEQ_IDX]), (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
         mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
         mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H),
         mmix_data(in[MMIX_IN_A]), mmix_data(in[MMIX_IN_D]), mmix_data(in[MMIX_IN_DT_BIAS]),
         mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1, NULL, NULL, NULL,
-        mmix_heads_plain((mmix_real *)c->dy[0], L, H, P, H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
+        mmixi_heads_of(y, c->dy[0], H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
         mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
         mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H), c->dy[1], { NULL }, { 0 }
     };
@@ -6087,7 +6087,7 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or "
                          "MMIX_SSD" : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
     int ssd = x->kind == MMIX_SSD, linear = x->kind == MMIX_LINEAR, windows = x->window[0] > 0,
-        causal = x->mask == MMIX_MASK_CAUSAL, state = x->initial_state || x->final_state;
+        state = x->initial_state || x->final_state;
     mmixi_dims d;
     memset(&d, 0, sizeof d);
     d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
@@ -6108,7 +6108,7 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         : x->mask < 0 || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L) || (x->seq_idx && d.S != d.L)
         ? "a mask is none to band and needs a key for each query, seq_idx as many keys as queries"
         : linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-                     || (causal ? x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L : x->seq_idx || state))
+                     || (x->mask ? x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L : x->seq_idx || state))
         ? "linear attention has no form with this feature, mask and number of keys, and a state with "
           "MMIX_MASK_CAUSAL alone"
         : !linear && state ? "softmax attention has no initial or final state; see mmix_mix_step"
@@ -6151,17 +6151,20 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
         }
     return call.out[0];
 }
-/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways it is
-   ½ (forward + reverse). */
-static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
+static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n);
+/* y, and the final state in `into` if that is given; or, plain, M; or, if there are n, the mean of some rows.
+   Where SSD goes both ways it is ½ (forward + reverse). */
+static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into,
+                              const size_t *rows, size_t n)
 {
     mmix_mixer o = *x;
     if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
         o.direction = MMIX_FORWARD;
-        mmix_tensor *y = mmixi_mix(m, &o, plain, NULL);
+        mmix_tensor *y = mmixi_mix(m, &o, plain, NULL, rows, n);
         o.direction = MMIX_REVERSE;
-        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, y, mmixi_mix(m, &o, plain, NULL), 0.5, 0.5);
+        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, y, mmixi_mix(m, &o, plain, NULL, rows, n), 0.5, 0.5);
     }
+    if (n) return mmixi_mix_rows(m, o, rows, n);
     if (plain) {
         if (x->kind == MMIX_LINEAR) {
             o.q = mmixi_features(m, x->q, x->feature);
@@ -6169,7 +6172,7 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
                 : mmixi_features(m, x->k, x->feature);
         }
         into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
-        return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
+        return mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
     }
     mmix_call call = mmixi_mixer_call(m, x, &o);
     size_t shape[4];
@@ -6194,34 +6197,13 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
-    return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL);
-}
-static int mmixi_matrix_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
-{
-    if (!mmixi_mixer_check(m, who, x)) return 0;
-    if (!x->initial_state && (x->kind != MMIX_SSD || mmix_ndim(x->D) != 2)) return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for each channel, y is not M "
-                     "x", who), 0;
-}
-MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
-{
-    if (!mmixi_matrix_check(m, "mmix_mix_matrix", x)) return NULL;
-    int record = mmix_record(m, 0);
-    mmix_tensor *M = mmixi_mix(m, x, 1, NULL);
-    mmix_record(m, record);
-    return M;
+    return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL, NULL, 0);
 }
 /* With v of as many columns P as heads share it, dy is 1/n in the column of its head, and dv (B, S, G, P)
    holds the rows of G P = H heads. */
 static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n)
 {
     static const int heads_first[4] = { 0, 2, 3, 1 };
-    if (x.kind == MMIX_SSD && x.direction == MMIX_BOTH) {
-        mmix_mixer back = x;
-        x.direction = MMIX_FORWARD; back.direction = MMIX_REVERSE;
-        return mmixi_binary(m, "mmix_mix_rows", MMIX_OP_ADD, mmixi_mix_rows(m, x, rows, n),
-                            mmixi_mix_rows(m, back, rows, n), 0.5, 0.5);
-    }
     size_t B = x.v->shape[0], S = x.v->shape[1], G = x.v->shape[2], H = mmixi_mixer_heads(&x), P = H / G,
         L = x.q->shape[1], shape[3] = { B, H, S };
     mmix_tensor *dv = mmix_new4(m, B, S, G, P), *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
@@ -6234,25 +6216,37 @@ static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows
     }
     if (m->error_kind) return NULL;
     mmix_call call = mmixi_mixer_call(m, &x, &o);
-    mmix_op_functions run = m->table[MMIX_OP_SOFTMAX_ATTENTION + x.kind];
     call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
+    mmix_op_functions run = m->table[call.op];
     if (m->error_kind || run.forward(m, &call)) return NULL;
     call.dy[0] = mmix_data(dy); call.dx[MMIX_IN_V] = mmix_data(dv);
     if (run.backward(m, &call)) return NULL;
     mmix_rewind(m, mark);
     return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
 }
+/* M, or the mean of n of its rows. */
+static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x, const size_t *rows,
+                                    size_t n)
+{
+    if (!mmixi_mixer_check(m, who, x)) return NULL;
+    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for each "
+                                    "channel, y is not M x", who));
+    for (size_t i = 0; i < n; i++)
+        if (mmixi_within(m, who, "a row", (double)rows[i], 0, (double)x->q->shape[1] - 1)) return NULL;
+    int record = mmix_record(m, 0);
+    mmix_tensor *M = mmixi_mix(m, x, !n, NULL, rows, n);
+    mmix_record(m, record);
+    return M;
+}
+MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
+{
+    return mmixi_mix_shown(m, "mmix_mix_matrix", x, NULL, 0);
+}
 MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows, size_t n)
 {
-    if (!mmixi_matrix_check(m, "mmix_mix_rows", x) || !mmixi_given(m, "mmix_mix_rows", "*rows", rows)
-        || mmixi_within(m, "mmix_mix_rows", "n", (double)n, 1, HUGE_VAL)) return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (mmixi_within(m, "mmix_mix_rows", "a row", (double)rows[i], 0, (double)x->q->shape[1] - 1))
-            return NULL;
-    int record = mmix_record(m, 0);
-    mmix_tensor *y = mmixi_mix_rows(m, *x, rows, n);
-    mmix_record(m, record);
-    return y;
+    return !mmixi_given(m, "mmix_mix_rows", "*rows, n", rows, n) ? NULL
+        : mmixi_mix_shown(m, "mmix_mix_rows", x, rows, n);
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
@@ -6406,7 +6400,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
-    mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state);
+    mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state, NULL, 0);
     for (int i = 0; i < 2 && y && softmax; i++) at->part[i].shape[1] += L;
     if (y) at->tokens += L;
     if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
@@ -8422,7 +8416,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: `global` expects a whole sequence of one span", who);
     const mmix_span *s = a->of.spans;
     const size_t shape[4] = { 3, d.L, d.B, d.L };
-    size_t n[MMIXI_KINDS] = { 0, 0, 0, 0 }, left = a->of.n_spans, own;
+    size_t n[MMIXI_KINDS] = {0}, left = a->of.n_spans, own;
     a->B = d.B; a->L = d.L; a->seen = own = mmix_state_tokens(a->of.state, a->of.slot);
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
@@ -8499,14 +8493,19 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
         mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmix_data(M)[i];
     return y;
 }
+/* One of an attention's projections, with its adapter. */
+static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int which, mmix_tensor *x,
+                                  mmix_tensor *residual)
+{
+    return mmix_lora_linear(m, x, p->weight[which], p->bias[which], &p->lora[which], residual, NULL);
+}
 /* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
                                   const mmixi_layout *a)
 {
     const mmix_conv1d_options causal = { 0, 0, NULL, NULL, NULL };
     mmix_tensor *part[3];
-    for (int i = 0; i < 3; i++)
-        part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
+    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, p, i, u, NULL);
     if (conv) u = mmixi_conv_step(m, mmix_concat(m, 2, part, 3), conv, NULL, causal, a->of.state, a->of.slot);
     for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
         size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
@@ -8610,31 +8609,30 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *x)
 {
     static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };   /* of videos, of images */
-    size_t window[3], period = w->options.shift_period ? w->options.shift_period : 2;
-    for (int k = 0; k < 3; k++)
-        window[k] = w->options.window[k] ? w->options.window[k] : usual[s->grid[0] == 1][k];
-    mmix_mixer_windows(x, 3, s->grid, window, w->index % period >= period / 2);
+    mmix_mmate_options o = w->options;
+    mmixi_default(&o.shift_period, 2);
+    for (int k = 0; k < 3; k++) mmixi_default(&o.window[k], usual[s->grid[0] == 1][k]);
+    mmix_mixer_windows(x, 3, s->grid, o.window, w->index % o.shift_period >= o.shift_period / 2);
 }
 /* Of the grid tokens, (B, n, H, P): each span a sequence with windows; neighbours of equal grids at once. */
-static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
+static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
                                     const mmixi_layout *a)
 {
-    const mmix_mmate_options *o = &w->options;
     const mmix_span *s = a->of.spans, *end = s + a->of.n_spans;
     size_t parts = 0;
     mmix_tensor *part[MMIX_MAX_INPUTS], *y;
     for (size_t at = 0, equal, n; s < end; s += equal, at += n) {
-        mmix_mixer mixer = *all;
-        mmix_tensor **own[3] = { &mixer.q, &mixer.k, &mixer.v };
+        mmix_mixer mixer = all;
+        mmix_tensor **own = &mixer.q;            /* k and v behind it */
         size_t cells = s->grid[0] * s->grid[1] * s->grid[2];
         for (equal = 1; !a->plain && s + equal < end; equal++)
             if (memcmp(s->grid, s[equal].grid, sizeof s->grid)) break;
         n = equal * cells;
         for (int k = 0; k < 3; k++) {
-            y = mmix_slice(m, *own[k], 1, at, n);
-            *own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
+            y = mmix_slice(m, own[k], 1, at, n);
+            own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
         }
-        if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
+        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
         mmixi_swin_windows(w, s, &mixer);
         y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, -1);
         part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
@@ -8656,62 +8654,55 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
                                       const mmixi_layout *a, int kind)
 {
     mmix_tensor *grid = a->list[MMIXI_KIND_GRID], *others = a->list[MMIXI_KIND_OTHER], *list, *row,
-        **own[3] = { &x.q, &x.k, &x.v };
-    const mmix_span *s = a->of.spans;
-    mmix_mixer windows = x;
-    size_t first[3], count[3], n = 0, G = mmix_count(others), cells = mmix_count(grid);
+        **own = &x.q;                            /* k and v behind it */
+    size_t n = 0, G = mmix_count(others), cells = mmix_count(grid);
     x.mask = MMIX_MASK_NONE;
     if (kind == MMIXI_KIND_OTHER) {
         x.q = mmixi_heads_listed(m, x.q, others);
         return mmixi_mix_on(m, &x, *a->list, a, -1);
     }
-    mmixi_swin_windows(w, s, &windows);
-    for (int k = 0; k < 3; k++) {                /* the first window of a shifted axis lacks `first` cells */
-        first[k] = windows.shift[k] ? windows.window[k] - windows.shift[k] : 0;
-        count[k] = mmixi_ceil_div(s->grid[k] + first[k], windows.window[k]);
-    }
-    size_t all = count[0] * count[1] * count[2], shape[2] = { a->B, cells + all * G };
+    mmixi_pass j;                                /* for its windows alone */
+    mmix_raw r;
+    memset(&r, 0, sizeof r);
+    r.B = r.H = r.N = 1; r.L = cells;
+    mmixi_swin_windows(w, a->of.spans, &r.o);
+    const size_t room = mmixi_pass_begin(&j, r, 0, m), shape[2] = { a->B, cells + j.windows * G };
     list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1); row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
     x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; !m->error_kind && i < all; i++) {
-        size_t at[3] = { i / count[2] / count[1], i / count[2] % count[1], i % count[2] }, low[3], high[3],
-            begin = n;
-        for (int k = 0; k < 3; k++) {
-            high[k] = mmixi_min((at[k] + 1) * windows.window[k] - first[k], s->grid[k]);
-            low[k] = at[k] ? at[k] * windows.window[k] - first[k] : 0;
-        }
+    mmix_mark mark = mmix_mark_here(m);
+    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, room, 1))) return NULL;
+    for (size_t i = 0, begin = 0; i < j.windows; i++, begin = n) {
         for (size_t g = 0; g < G; g++) mmix_data_i32(list)[n++] = mmix_data_i32(others)[g];
-        for (size_t t = low[0]; t < high[0]; t++)
-            for (size_t y = low[1]; y < high[1]; y++)
-                for (size_t c = low[2]; c < high[2]; c++) {
-                    size_t cell = (t * s->grid[1] + y) * s->grid[2] + c;
-                    mmix_data_i32(row)[cell] = (int32_t)n;
-                    mmix_data_i32(list)[n++] = mmix_data_i32(grid)[cell];
-                }
+        for (size_t k = 0; k < j.count[i]; k++) {
+            size_t cell = j.order[i * j.L + k].at;
+            mmix_data_i32(row)[cell] = (int32_t)n;
+            mmix_data_i32(list)[n++] = mmix_data_i32(grid)[cell];
+        }
         for (size_t b = 0; b < a->B; b++)
-            for (size_t j = begin; j < n; j++) mmix_data_i32(x.seq_idx)[b * shape[1] + j] = (int32_t)i;
+            for (size_t t = begin; t < n; t++) mmix_data_i32(x.seq_idx)[b * shape[1] + t] = (int32_t)i;
     }
-    for (int k = 0; k < 3; k++) *own[k] = mmixi_heads_listed(m, *own[k], list);
+    mmix_rewind(m, mark);
+    for (int k = 0; k < 3; k++) own[k] = mmixi_heads_listed(m, own[k], list);
     return mmixi_heads_listed(m, mmixi_mix_on(m, &x, list, a, -1), row);
 }
 /* Of the text tokens, (B, n, H, P). In slot + 1 are keys, values and places of earlier pieces. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer, const mmixi_layout *a)
 {
     mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
         *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
     const size_t n = mmix_count(list), shape[4] = { 1, n, 1, 1 };
     places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
         : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
-    mixer->mask = MMIX_MASK_BAND; mixer->left = window - 1; mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    mixer.mask = MMIX_MASK_BAND; mixer.left = window - 1; mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
     mmix_real *sees = mmix_data(places), *place = sees + places->shape[1] - n;           /* from *sees on */
     for (size_t i = 0; i < n; i++, place++) {
         *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
         while (*place - *sees >= (mmix_real)window) sees++;
-        mmix_data_i32(mixer->lefts)[i] = (int32_t)(place - sees);
+        mmix_data_i32(mixer.lefts)[i] = (int32_t)(place - sees);
     }
-    return mmixi_mix_on(m, mixer, list, a, 1);
+    return mmixi_mix_on(m, &mixer, list, a, 1);
 }
 
 /* flex + swin, with a gate u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
@@ -8724,10 +8715,10 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
         swins = both || o->branches == MMIX_BRANCH_SWIN, record = m->recording;
     mmix_tensor *y = residual;
     if (a->plain || a->of.state) mmix_record(m, 0);
-    if (o->branches != MMIX_BRANCH_SWIN) y = mmixi_flex_heads(m, w, x, a);
-    if (o->branches != MMIX_BRANCH_SWIN && !a->plain)
-        y = mmix_lora_linear(m, y, w->flex.weight[MMIXI_O], w->flex.bias[MMIXI_O], &w->flex.lora[MMIXI_O],
-                             gate ? NULL : residual, NULL);
+    if (o->branches != MMIX_BRANCH_SWIN) {
+        y = mmixi_flex_heads(m, w, x, a);
+        if (!a->plain) y = mmixi_project(m, &w->flex, MMIXI_O, y, gate ? NULL : residual);
+    }
     if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmix_new3(m, a->B, a->L, a->plain ? w->swin.heads * a->L : mmix_shape(x, 2)), 0);
     mmix_mixer mixer;
@@ -8738,11 +8729,9 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
             || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
         if (!a->of.global) mixer = mmixi_attend(m, w, &w->swin, x, a, kind);
         swin = mmixi_join_heads(m, a->of.global ? mmixi_swin_global(m, w, mixer, a, kind)
-                                : kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
-                                : mmixi_swin_text(m, o->text_window, &mixer, a));
-        if (!a->plain)
-            swin = mmix_lora_linear(m, swin, w->swin.weight[MMIXI_O], w->swin.bias[MMIXI_O],
-                                    &w->swin.lora[MMIXI_O], NULL, NULL);
+                                : kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, mixer, a)
+                                : mmixi_swin_text(m, o->text_window, mixer, a));
+        if (!a->plain) swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
         if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
             z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
             swin = mmix_mul(m, mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0)),
