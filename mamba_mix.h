@@ -10381,11 +10381,18 @@ static int mmixi_distill_begin(mmix_distill *run)
     }
     return 0;
 }
-/* A run of a student that has passed its checks, whose stages are checked here. NULL on error. */
-static mmix_distill *mmixi_distill_new(mmix_ctx *m, const char *who, mmix_distill_config config,
-                                       mmix_decoder *student, mmix_vision *v)
+/* A run of decoders, or of backbones, that fit each other; what else they and the config have to be is
+   checked here. NULL on error, and after one. */
+static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config config,
+                                       const mmix_decoder *teacher, mmix_decoder *student,
+                                       const mmix_vision *vision_teacher, mmix_vision *v)
 {
     mmix_params *p = v ? v->params : student->params;
+    mmix_ctx *m = p->m;
+    int *in_run = v ? &v->in_run : &student->in_run;
+    if (*in_run || (v ? v == vision_teacher : student == teacher))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                  *in_run ? "in no other run" : "another model than its teacher");
     if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
         int any = v || !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
@@ -10404,54 +10411,39 @@ static mmix_distill *mmixi_distill_new(mmix_ctx *m, const char *who, mmix_distil
     }
     mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
     if (!run) return NULL;
-    run->m = m; run->student = student; run->vision_student = v; run->params = p; run->config = config;
-    *(v ? &v->in_run : &student->in_run) = 1;
+    run->m = m; run->params = p; run->config = config; run->teacher = teacher; run->student = student;
+    run->vision_teacher = vision_teacher; run->vision_student = v;
+    *in_run = 1;
     if (!mmixi_distill_begin(run)) return run;
     mmix_distill_destroy(run);
     return NULL;
 }
-/* The student is in another run, or its own teacher. */
-static int mmixi_distill_taken(mmix_ctx *m, const char *who, int same, int in_run)
-{
-    if (same || in_run)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  in_run ? "in no other run" : "another model than its teacher");
-    return same || in_run;
-}
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
-    static const char who[] = "mmix_distill_create";
     mmix_ctx *m = student ? student->m : NULL;
     mmixi_dims d;
     if (!m || !teacher || m->error_kind) return NULL;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
-    mmixi_distill_taken(m, who, teacher == student, student->in_run);
     if (teacher->m != m || t->depth != s->depth || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and media, "
-                  "found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth, (double)s->media,
-                  (double)t->depth, (double)t->media);
-    if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
-                      student->embedding)) return NULL;
-    mmix_distill *run = mmixi_distill_new(m, who, config, student, NULL);
-    if (run) run->teacher = teacher;
-    return run;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_create: expected a student of its teacher's context, "
+                  "depth and media, found %.0f and %.0f for %.0f and %.0f", (double)s->depth,
+                  (double)s->media, (double)t->depth, (double)t->media);
+    mmixi_expect(m, "mmix_distill_create", &d, "teacher.embedding KD, student.embedding KD",
+                 teacher->embedding, student->embedding);
+    return mmixi_distill_new("mmix_distill_create", config, teacher, student, NULL, NULL);
 }
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config)
 {
-    static const char who[] = "mmix_vision_distill_create";
     mmix_ctx *m = student ? student->params->m : NULL;
     if (!m || !teacher || m->error_kind) return NULL;
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
-    mmixi_distill_taken(m, who, teacher == student, student->in_run);
     if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->patch != s->patch
         || t->registers != s->registers || t->mixer == MMIX_SSD || s->mixer == MMIX_SSD)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
-                  "with attention, of its context", who);
-    mmix_distill *run = m->error_kind ? NULL : mmixi_distill_new(m, who, config, NULL, student);
-    if (run) run->vision_teacher = teacher;
-    return run;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_distill_create: expected a student as "
+                  "mmix_vision_from makes it of a teacher with attention, of its context");
+    return mmixi_distill_new("mmix_vision_distill_create", config, NULL, NULL, teacher, student);
 }
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
@@ -10552,195 +10544,195 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* sum, NULL at first, + weight · loss x, which itself is added to *seen. */
-static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *x, double *seen)
+/* A call on a batch: its losses are those whose λ is above 0, without `learn` the others, too, but L_seq. */
+typedef struct mmixi_lesson {
+    const mmix_distill *run;
+    const mmix_stage *stage;
+    mmix_distill_stats *stats;
+    const char *who;
+    const void *batch;
+    int learn, record, calibrate;                /* record: while the student runs; calibrate: at first */
+    /* `depth` places each: what layers make, the student's and its teacher's, NULL unless it is compared; in
+       options of the forward passes (of a backbone in the members of that name) */
+    size_t depth;
+    mmix_tensor **of, **its;
+    mmix_decoder_options teach, taught;
+    mmix_tensor *loss;                           /* the weighted sum, NULL at first */
+} mmixi_lesson;
+/* Adds weight · x; x itself to *seen. */
+static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, double *seen)
 {
+    mmix_ctx *m = l->run->m;
     *seen += mmix_item(x);
-    if (!(weight > 0)) return sum;
+    if (!(weight > 0)) return;
     x = mmix_scale(m, x, weight, 0);
-    return sum ? mmix_add(m, sum, x) : x;
+    l->loss = l->loss ? mmix_add(m, l->loss, x) : x;
 }
-/* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum
-   times the number of answers, recorded with `learn`; the parts in stats. NULL on error. */
-static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage *s, mmix_tensor *mask,
-                                       const mmixi_answers *a, int learn, mmix_distill_stats *stats)
+/* L_hid, of layers or their mixers. */
+static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
 {
+    mmix_ctx *m = l->run->m;
+    for (size_t i = 0; l->of && i < l->depth; i++)
+        mmixi_lesson_add(l, l->stage->hidden, mmix_scale(m, mmix_kd_hidden(m, l->of[i], l->its[i], mask, 1),
+                                                         1 / (double)l->depth, 0), &l->stats->hidden);
+}
+/* Of decoders. */
+static void mmixi_decoder_lesson(mmixi_lesson *l)
+{
+    const mmix_distill *run = l->run;
+    const mmix_stage *s = l->stage;
+    const mmix_distill_batch *b = (const mmix_distill_batch *)l->batch;
     mmix_ctx *m = run->m;
-    const mmix_decoder *d = run->student;
-    size_t depth = d->config.depth;
-    int hidden = !learn || s->hidden > 0,
-        outputs = hidden && (run->config.hidden_outputs || s->hidden_outputs), mixed = hidden && !outputs,
-        own = !run->config.teacher_inputs && !s->teacher_inputs, record = m->recording;
-    /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
-    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
-        **its = inputs + 1 + (mixed ? depth : 0), *x, *teacher, *student, *sum = NULL;
-    if (!of) return NULL;
-    const mmix_decoder_options
-        teach = { mixed ? its : NULL, outputs || !own ? inputs + 1 : NULL, NULL, NULL },
-        taught = { mixed ? of : NULL, outputs ? of : NULL, NULL, own ? NULL : inputs };
-    mmix_record(m, 0);
-    x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
-    teacher = mmixi_answer_logits(run->teacher, x, a);
-    if (learn) mmix_record(m, record ? record : 1);
-    x = mmix_decoder_forward(m, d, &a->input, &taught);
-    student = mmixi_answer_logits(d, x, a);
-    for (size_t i = 0; student && hidden && i < depth; i++)
-        sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mmix_kd_hidden(m, of[i], its[i], mask, 1),
-                                                           1 / (double)depth, 0), &stats->hidden);
-    if (!learn || s->token > 0)
-        sum = mmixi_weighted(m, sum, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
-                             &stats->token);
-    if (!learn || s->supervised > 0)
-        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
-                             &stats->supervised);
+    mmixi_answers a[2];                          /* the true ones, the teacher's */
+    mmixi_dims d;
+    if (!mmixi_given(m, l->who, "*batch", b)
+        || !mmixi_expect(m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
+                         b->target, b->mask)
+        || mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, &a[0])
+        || (!b->decoded ? s->sequence > 0 && mmixi_distill_decode(run->teacher, l->who, &a[0], &a[1])
+            : !mmixi_expect(m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                            b->decoded_target)
+            || mmixi_answers_find(run->student, l->who, "decoded_target", b->decoded, b->decoded_target,
+                                  &a[1]))
+        || (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return;
+    mmix_tensor *x = mmix_decoder_forward(m, run->teacher, &a->input, &l->teach),
+        *teacher = mmixi_answer_logits(run->teacher, x, a), *student;
+    mmix_record(m, l->record);
+    x = mmix_decoder_forward(m, run->student, &a->input, &l->taught);
+    student = mmixi_answer_logits(run->student, x, a);
+    mmixi_lesson_hidden(l, b->mask);
+    if (!l->learn || s->token > 0)
+        mmixi_lesson_add(l, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
+                         &l->stats->token);
+    if (!l->learn || s->supervised > 0)
+        mmixi_lesson_add(l, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
+                         &l->stats->supervised);
     if (s->sequence > 0) {
-        if (!own || !mmixi_same_until(&a[1], &a->input))
-            x = mmix_decoder_forward(m, d, &a[1].input, NULL);
-        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]),
-                                                                     a[1].wanted, -1), &stats->sequence);
+        if (l->taught.inputs || !mmixi_same_until(&a[1], &a->input))
+            x = mmix_decoder_forward(m, run->student, &a[1].input, NULL);
+        student = mmixi_answer_logits(run->student, x, &a[1]);
+        mmixi_lesson_add(l, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
+                         &l->stats->sequence);
     }
-    stats->tokens = mmix_count(a->rows); stats->loss = mmix_item(sum);
-    sum = mmix_scale(m, sum, (double)stats->tokens, 0);
-    mmix_record(m, record);
-    return sum;
+    l->stats->tokens = mmix_count(a->rows);
+    if (l->learn && !mmixi_wants(l->loss))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
+                  "(Local-Swin needs spans or a text window)", l->who, (double)run->stage);
+}
+/* Relative square error of features (B, L, D), or (B, D), and what their mean cosine lacks of 1. */
+static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teacher)
+{
+    if (mmix_ndim(x) == 2) {
+        x = mmixi_as(m, x, 3, 1, mmix_shape(x, 0), mmix_shape(x, 1), 0);
+        teacher = mmixi_as(m, teacher, 3, 1, mmix_shape(teacher, 0), mmix_shape(teacher, 1), 0);
+    }
+    double rows = (double)(mmix_shape(x, 0) * mmix_shape(x, 1));
+    mmix_tensor *cosine = mmix_mul(m, mmix_l2_normalise(m, x, 1e-12), mmix_l2_normalise(m, teacher, 1e-12)),
+        *lacks = mmix_scale(m, mmix_sum(m, cosine), -1 / rows, 1);
+    return mmix_add(m, mmix_kd_hidden(m, x, teacher, NULL, 1), lacks);
+}
+/* Of backbones, whose batch is a tensor of images. */
+static void mmixi_vision_lesson(mmixi_lesson *l)
+{
+    mmix_ctx *m = l->run->m;
+    const mmix_stage *s = l->stage;
+    mmix_vision *v = l->run->vision_student;
+    mmix_tensor *images = (mmix_tensor *)l->batch;
+    mmix_vision_options o;
+    if (l->calibrate && mmix_vision_calibrate(v, l->run->vision_teacher, images)) return;
+    memset(&o, 0, sizeof o);
+    o.class_last = v->config.class_token == MMIX_CLASS_LAST;
+    o.mixed = l->teach.mixed; o.outputs = l->teach.outputs;
+    mmix_features t = mmix_vision_forward(m, l->run->vision_teacher, images, &o);
+    mmix_record(m, l->record);
+    o.mixed = l->taught.mixed; o.outputs = l->taught.outputs; o.inputs = l->taught.inputs;
+    mmix_features x = mmix_vision_forward(m, v, images, &o);
+    mmixi_lesson_hidden(l, NULL);
+    if (!l->learn && o.inputs) x = mmix_vision_forward(m, v, images, NULL);         /* by itself */
+    if (!l->learn || s->token > 0)
+        mmixi_lesson_add(l, s->token, mmixi_unlike(m, x.token, t.token), &l->stats->token);
+    if (!l->learn || s->patches > 0)
+        mmixi_lesson_add(l, s->patches, mmixi_unlike(m, x.patches, t.patches), &l->stats->patches);
+    l->stats->tokens = mmix_shape(images, 0);
 }
 
-/* Ends a call with its loss; with `learn` backward, and an optimiser's step on what has been added up. 1: go
-   on, 0: done, -1: error. */
-static int mmixi_distill_learn(mmix_distill *run, const char *who, const mmix_stage *stage, mmix_tensor *loss,
-                               mmix_mark mark, int learn, mmix_distill_stats *stats)
+/* A call: losses, and with `learn` backward and an optimiser's step on what has been added up. 1: go on, 0:
+   done, -1: error. */
+static int mmixi_distill_call(mmix_distill *run, const char *who, void (*losses)(mmixi_lesson *l),
+                              const void *batch, int learn, mmix_distill_stats *stats)
 {
+    const int vision = losses == mmixi_vision_lesson;
+    mmix_distill_stats unused;
+    if (!run || !mmixi_given(run->m, who, vision ? "*run of backbones" : "*run of decoders",
+                             vision == !run->student ? run : NULL)) return -1;
     mmix_ctx *m = run->m;
+    mmix_mark mark = mmix_mark_here(m);
+    const int over = run->stage == run->config.stages;
+    const mmix_stage *s = run->config.stage + run->stage - over;
+    if (!stats) stats = &unused;
+    memset(stats, 0, sizeof *stats);
+    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : s->steps;
+    if (learn && over) return 0;
+
+    int hidden = !learn || s->hidden > 0,
+        outputs = hidden && (run->config.hidden_outputs || s->hidden_outputs), mixed = hidden && !outputs,
+        given = run->config.teacher_inputs || s->teacher_inputs;
+    size_t depth = vision ? run->vision_student->config.depth : run->student->config.depth;
+    /* the student's, its teacher's mixers', what the teacher's layers read (the first one the embedding) */
+    mmix_tensor **made = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *made);
+    if (!made) return -1;
+    mmix_tensor **its = made + depth, **inputs = its + depth;        /* of what follows the last layer, too */
+    int record = mmix_record(m, 0);
+    mmixi_lesson l = {
+        run, s, stats, who, batch, learn, !learn ? 0 : record ? record : 1,
+        learn && !run->number && run->config.calibrate, depth, hidden ? made : NULL,
+        mixed ? its : inputs + 1,
+        { mixed ? its : NULL, outputs || given ? inputs + 1 : NULL, NULL, NULL },
+        { mixed ? made : NULL, outputs ? made : NULL, NULL, given ? inputs : NULL }, NULL
+    };
+    losses(&l);
+    stats->loss = mmix_item(l.loss);
+    mmix_tensor *loss = mmix_scale(m, l.loss, (double)stats->tokens, 0);
+    mmix_record(m, record);
     if (m->error_kind
         || (learn && (mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX, DBL_MAX)
                       || mmix_backward(m, loss)))) return -1;
     mmix_rewind(m, mark);
     if (!learn) return 0;
+
     run->number++; run->tokens += stats->tokens;
     if (run->tokens < run->config.step_tokens) return 1;
     mmix_adamw o = mmix_adamw_default();
-    o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
-                                            stage->lr / (double)(stage->warmup + 1), run->step);
-    o.weight_decay = stage->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
-                                             NULL);
+    o.lr = stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup,
+                                            s->lr / (double)(s->warmup + 1), run->step);
+    o.weight_decay = s->weight_decay;
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip, NULL);
     run->tokens = 0;                             /* after an error what had been added up is of no use */
     for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
     if (m->error_kind) return -1;
     stats->updated = 1;
-    if (++run->step < stage->steps) return 1;
+    if (++run->step < s->steps) return 1;
     run->step = 0; run->stage++;
     return mmixi_distill_begin(run) ? -1 : 1;
 }
-/* The stage of a call, whose stats begin; NULL: with `learn` there is none left. */
-static const mmix_stage *mmixi_distill_stage(const mmix_distill *run, int learn, mmix_distill_stats *stats)
-{
-    int over = run->stage == run->config.stages;
-    const mmix_stage *stage = run->config.stage + run->stage - over;
-    memset(stats, 0, sizeof *stats);
-    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
-    return learn && over ? NULL : stage;
-}
-/* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
-static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
-                              mmix_distill_stats *stats)
-{
-    mmix_ctx *m = run ? run->m : NULL;
-    mmix_distill_stats unused;
-    mmixi_answers a[2];                          /* the true ones, the teacher's */
-    mmixi_dims d;
-    if (!m || m->error_kind || !mmixi_given(m, who, "*run of decoders", run->teacher)) return -1;
-    mmix_mark mark = mmix_mark_here(m);
-    if (!stats) stats = &unused;
-    const mmix_stage *stage = mmixi_distill_stage(run, learn, stats);
-    if (!stage) return 0;
-    if (!mmixi_given(m, who, "*batch", b)
-        || !mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
-                         b->mask)
-        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
-        || (!b->decoded ? stage->sequence > 0 && mmixi_distill_decode(run->teacher, who, &a[0], &a[1])
-            : !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                            b->decoded_target)
-            || mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]))
-        || (learn && !run->number && run->config.calibrate
-            && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
-    mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
-    if (learn && !mmixi_wants(loss))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
-                  "(Local-Swin needs spans or a text window)", who, (double)run->stage);
-    return mmixi_distill_learn(run, who, stage, loss, mark, learn, stats);
-}
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_distill_losses", batch, 0, stats);
+    return mmixi_distill_call(run, "mmix_distill_losses", mmixi_decoder_lesson, batch, 0, stats);
 }
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_distill_step", batch, 1, stats);
+    return mmixi_distill_call(run, "mmix_distill_step", mmixi_decoder_lesson, batch, 1, stats);
 }
 
+
 /* ---- backbones ---- */
-/* Relative square error of features (B, L, D), or (B, D), and what their mean cosine lacks of 1. */
-static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teacher)
-{
-    mmix_tensor *t[2] = { x, teacher }, *unit[2];
-    for (int i = 0; i < 2; i++) {
-        if (mmix_ndim(t[i]) == 2) t[i] = mmixi_as(m, t[i], 3, 1, mmix_shape(t[i], 0), mmix_shape(t[i], 1), 0);
-        unit[i] = mmix_l2_normalise(m, t[i], 1e-12);
-    }
-    double rows = (double)(mmix_shape(*t, 0) * mmix_shape(*t, 1));
-    x = mmix_scale(m, mmix_sum(m, mmix_mul(m, unit[0], unit[1])), -1 / rows, 1);
-    return mmix_add(m, mmix_kd_hidden(m, t[0], t[1], NULL, 1), x);
-}
-static int mmixi_vision_distill_call(mmix_distill *run, const char *who, mmix_tensor *images, int learn,
-                                     mmix_distill_stats *stats)
-{
-    mmix_ctx *m = run ? run->m : NULL;
-    mmix_distill_stats unused;
-    if (!m || m->error_kind || !mmixi_given(m, who, "*run of backbones", run->vision_teacher)) return -1;
-    mmix_mark mark = mmix_mark_here(m);
-    if (!stats) stats = &unused;
-    const mmix_stage *s = mmixi_distill_stage(run, learn, stats);
-    size_t depth = run->vision_student->config.depth;
-    if (!s) return 0;
-    if (learn && !run->number && run->config.calibrate
-        && mmix_vision_calibrate(run->vision_student, run->vision_teacher, images)) return -1;
-    int hidden = !learn || s->hidden > 0, outputs = run->config.hidden_outputs || s->hidden_outputs,
-        own = !run->config.teacher_inputs && !s->teacher_inputs, record = mmix_record(m, 0);
-    /* the student's, what each block of the teacher reads (the first one its own), and its mixers' */
-    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), **inputs = of + depth,
-        **its = inputs + 1 + (outputs ? 0 : depth), *loss = NULL;
-    if (!of) return -1;
-    mmix_vision_options teach, taught;
-    memset(&teach, 0, sizeof teach);
-    taught = teach; teach.class_last = run->vision_student->config.class_token == MMIX_CLASS_LAST;
-    if (outputs || !own) teach.outputs = inputs + 1;
-    if (hidden && outputs) taught.outputs = of;
-    if (hidden && !outputs) teach.mixed = its, taught.mixed = of;
-    if (!own) taught.inputs = inputs;
-    mmix_features t = mmix_vision_forward(m, run->vision_teacher, images, &teach);
-    if (learn) mmix_record(m, record ? record : 1);
-    mmix_features x = mmix_vision_forward(m, run->vision_student, images, &taught);
-    for (size_t i = 0; hidden && x.token && i < depth; i++)
-        loss = mmixi_weighted(m, loss, s->hidden, mmix_scale(m, mmix_kd_hidden(m, of[i], its[i], NULL, 1),
-                                                             1 / (double)depth, 0), &stats->hidden);
-    if (!learn && !own) x = mmix_vision_forward(m, run->vision_student, images, NULL);   /* by itself */
-    if (!learn || s->token > 0)
-        loss = mmixi_weighted(m, loss, s->token, mmixi_unlike(m, x.token, t.token), &stats->token);
-    if (!learn || s->patches > 0)
-        loss = mmixi_weighted(m, loss, s->patches, mmixi_unlike(m, x.patches, t.patches), &stats->patches);
-    stats->tokens = mmix_shape(images, 0); stats->loss = mmix_item(loss);
-    loss = mmix_scale(m, loss, (double)stats->tokens, 0);
-    mmix_record(m, record);
-    return mmixi_distill_learn(run, who, s, loss, mark, learn, stats);
-}
 MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
 {
-    return mmixi_vision_distill_call(run, "mmix_vision_distill_losses", images, 0, stats);
+    return mmixi_distill_call(run, "mmix_vision_distill_losses", mmixi_vision_lesson, images, 0, stats);
 }
 MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
 {
-    return mmixi_vision_distill_call(run, "mmix_vision_distill_step", images, 1, stats);
+    return mmixi_distill_call(run, "mmix_vision_distill_step", mmixi_vision_lesson, images, 1, stats);
 }
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
 {
