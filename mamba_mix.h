@@ -8809,6 +8809,36 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                          : NULL);
 }
 
+/* ---- attention out, M-MATE in ---- */
+
+/* Copies what a student has of its teacher, whose slab lies in `values`: by name, and attention's q, k, v and
+   o, of which the first three may be one `fused` matrix, to both branches. 0, or -1: a size is another. */
+static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const mmix_params *teacher,
+                             const mmix_real *values, int fused, int no_key_bias)
+{
+    static const char parts[] = "qkvo";
+    for (size_t i = 0; i < student->count; i++) {
+        const mmix_param *to = &student->at[i];
+        const char *at = strstr(to->name, ".mmate."), *dot = at ? strchr(at + 7, '.') : NULL,
+            *part = dot && !strncmp(dot + 2, "_proj.", 6) ? strchr(parts, dot[1]) : NULL;
+        int third = fused && part && *part != 'o';
+        size_t n = mmix_count(to->tensor);
+        char name[160];
+        if (part)
+            snprintf(name, sizeof name, "%.*s%s%s", (int)(at - to->name), to->name, !fused ? ".self_attn"
+                     : third ? ".attn.qkv" : ".attn.proj", fused ? dot + 7 : dot);
+        const mmix_tensor *from = mmix_params_find(teacher, part ? name : to->name);
+        if (!from || (no_key_bias && strstr(to->name, ".k_proj.bias"))) continue;        /* it is 0 */
+        if (mmix_count(from) != n * (third ? 3 : 1) || !mmix_data(from))
+            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the teacher it is "
+                             "of %.0f%s", who, to->name, (double)n, (double)mmix_count(from),
+                             mmix_data(from) ? "" : " bf16");
+        memcpy(to->tensor->data, values + (mmix_data(from) - teacher->values)
+               + (third ? (size_t)(part - parts) * n : 0), n * sizeof *values);
+    }
+    return 0;
+}
+
 /* ==== >>backbones ====================================================================
    ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
 
@@ -8899,46 +8929,8 @@ static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
 }
 
 /* ---- creation ---- */
-/* One block's. LayerScale begins with 1, as for blocks that are trained from the start. */
-static void mmixi_vision_block_declare(mmix_vision *v, size_t i)
-{
-    const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
-    mmixi_vision_block *b = v->block + i;
-    mmix_params *p = v->params;
-    char block[40], part[48];
-    mmixi_dims d;
-    d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
-    snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
-    int kind = vim ? 0 : mmixi_vision_kind(c, i);
-    snprintf(part, sizeof part, vim ? "%smixer." : kind < MMIX_BLOCK_MMATE ? "%sattn." : "%smmate.", block);
-    if (vim) {
-        mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
-        mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
-        return;
-    }
-    mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
-    if (kind >= MMIX_BLOCK_MMATE) {
-        mmix_mmate_options o = c->mmate;
-        o.branches = kind - MMIX_BLOCK_MMATE;
-        mmix_mmate_init(&b->mmate, p, part, d.D, c->heads, c->heads, d.D / mmixi_max(c->heads, 1), i, 2, &o);
-    } else {
-        mmix_attention_init(&b->attention, p, part, d.D, c->heads, kind - MMIX_BLOCK_SOFTMAX, 1);
-        b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
-        b->attention.options.feature = c->feature;
-    }
-    mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
-    snprintf(part, sizeof part, "%smlp.", block);
-    if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
-    else if (axial)
-        mmixi_declare(p, part, &d, "w1.weight FD normal, +w2.weight FD normal, +w3.weight DF normal, "
-                      "w1.bias F zeros, +w2.bias F zeros, +w3.bias D zeros", &b->swiglu.gate, b->swiglu.bias);
-    else
-        mmixi_declare(p, part, &d, "w12.weight GD normal, w3.weight DF normal, w12.bias G zeros, w3.bias D "
-                      "zeros", &b->swiglu.gate, &b->swiglu.down, b->swiglu.bias, b->swiglu.bias + 2);
-    if (c->layer_scale) mmixi_declare(p, block, &d, "ls1.gamma D ones, +ls2.gamma D ones", b->gamma);
-}
-/* The parameters; an error stays in the context. */
+/* The parameters; an error stays in the context. LayerScale begins with 1, as for blocks that are trained
+   from the start. */
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
@@ -8946,7 +8938,8 @@ static void mmixi_vision_declare(mmix_vision *v)
         axial = c->positions == MMIX_POSITIONS_AXIAL;
     mmix_params *p = v->params;
     mmixi_dims d;
-    d.D = c->dim; d.P = c->patch; d.K = many ? c->registers : 1; d.R = c->registers;
+    d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
+    d.P = c->patch; d.K = many ? c->registers : 1; d.R = c->registers;
     d.N = !many + c->grid * c->grid;
     mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
                   many ? &v->cls_positions : NULL, axial ? NULL : &v->positions);
@@ -8954,7 +8947,42 @@ static void mmixi_vision_declare(mmix_vision *v)
         mmixi_declare(p, axial ? "storage" : "register", &d, "_tokens 1RD normal", &v->registers);
     mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
                   : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
-    for (size_t i = 0; i < c->depth; i++) mmixi_vision_block_declare(v, i);
+    for (size_t i = 0; i < c->depth; i++) {
+        mmixi_vision_block *b = v->block + i;
+        char block[40], part[48];
+        int kind = mmixi_vision_kind(c, i);
+        snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
+        snprintf(part, sizeof part, vim ? "%smixer." : kind < MMIX_BLOCK_MMATE ? "%sattn." : "%smmate.",
+                 block);
+        if (vim) {
+            mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
+            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
+            continue;
+        }
+        mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
+        if (kind >= MMIX_BLOCK_MMATE) {
+            mmix_mmate_options o = c->mmate;
+            o.branches = kind - MMIX_BLOCK_MMATE;
+            mmix_mmate_init(&b->mmate, p, part, d.D, c->heads, c->heads, d.D / mmixi_max(c->heads, 1), i, 2,
+                            &o);
+        } else {
+            mmix_attention_init(&b->attention, p, part, d.D, c->heads, kind - MMIX_BLOCK_SOFTMAX, 1);
+            b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
+            b->attention.options.feature = c->feature;
+        }
+        mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
+        snprintf(part, sizeof part, "%smlp.", block);
+        if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
+        else if (axial)
+            mmixi_declare(p, part, &d, "w1.weight FD normal, +w2.weight FD normal, +w3.weight DF normal, "
+                          "w1.bias F zeros, +w2.bias F zeros, +w3.bias D zeros", &b->swiglu.gate,
+                          b->swiglu.bias);
+        else
+            mmixi_declare(p, part, &d, "w12.weight GD normal, w3.weight DF normal, w12.bias G zeros, "
+                          "w3.bias D zeros", &b->swiglu.gate, &b->swiglu.down, b->swiglu.bias,
+                          b->swiglu.bias + 2);
+        if (c->layer_scale) mmixi_declare(p, block, &d, "ls1.gamma D ones, +ls2.gamma D ones", b->gamma);
+    }
     mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
                   &v->norm.weight);
 }
@@ -9013,30 +9041,12 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config)
 {
     if (!teacher) return NULL;
-    mmix_vision *v = mmixi_vision_create(teacher->params->m, config, 1);
-    for (size_t i = 0; v && i < v->params->count; i++) {
-        const mmix_param *to = &v->params->at[i];
-        const char *at = strstr(to->name, ".mmate."), *dot = at ? strchr(at + 7, '.') : NULL;
-        char name[160];
-        int proj = dot && strchr("qkvo", dot[1]) && !strncmp(dot + 2, "_proj.", 6);
-        size_t n = mmix_count(to->tensor),
-            part = !proj || dot[1] == 'o' ? 3 : dot[1] == 'q' ? 0 : dot[1] == 'k' ? 1 : 2;
-        if (proj)                                /* q, k and v are parts of one matrix there */
-            snprintf(name, sizeof name, "%.*s.attn.%s.%s", (int)(at - to->name), to->name,
-                     part < 3 ? "qkv" : "proj", dot + 8);
-        const mmix_tensor *from = mmix_params_find(teacher->params, proj ? name : to->name);
-        if (!from) continue;
-        if (mmix_count(from) != n * (part < 3 ? 3 : 1) || !mmix_data(from)) {
-            mmix_fail(v->params->m, MMIX_ERROR_ARGUMENT, "mmix_vision_from: %s has %.0f reals, in the "
-                      "teacher it is of %.0f%s", to->name, (double)n, (double)mmix_count(from),
-                      mmix_data(from) ? "" : " bf16");
-            return mmix_vision_destroy(v), (mmix_vision *)NULL;
-        }
-        memcpy(to->tensor->data, mmix_data(from) + part % 3 * n, n * sizeof(mmix_real));
-        if (part == 1 && config.positions == MMIX_POSITIONS_AXIAL && to->tensor->ndim == 1)
-            mmix_fill(to->tensor, 0);            /* k has none there */
-    }
-    return v;
+    const mmix_params *from = teacher->params;
+    mmix_vision *v = mmixi_vision_create(from->m, config, 1);
+    if (!v || !mmixi_mmate_reuse("mmix_vision_from", v->params, from, from->values, 1,
+                                 config.positions == MMIX_POSITIONS_AXIAL)) return v;
+    mmix_vision_destroy(v);
+    return NULL;
 }
 MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
@@ -9050,29 +9060,25 @@ static size_t mmixi_vision_unread(const mmix_vision_config *c)
     return c->class_token == MMIX_CLASS_RELEASED ? 1
         : c->class_token == MMIX_CLASS_FIRST || c->class_token == MMIX_CLASS_LAST ? c->registers : 0;
 }
-/* Multiply-adds of the mixer in a ViT's block, a token and channel: softmax L twice (of windows what a token
-   sees there), linear N twice, of a scan so much in each direction. */
-static uint64_t mmixi_vision_mixing(const mmix_vision_config *c, size_t i, uint64_t n, uint64_t L)
-{
-    const size_t *w = c->mmate.window;
-    uint64_t cells = (w[1] ? w[1] : 16) * (w[2] ? w[2] : 16), N = c->dim / c->heads,
-        sees = (cells < n ? cells : n) + L - n;
-    int kind = mmixi_vision_kind(c, i);
-    return kind == MMIX_BLOCK_SOFTMAX ? 2 * L : kind == MMIX_BLOCK_LINEAR ? 2 * N
-        : (kind == MMIX_BLOCK_SWIN ? 0 : 4 * N) + (kind == MMIX_BLOCK_FLEX ? 0 : 2 * sees);
-}
-/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers', of Mamba 2 N P
-   a head, token and direction (SSD's recurrence). */
+/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers', a token and
+   channel: of softmax L twice (of windows what a token sees there), of linear attention N twice, of a scan so
+   much in each direction; of Mamba 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
     const mmix_mamba2_options *o = &v->block->mamba.options;
+    const size_t *window = c->mmate.window;
     int vim = c->mixer == MMIX_SSD;
-    uint64_t D = c->dim, n = h / c->patch * (w / c->patch),
+    uint64_t n = h / c->patch * (w / c->patch), N = vim ? 0 : c->dim / c->heads, sum = 0,
         L = n + mmix_vision_class_index(c, 0, NULL) + mmixi_vision_unread(c),
-        sum = 0;
-    for (size_t i = 0; i < c->depth; i++)
-        sum += L * (vim ? 4 * o->d_inner * o->d_state : D * mmixi_vision_mixing(c, i, n, L));
+        cells = (window[1] ? window[1] : 16) * (window[2] ? window[2] : 16),
+        sees = (cells < n ? cells : n) + L - n;
+    for (size_t i = 0; i < c->depth; i++) {
+        int kind = mmixi_vision_kind(c, i);
+        sum += L * (vim ? 4 * o->d_inner * o->d_state : c->dim
+                    * (kind == MMIX_BLOCK_SOFTMAX ? 2 * L : kind == MMIX_BLOCK_LINEAR ? 2 * N
+                       : (kind == MMIX_BLOCK_SWIN ? 0 : 4 * N) + (kind == MMIX_BLOCK_FLEX ? 0 : 2 * sees)));
+    }
     for (size_t i = 0; i < v->params->count; i++) {
         const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
         if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
@@ -9106,6 +9112,9 @@ typedef struct mmixi_vision_run {
     mmix_tensor *angles, *read;                  /* of MMIX_POSITIONS_AXIAL; for mmix_vision_attention */
     size_t i, B, together, done;                 /* block; images: all; in it at once; features taken */
     int take;                                    /* 1: features of this block are taken */
+    mmixi_layout layout;                         /* with MMIX_CLASS_LAST: one span, all tokens */
+    mmix_tensor *x;                              /* (B, L, D), what block number i, b, reads */
+    mmix_mark mark;                              /* what comes after it goes when a block ends */
     mmix_features f;
 } mmixi_vision_run;
 /* Stored positions of patches for a picture, (1, n, D): as they are only if it is square in pixels, too. */
@@ -9123,10 +9132,10 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }
 /* The angles of MMIX_POSITIONS_AXIAL, (n, N/2), with zeros for tokens behind the patches. */
-static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw)
+static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw,
+                                        size_t behind)
 {
-    size_t quarter = c->dim / c->heads / 4, n = gh * gw,
-        behind = c->class_token == MMIX_CLASS_LAST ? 1 + c->registers : 0;
+    size_t quarter = c->dim / c->heads / 4, n = gh * gw;
     mmix_tensor *angles = mmix_fill(mmix_new2(m, n + behind, 2 * quarter), 0);
     for (size_t i = 0; angles && i < n * 2 * quarter; i++) {
         size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
@@ -9171,56 +9180,44 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 /* ---- blocks ---- */
-/* x + s γ ∘ u, what a half adds where its last linear layer does not: LayerScale (Touvron et al. 2021) stands
-   between, or u itself is asked for. γ (D) and s (B) may be NULL. */
-static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u, mmix_tensor *gamma,
-                                     mmix_tensor *s)
-{
-    if (gamma) u = mmix_mul(m, u, gamma);
-    if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
-    return mmix_add(m, x, u);
-}
-/* M-MATE of a block's tokens, which are one span; face 1: its M; 2: what Flex-MA's o_proj reads. */
-static mmix_tensor *mmixi_vision_mmate(mmix_ctx *m, const mmixi_vision_run *r, const mmix_mmate_layer *w,
-                                       mmix_tensor *x, mmix_tensor *residual, int face)
-{
-    size_t n = mmix_count(r->patch);
-    const mmix_span span = { 0, { 1, r->f.grid_h, r->f.grid_w }, mmix_shape(x, 1) - n };
-    const mmix_layout layout = { &span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
-    mmixi_layout a;
-    if (face == 2)
-        return mmixi_layout_begin(m, "mmix_vision_calibrate", &a, &layout, "x BLD", x, NULL, NULL) ? NULL
-            : mmixi_flex_heads(m, w, x, &a);
-    return face ? mmix_mmate_matrix(m, w, x, &layout) : mmix_mmate(m, w, x, residual, &layout);
-}
-static int mmixi_has_mmate(const mmixi_vision_block *b) { return b->mmate.flex.heads || b->mmate.swin.heads; }
-/* A block. in: x, and for each half the s of mmix_linear_add. Features are the class tokens of its output, of
-   Mamba of the mixer's without the residual, after the final norm: the next D columns of `intermediate`. */
+/* A block. in: x, and for each half s (B) or NULL: x += s γ ∘ f(norm x), which the last linear layer of f
+   adds itself unless LayerScale's γ (D) stands between (Touvron et al. 2021) or f itself is asked for.
+   Features are the class tokens of its output, of Mamba, which has one half, of the mixer's without the
+   residual, after the final norm: the next D columns of `intermediate`. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
     const mmixi_vision_block *b = r->b;
     size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *u = mmixi_vision_norm(m, r, b->norm, x), *pair[2];
-    int mmate = mmixi_has_mmate(b), vim = !mmate && !b->attention.heads,
+    mmix_tensor *x = in[0], *u = NULL, *pair[2];
+    int vim = b->mamba.heads > 0, mmate = !vim && !b->attention.heads,
         itself = vim ? !r->take : !b->gamma[0] && !(mmate && in[1]) && !r->o.mixed;    /* a layer adds to x */
-    mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1] : NULL, *t = itself ? in[2] : NULL;
-    if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
-    else if (mmate) u = mmixi_vision_mmate(m, r, &b->mmate, u, onto, 0);
-    else {
-        mmix_attention_layer attention = b->attention;
-        attention.angles = r->angles;
-        u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
-    }
-    mmixi_layer_tap(r->o.mixed, r->i, u);
-    x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
-    if (!vim) {
-        x = mmixi_keep_only(m, mark, x);
-        u = mmixi_vision_norm(m, r, b->norm + 1, x);
-        if (itself) onto = x;
-        u = b->swiglu.down ? mmix_swiglu(m, &b->swiglu, u, onto, t) : mmix_mlp(m, &b->mlp, u, onto, t);
-        u = x = itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
+    for (int half = 0; half < 2; half++) {
+        mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1 + half] : NULL;
+        u = mmixi_vision_norm(m, r, b->norm + half, x);
+        if (half && b->swiglu.down) u = mmix_swiglu(m, &b->swiglu, u, onto, s);
+        else if (half) u = mmix_mlp(m, &b->mlp, u, onto, s);
+        else if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
+        else if (mmate) {
+            mmixi_layout layout = r->layout;
+            layout.B = n;                        /* of so many images at a time */
+            u = mmixi_mmate(m, &b->mmate, u, onto, &layout);
+        }
+        else {
+            mmix_attention_layer attention = b->attention;
+            attention.angles = r->angles;
+            u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
+        }
+        if (!half) mmixi_layer_tap(r->o.mixed, r->i, u);
+        if (itself) x = u;
+        else {
+            mmix_tensor *more = b->gamma[half] ? mmix_mul(m, u, b->gamma[half]) : u;
+            s = mmixi_as(m, in[1 + half], 3, n, 1, 1, 0);
+            x = mmix_add(m, x, s ? mmix_mul(m, more, s) : more);
+        }
+        if (vim) break;
+        u = x = half ? x : mmixi_keep_only(m, mark, x);
     }
     if (!r->take) return x;
     pair[0] = r->f.intermediate;
@@ -9233,51 +9230,38 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     }
     return x;
 }
-/* Block i of all images; for inference on many some go at a time, and in place. */
-static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
-{
-    const mmix_vision_config *c = &r->v->config;
-    mmixi_vision_block b = r->v->block[i];
-    mmix_tensor *in[3] = { r->o.inputs && r->o.inputs[i] ? r->o.inputs[i] : x, NULL, NULL };
-    for (uint64_t half = 0; half < 2 && r->o.train && i; half++)
-        in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), r->o.step,
-                                      r->o.stream * 1024 + 2 * i + half);
-    r->i = i; r->b = r->v->block + i; r->take = i + r->o.n_last >= c->depth;
-    if (r->together >= r->B)
-        return r->take || r->o.mixed ? mmixi_vision_layer(m, r, in)
-            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
-    r->b = &b;
-    mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);  /* with the biases */
-    mmixi_packed(m, &b.mamba.in_proj, 2); mmixi_packed(m, &b.swiglu.gate, 3);
-    return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
-}
-
 /* ---- forward ---- */
-/* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
-static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
+/* Checks and plans, with memory for what outlasts the blocks; x before the first of them. NULL on error. */
+static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_vision_run *r,
+                                       const mmix_vision *v, const mmix_vision_options *options,
+                                       mmix_tensor *image)
 {
-    mmix_vision_config places = r->v->config;
+    memset(r, 0, sizeof *r);
+    if (!mmixi_given(m, who, "*backbone", v)) return NULL;
+    r->v = v;
+    if (options) r->o = *options;
+    mmix_vision_config places = v->config;
     const mmix_vision_config *c = &places;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
     mmixi_dims d;
     if (o->class_last && c->mixer != MMIX_SSD) places.class_token = MMIX_CLASS_LAST;
+    int last = c->class_token == MMIX_CLASS_LAST;
     size_t unread = mmixi_vision_unread(c), cls = unread + mmix_vision_class_index(c, 0, NULL);
-    if (!mmixi_expect(m, "mmix_vision_forward", &d, "image B3HW", image)
-        || mmixi_within(m, "mmix_vision_forward", "the shorter side of a picture",
+    if (!mmixi_expect(m, who, &d, "image B3HW", image)
+        || mmixi_within(m, who, "the shorter side of a picture",
                         (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
-        || mmixi_within(m, "mmix_vision_forward", "n_last", (double)o->n_last, 0, (double)c->depth)
-        || (o->n_dense && !mmixi_given(m, "mmix_vision_forward", "*dense", o->dense))) return -1;
+        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
+        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return NULL;
     r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
     size_t n = f->grid_h * f->grid_w, L = cls + n;
     d.N = n; d.D = c->dim;
-    if (o->masked && !mmixi_expect(m, "mmix_vision_forward", &d, "+masked BN, mask_token D", o->masked,
-                                   o->mask_token)) return -1;
+    if (o->masked) mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
         snprintf(name, sizeof name, "dense[%d]", (int)i);
-        mmixi_within(m, "mmix_vision_forward", name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
                      (double)c->depth - 1);
         f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
@@ -9289,47 +9273,73 @@ static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tenso
     mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
-    if (c->positions == MMIX_POSITIONS_AXIAL) r->angles = mmixi_vision_angles(m, c, f->grid_h, f->grid_w);
+    if (c->positions == MMIX_POSITIONS_AXIAL)
+        r->angles = mmixi_vision_angles(m, c, f->grid_h, f->grid_w, last ? cls : 0);
     r->at = mmix_slice(m, place, 0, unread, cls - unread);
     r->patch = mmix_slice(m, place, 0, cls, n);
     size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
-    if (m->error_kind) return -1;
+    if (m->error_kind) return NULL;
     for (size_t i = 0; i < unread; i++)
-        at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : c->class_token == MMIX_CLASS_LAST ? n + i : 0;
+        at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : last ? n + i : 0;
     mmix_vision_class_index(c, n, at + unread);
-    int32_t *from = mmix_data_i32(r->from), made = (int32_t)cls;
-    memset(from, 0, L * sizeof *from);
-    for (size_t k = 0; k < cls; k++) from[at[k]] = (int32_t)k + 1;
-    for (size_t i = 0; i < L; i++) {
-        from[i] = from[i] ? from[i] - 1 : made++;
-        mmix_data_i32(place)[from[i]] = (int32_t)i;
+    for (size_t i = 0, made = cls; i < L; i++) {
+        size_t k = 0;
+        while (k < cls && at[k] != i) k++;
+        if (k == cls) k = made++;                /* the next patch */
+        mmix_data_i32(r->from)[i] = (int32_t)k; mmix_data_i32(place)[k] = (int32_t)i;
+    }
+    if (last) {
+        mmix_span *span = (mmix_span *)mmixi_header(m, sizeof *span);
+        const mmix_layout layout = { span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
+        if (!span) return NULL;
+        span->separators = cls;
+        span->grid[0] = 1; span->grid[1] = f->grid_h; span->grid[2] = f->grid_w;
+        if (mmixi_layout_begin(m, who, &r->layout, &layout, "places:i32 L, image B3HW", place, image, NULL))
+            return NULL;
     }
     /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
     r->together = o->train || o->mixed || o->inputs || !mmixi_infers(m) ? d.B
         : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
-    return 0;
+    r->mark = mmix_mark_here(m);
+    return r->x = mmixi_keep_only(m, r->mark, mmixi_vision_embed(m, r, image));
+}
+/* r->x through the blocks before `end`; for inference on many images some go at a time, and in place. NULL on
+   error. */
+static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t end)
+{
+    const mmix_vision_config *c = &r->v->config;
+    const mmix_vision_options *o = &r->o;
+    for (size_t i = r->i, k = 0; r->x && i < end; r->i = ++i) {
+        mmixi_vision_block b = r->v->block[i];
+        mmix_tensor *in[3] = { o->inputs && o->inputs[i] ? o->inputs[i] : r->x, NULL, NULL }, *x, *y;
+        for (uint64_t half = 0; half < 2 && o->train && i; half++)
+            in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), o->step,
+                                          o->stream * 1024 + 2 * i + half);
+        r->b = r->v->block + i; r->take = i + o->n_last >= c->depth;
+        if (r->together < r->B) {
+            r->b = &b;                           /* matrices are packed once, with the biases */
+            mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);
+            mmixi_packed(m, &b.mamba.in_proj, 2); mmixi_packed(m, &b.swiglu.gate, 3);
+            x = mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, r->x);
+        }
+        else if (r->take || o->mixed) x = mmixi_vision_layer(m, r, in);
+        else x = mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+        if (k < o->n_dense && o->dense[k] == i) {
+            y = o->dense_norm ? mmixi_vision_norm(m, r, &r->v->norm, x) : x;
+            y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r->patch), r->f.grid_h, r->f.grid_w);
+            mmixi_layer_tap(r->f.dense, k++, y);
+        }
+        r->x = mmixi_keep_only(m, r->mark, x);
+        mmixi_layer_tap(o->outputs, i, r->x);
+    }
+    return r->x;
 }
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
     mmixi_vision_run r;
-    memset(&r, 0, sizeof r);
-    r.v = v; if (options) r.o = *options;
-    if (mmixi_given(m, "mmix_vision_forward", "*backbone", v) && !mmixi_vision_begin(m, &r, image)) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y, **map = r.f.dense;
-        for (size_t i = 0; x && i < v->config.depth; i++) {
-            x = mmixi_vision_run_block(m, &r, i, x);
-            if (r.o.n_dense && *r.o.dense == i) {
-                y = r.o.dense_norm ? mmixi_vision_norm(m, &r, &v->norm, x) : x;
-                y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
-                if (m->recording) *map = y;
-                else if (y) mmix_write(*map, mmix_data(y));
-                map++; r.o.dense++; r.o.n_dense--;
-            }
-            x = mmixi_keep_only(m, mark, x);
-            mmixi_layer_tap(r.o.outputs, i, x);
-        }
+    if (mmixi_vision_begin(m, "mmix_vision_forward", &r, v, options, image)) {
+        mmix_tensor *x = mmixi_vision_blocks(m, &r, v->config.depth), *y;
         r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
         y = mmixi_tokens_listed(m, x, r.at);
         r.f.token = mmixi_vision_mean(m, y);
@@ -9341,60 +9351,57 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 }
 
 /* ---- what the class token reads ---- */
+/* Adds what row `row` of M (B, H, rows, L) has for the patches, over n. */
+static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, size_t rows, size_t row,
+                              mmix_real n)
+{
+    size_t patches = mmix_count(r->patch), L = mmix_shape(M, -1);
+    for (size_t i = 0; M && i < mmix_count(r->read); i++) {
+        size_t column = (size_t)mmix_data_i32(r->patch)[i % patches];
+        mmix_data(r->read)[i] += mmix_data(M)[(i / patches * rows + row) * L + column] / n;
+    }
+}
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     const mmixi_vision_run *r = (const mmixi_vision_run *)user;
-    const int32_t *patch = mmix_data_i32(r->patch);
-    size_t patches = mmix_count(r->patch), n = mmix_count(r->at),
-        *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
-    mmix_vision_class_index(&r->v->config, patches, rows);
-    mmix_tensor *row = rows ? mmix_mix_rows(m, mixer, rows, n) : NULL;
-    double share = mixer->kind == MMIX_SSD ? 0.5 : 1;            /* of two directions */
-    for (size_t i = 0; row && i < mmix_count(r->read); i++)
-        mmix_data(r->read)[i] += (mmix_real)(share * (double)mmix_data(row)[i / patches * mmix_shape(row, 2)
-                                                                           + (size_t)patch[i % patches]]);
-}
-/* The same from M (B, H, L, L). */
-static void mmixi_vision_reads(const mmixi_vision_run *r, const mmix_tensor *M)
-{
-    size_t patches = mmix_count(r->patch), n = mmix_count(r->at), L = mmix_shape(M, 3);
-    for (size_t i = 0; M && i < n * mmix_count(r->read); i++) {
-        size_t k = i / n, row = k / patches * L + (size_t)mmix_data_i32(r->at)[i % n];
-        mmix_data(r->read)[k] += mmix_data(M)[row * L + (size_t)mmix_data_i32(r->patch)[k % patches]]
-            / (mmix_real)n;
-    }
+    size_t n = mmix_count(r->at), *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
+    if (!rows) return;
+    mmix_vision_class_index(&r->v->config, mmix_count(r->patch), rows);
+    mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0,
+                      mixer->kind == MMIX_SSD ? 2 : 1);          /* the mean of two directions */
 }
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block)
 {
     mmixi_vision_run r;
-    memset(&r, 0, sizeof r);
-    r.v = v;
-    if (!mmixi_given(m, "mmix_vision_attention", "*backbone", v) || mmixi_vision_begin(m, &r, image)
-        || mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0, (double)v->config.depth - 1))
-        return NULL;
-    mmix_look *look = m->look;
-    void *user = m->look_user;
     int record = mmix_record(m, 0);
-    size_t heads = v->config.mixer == MMIX_SSD ? v->block->mamba.heads : v->config.heads;
-    r.together = r.B;                            /* one look sees all pictures */
-    r.read = mmix_fill(mmix_new4(m, r.B, heads, r.f.grid_h, r.f.grid_w), 0);
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image));
-    for (size_t i = 0; x && i <= block; i++) {
-        const mmixi_vision_block *b = v->block + i;
-        if (i == block && mmixi_has_mmate(b)) {  /* several mixers make its M */
+    if (mmixi_vision_begin(m, "mmix_vision_attention", &r, v, NULL, image)
+        && !mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0,
+                         (double)v->config.depth - 1)) {
+        const mmixi_vision_block *b = v->block + block;
+        size_t heads = b->mamba.heads ? b->mamba.heads : v->config.heads, n = mmix_count(r.at);
+        mmix_look *look = m->look;
+        void *user = m->look_user;
+        mmix_mark mark = r.mark;
+        r.together = r.B;                        /* one look sees all pictures */
+        r.read = mmix_fill(mmix_new4(m, r.B, heads, r.f.grid_h, r.f.grid_w), 0);
+        r.mark = mmix_mark_here(m);
+        mmix_tensor *x = mmixi_vision_blocks(m, &r, block);
+        if (!b->mamba.heads && !b->attention.heads) {            /* several mixers make M-MATE's M */
             x = mmixi_vision_norm(m, &r, b->norm, x);
-            mmixi_vision_reads(&r, mmixi_vision_mmate(m, &r, &b->mmate, x, NULL, 1));
-            break;
+            mmix_tensor *M = mmix_mmate_matrix(m, &b->mmate, x, &r.layout.of);
+            for (size_t i = 0; i < n; i++)
+                mmixi_vision_read(&r, M, mmix_shape(M, -1), (size_t)mmix_data_i32(r.at)[i], (mmix_real)n);
         }
-        if (i == block) mmix_mix_watch(m, mmixi_vision_look, &r);
-        x = mmixi_keep_only(m, mark, mmixi_vision_run_block(m, &r, i, x));
+        else {
+            mmix_mix_watch(m, mmixi_vision_look, &r);
+            mmixi_vision_blocks(m, &r, block + 1);
+            mmix_mix_watch(m, look, user);
+        }
+        r.read = mmixi_keep_only(m, mark, r.read);
     }
-    mmix_mix_watch(m, look, user);
     mmix_record(m, record);
-    mmix_rewind(m, mark);
-    return m->error_kind ? NULL : r.read;
+    return mmix_error(m) ? NULL : r.read;
 }
 
 /* ==== >>decoder ======================================================================
@@ -9759,11 +9766,13 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     mmixi_adapters(d, 0, NULL);
     return 0;
 }
-/* A copy of the parameters' slab, in step memory, to which the adapters are added; NULL: there are none. */
+/* The parameters' slab; where there are adapters a copy, in step memory, to which they are added. NULL on
+   error. */
 static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
 {
     const mmix_params *p = d->params;
-    mmix_real *copy = d->adapters ? mmixi_reals(d->m, p->slab, 1) : NULL;
+    if (!d->adapters) return p->values;
+    mmix_real *copy = mmixi_reals(d->m, p->slab, 1);
     if (copy)
         mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
     return copy;
@@ -9779,20 +9788,9 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE; if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_real *merged = mmixi_decoder_values(teacher), *values = teacher->params->values;
-    mmix_decoder *d = mmix_decoder_create(m, c);
-    for (size_t i = 0; d && i < d->params->count; i++) { /* from its name; for both branches attention's */
-        const mmix_param *to = &d->params->at[i];
-        const char *at = strstr(to->name, ".mmate.");
-        char name[160];
-        if (at)
-            snprintf(name, sizeof name, "%.*s.self_attn%s", (int)(at - to->name), to->name,
-                     strchr(at + 7, '.'));
-        const mmix_tensor *from = mmix_params_find(teacher->params, at ? name : to->name);
-        if (from)
-            memcpy(to->tensor->data, (merged ? merged : values) + (mmix_data(from) - values),
-                   mmixi_bytes(from));
-    }
+    const mmix_real *values = mmixi_decoder_values(teacher);
+    mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes */
+    if (d) mmixi_mmate_reuse("mmix_linmu_from", d->params, teacher->params, values, 0, 0);
     mmix_rewind(m, mark);
     return d;
 }
@@ -10741,28 +10739,27 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
     mmixi_vision_run r;
-    memset(&r, 0, sizeof r);
-    r.v = teacher; r.o.class_last = student->config.class_token == MMIX_CLASS_LAST;
-    mmix_tensor *x = mmixi_vision_begin(m, &r, images) ? NULL : mmixi_vision_embed(m, &r, images);
-    for (size_t i = 0; x && i < teacher->config.depth; x = mmixi_vision_run_block(m, &r, i++, x)) {
+    mmix_vision_options options;
+    memset(&options, 0, sizeof options);
+    options.class_last = student->config.class_token == MMIX_CLASS_LAST;
+    mmix_tensor *x = mmixi_vision_begin(m, "mmix_vision_calibrate", &r, teacher, &options, images);
+    for (; x && r.i < teacher->config.depth; x = mmixi_vision_blocks(m, &r, r.i + 1)) {
         mmix_mark block = mmix_mark_here(m);
-        const mmixi_vision_block *b[2] = { teacher->block + i, student->block + i };
+        const mmixi_vision_block *b[2] = { teacher->block + r.i, student->block + r.i };
+        int kind = mmixi_vision_kind(&student->config, r.i);
+        if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN) continue;
         mmix_tensor *u = mmixi_vision_norm(m, &r, b[0]->norm, x), *o[2], *y[2];
-        int kind = mmixi_vision_kind(&student->config, i);
         for (int k = 0; k < 2; k++) {
+            const mmix_mmate_layer *w = &b[k]->mmate;
             mmix_attention_layer attention = b[k]->attention;
-            attention.angles = r.angles; o[k] = attention.proj_weight;
-            if (!mmixi_has_mmate(b[k])) y[k] = mmixi_attention_heads(m, &attention, u, NULL, 0);
-            else if (b[k]->mmate.flex.heads) {
-                o[k] = b[k]->mmate.flex.weight[MMIXI_O];
-                y[k] = mmixi_vision_mmate(m, &r, &b[k]->mmate, u, NULL, 2);
-            }
+            attention.angles = r.angles;
+            o[k] = w->flex.heads ? w->flex.weight[MMIXI_O] : attention.proj_weight;
+            y[k] = w->flex.heads ? mmixi_flex_heads(m, w, u, &r.layout)
+                : mmixi_attention_heads(m, &attention, u, NULL, 0);
         }
-        if (kind != MMIX_BLOCK_SOFTMAX && kind != MMIX_BLOCK_SWIN)
-            mmixi_calibrate(m, o, y, teacher->config.heads);
+        mmixi_calibrate(m, o, y, teacher->config.heads);
         mmix_rewind(m, block);
     }
-    mmixi_params_changed(student->params);
     mmix_record(m, record);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
