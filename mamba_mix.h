@@ -9413,7 +9413,7 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
-    mmix_tensor *norm1, *norm2;
+    mmix_tensor *norm[2];                        /* of the mixer, of SwiGLU */
     mmix_mmate_layer mmate;                      /* of attention only `flex` */
     mmix_swiglu_layer ffn;
 } mmixi_decoder_layer;
@@ -9436,7 +9436,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
         mmixi_decoder_layer *l = &d->layer[i];
         char *end = at + snprintf(at, 32, "model.layers.%d.", (int)i);
         mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
-                      &l->norm1);
+                      l->norm);
         strcpy(end, mmate ? "mmate." : "self_attn.");
         mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &o);
         l->mmate.rope = c->rope;
@@ -9496,6 +9496,7 @@ typedef struct mmixi_decoder_pass {
     mmixi_layout a;
     mmix_mark mark;                              /* what comes after it goes when a layer ends */
     size_t i;
+    int half;                                    /* of the layer: 0 its mixer, 1 SwiGLU */
     const mmixi_decoder_layer *l;
     mmix_tensor *x;
 } mmixi_decoder_pass;
@@ -9526,18 +9527,14 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     if (x) y = mmix_add_rows(m, y, x, list);
     return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
-/* The two halves of a layer. */
-static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
+/* Half a layer, x += f(norm x). */
+static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
-    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, s->d->config.eps), *residual = s->o.mixed ? NULL : *x;
+    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], s->d->config.eps);
+    if (s->half) return mmix_swiglu(m, &s->l->ffn, u, *x, NULL);
     mmixi_layer_tap(s->o.normed, s->i, u);
-    return mmixi_mmate(m, &s->l->mmate, u, residual, &s->a);
-}
-static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
-{
-    const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
-    return mmix_swiglu(m, &s->l->ffn, mmix_rms_norm(m, *x, s->l->norm2, s->d->config.eps), *x, NULL);
+    return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
 }
 /* x through the layers before `end`. NULL on error. */
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
@@ -9547,12 +9544,13 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = o->inputs && o->inputs[s->i] ? o->inputs[s->i] : s->x, *y;
         if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x)) return NULL;
-        s->a.of.slot = 2 * s->i;
-        y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
+        s->a.of.slot = 2 * s->i; s->half = 0;
+        if (o->normed) y = mmixi_decoder_half(m, s, &x);
+        else y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &x, 1);
         mmixi_layer_tap(o->mixed, s->i, y);
         if (o->mixed) y = mmix_add(m, x, y);
-        y = mmixi_keep_only(m, mark, y);
-        s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
+        y = mmixi_keep_only(m, mark, y); s->half = 1;
+        s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &y, 1));
         mmixi_layer_tap(o->outputs, s->i, s->x);
     }
     return s->x;
@@ -9594,14 +9592,12 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
                                          size_t layer)
 {
     mmixi_decoder_pass s;
-    if (!mmixi_given(m, "mmix_decoder_matrix", "*decoder", d)
-        || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
-        return NULL;
-    const mmixi_decoder_layer *l = &d->layer[layer];
     int record = mmix_record(m, 0);
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
-    x = mmix_rms_norm(m, x, l->norm1, d->config.eps);
-    mmix_tensor *M = mmix_mmate_matrix(m, &l->mmate, x, &s.a.of);
+    mmix_tensor *M = NULL,
+        *x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
+    if (x && !mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0,
+                           (double)d->config.depth - 1))
+        M = mmix_mmate_matrix(m, &s.l->mmate, mmix_rms_norm(m, x, *s.l->norm, d->config.eps), &s.a.of);
     mmix_record(m, record);
     return M;
 }
@@ -9621,13 +9617,13 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     if (!mmixi_given(m, "mmix_decoder_step", "*decoder, *state", d, state)) return NULL;
     size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
     if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this decoder and "
-                         "its context, found another"), (mmix_tensor *)NULL;
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this "
+                                    "decoder and its context, found another"));
     *owner = self;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
     x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
-    if (x) x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
+    x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
     x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
@@ -9663,8 +9659,10 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     if (sampling->top_k && sampling->top_k < K) n = sampling->top_k;
     if (n < K || share < 1) {
         all = mmixi_scored_sort(all, all + K, K);        /* of equal ones the lower number first */
-        if (n < K) sum = 0;
-        for (size_t k = 0; n < K && k < n; k++) sum += all[k].score;
+        if (n < K) {
+            sum = 0;
+            for (size_t k = 0; k < n; k++) sum += all[k].score;
+        }
         double enough = share * sum;
         if (share < 1) for (n = 0, sum = 0; sum < enough; n++) sum += all[n].score;
     }
@@ -9832,7 +9830,7 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     for (; x && s.i < c->depth; x = mmixi_decoder_layers(m, "mmix_linmu_calibrate", &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
         const mmix_mmate_layer *of[2] = { &s.l->mmate, &student->layer[s.i].mmate };
-        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps), *o[2], *y[2];
+        mmix_tensor *u = mmix_rms_norm(m, x, *s.l->norm, t->eps), *o[2], *y[2];
         for (int i = 0; i < 2; i++)
             o[i] = of[i]->flex.weight[MMIXI_O], y[i] = mmixi_flex_heads(m, of[i], u, &s.a);
         mmixi_calibrate(m, o, y, c->heads);
