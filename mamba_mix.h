@@ -8071,6 +8071,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
 {
     mmixi_dims d;
     double entropy = 0, norm = 0, share = weight ? 0 : 1;
+    const mmix_real *rows = mmix_data(weight);
     if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
                       student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
@@ -8079,7 +8080,6 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f "
                   "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
-    const mmix_real *rows = mmix_data(mmixi_compact(m, weight));
     /* of the mean over rows: a picture has so many pairs of views; rows with weights are summed */
     double times = crops ? (double)crops / (double)(2 * crops - 2) : rows ? (double)d.T : 1;
     mmixi_loss_options o = { student_temp, times, 0, 0, 0, crops ? d.T / 2 : 0, teacher_temp, &entropy,

@@ -619,12 +619,11 @@ static mmix_tensor *f_dino_loss(int o)
     return mmix_scale(m, sum, -1.0 / (3 * (double)(2 * crops - 2)), 0);
 }
 
-/* rows have weights of 0.1, 0.2, …, so many places apart, or 1/6 each */
-static mmix_tensor *ibot_weights(size_t apart)
+/* rows have weights of 0.1, 0.2, …, or 1/6 each */
+static mmix_tensor *ibot_weights(void)
 {
-    mmix_tensor *w = mmix_fill(mmix_new1(m, 6 * apart), 7);
-    for (size_t r = 0; r < 6; r++) mmix_data(w)[r * apart] = 0.1 * (double)(r + 1);
-    w->shape[0] = 6; w->stride[0] = apart;
+    mmix_tensor *w = mmix_new1(m, 6);
+    for (int r = 0; r < 6; r++) mmix_data(w)[r] = 0.1 * (r + 1);
     return w;
 }
 static mmix_tensor *t_ibot_loss(int o)
@@ -632,7 +631,7 @@ static mmix_tensor *t_ibot_loss(int o)
     size_t K = o & 2 ? 131 : 7;
     mmix_real center[131];
     for (size_t k = 0; k < K; k++) center[k] = 0.01 * (double)(k % 5);
-    return mmix_ibot_loss(m, normal(0, 2, 6, K, 0, 0), dino_teacher(K), o & 1 ? ibot_weights((size_t)o) : NULL, center, 0.3, 0.05, 0.9, NULL);
+    return mmix_ibot_loss(m, normal(0, 2, 6, K, 0, 0), dino_teacher(K), o & 1 ? ibot_weights() : NULL, center, 0.3, 0.05, 0.9, NULL);
 }
 static mmix_tensor *f_ibot_loss(int o)
 {
@@ -642,7 +641,7 @@ static mmix_tensor *f_ibot_loss(int o)
     q = mmix_mul(m, s, mmix_softmax(m, mmix_scale(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1));
     if (o & 1) {
         size_t shape[2] = {6, 1};
-        q = mmix_mul(m, q, mmix_reshape(m, ibot_weights(1), 2, shape));
+        q = mmix_mul(m, q, mmix_reshape(m, ibot_weights(), 2, shape));
     }
     return mmix_scale(m, mmix_sum(m, q), o & 1 ? -1 : -1.0 / 6, 0);
 }
