@@ -13465,7 +13465,7 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
     int npy = dot && !strcmp(dot, ".npy");
     mmixi_text text = {NULL, 0, 0};
     if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)entries : path)) return -1;
-    for (size_t i = 0; metadata && metadata[i]; i += 2)
+    for (size_t i = 0; !wrong && metadata && metadata[i]; i += 2)
         if (!metadata[i + 1]) wrong = "key, value, …, NULL in metadata, found a key alone";
     if (npy && (n != 1 || metadata)) wrong = "one array without metadata";
     if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected %s", who, path, wrong);
