@@ -6151,7 +6151,31 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
         }
     return call.out[0];
 }
-static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n);
+/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column of its
+   head, and dv (B, S, G, P) holds the rows of G P = H heads. */
+static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n)
+{
+    static const int heads_first[4] = { 0, 2, 3, 1 };
+    size_t B = x.v->shape[0], S = x.v->shape[1], G = x.v->shape[2], H = mmixi_mixer_heads(&x), P = H / G,
+        L = x.q->shape[1], shape[3] = { B, H, S };
+    mmix_tensor *dv = mmix_new4(m, B, S, G, P), *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer o;
+    x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0); x.final_state = NULL;
+    for (size_t i = 0; dy && i < B * n * H; i++) {
+        size_t h = i % H, token = i / H / n * L + rows[i / H % n];
+        mmix_data(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
+    }
+    if (m->error_kind) return NULL;
+    mmix_call call = mmixi_mixer_call(m, &x, &o);
+    call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
+    mmix_op_functions run = m->table[call.op];
+    if (m->error_kind || run.forward(m, &call)) return NULL;
+    call.dy[0] = mmix_data(dy); call.dx[MMIX_IN_V] = mmix_data(dv);
+    if (run.backward(m, &call)) return NULL;
+    mmix_rewind(m, mark);
+    return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
+}
 /* y, and the final state in `into` if that is given; or, plain, M; or, if there are n, the mean of some rows.
    Where SSD goes both ways it is ½ (forward + reverse). */
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into,
@@ -6199,39 +6223,14 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
     }
     return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL, NULL, 0);
 }
-/* With v of as many columns P as heads share it, dy is 1/n in the column of its head, and dv (B, S, G, P)
-   holds the rows of G P = H heads. */
-static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n)
-{
-    static const int heads_first[4] = { 0, 2, 3, 1 };
-    size_t B = x.v->shape[0], S = x.v->shape[1], G = x.v->shape[2], H = mmixi_mixer_heads(&x), P = H / G,
-        L = x.q->shape[1], shape[3] = { B, H, S };
-    mmix_tensor *dv = mmix_new4(m, B, S, G, P), *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_mixer o;
-    x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0); x.final_state = NULL;
-    for (size_t i = 0; dy && i < B * n * H; i++) {
-        size_t h = i % H, token = i / H / n * L + rows[i / H % n];
-        mmix_data(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
-    }
-    if (m->error_kind) return NULL;
-    mmix_call call = mmixi_mixer_call(m, &x, &o);
-    call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
-    mmix_op_functions run = m->table[call.op];
-    if (m->error_kind || run.forward(m, &call)) return NULL;
-    call.dy[0] = mmix_data(dy); call.dx[MMIX_IN_V] = mmix_data(dv);
-    if (run.backward(m, &call)) return NULL;
-    mmix_rewind(m, mark);
-    return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
-}
 /* M, or the mean of n of its rows. */
 static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x, const size_t *rows,
                                     size_t n)
 {
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for each "
-                                    "channel, y is not M x", who));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                    "%s: with an initial state, or a D for each channel, y is not M x", who));
     for (size_t i = 0; i < n; i++)
         if (mmixi_within(m, who, "a row", (double)rows[i], 0, (double)x->q->shape[1] - 1)) return NULL;
     int record = mmix_record(m, 0);
@@ -6308,7 +6307,10 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
         *to = *from;
         if (!from->data) continue;
         to->data = mmixi_alloc(s->m, mmixi_carried_bytes(from));
-        if (!to->data) return mmix_state_destroy(copy), (mmix_state *)NULL;
+        if (!to->data) {
+            mmix_state_destroy(copy);
+            return NULL;
+        }
         memcpy(to->data, from->data, mmixi_carried_bytes(from));
     }
     return copy;
@@ -6401,9 +6403,11 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
     mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state, NULL, 0);
-    for (int i = 0; i < 2 && y && softmax; i++) at->part[i].shape[1] += L;
-    if (y) at->tokens += L;
-    if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
+    if (y) {
+        at->tokens += L;
+        for (int i = 0; i < 2 && softmax; i++) at->part[i].shape[1] += L;
+        if (mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
+    }
     mmix_record(m, record);
     return y;
 }
@@ -8664,7 +8668,7 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
     mmixi_pass j;                                /* for its windows alone */
     mmix_raw r;
     memset(&r, 0, sizeof r);
-    r.B = r.H = r.N = 1; r.L = cells;
+    r.N = 1; r.L = cells;
     mmixi_swin_windows(w, a->of.spans, &r.o);
     const size_t room = mmixi_pass_begin(&j, r, 0, m), shape[2] = { a->B, cells + j.windows * G };
     list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1); row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
@@ -9613,7 +9617,6 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
                                        mmix_state *state)
 {
     mmixi_decoder_pass s;
-    mmix_tensor *x;
     if (!mmixi_given(m, "mmix_decoder_step", "*decoder, *state", d, state)) return NULL;
     size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
     if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
@@ -9622,7 +9625,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     *owner = self;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
     x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
     x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
@@ -9816,7 +9819,6 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
 {
     mmix_ctx *m = student ? student->m : NULL;
     mmixi_decoder_pass s;
-    mmix_tensor *x;
     if (!m || !teacher || m->error_kind) return -1;
     const mmix_decoder_config *c = &student->config, *t = &teacher->config;
     if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
@@ -9826,7 +9828,7 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    x = mmixi_decoder_run(m, "mmix_linmu_calibrate", &s, teacher, sequence, NULL, NULL, 0);
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_linmu_calibrate", &s, teacher, sequence, NULL, NULL, 0);
     for (; x && s.i < c->depth; x = mmixi_decoder_layers(m, "mmix_linmu_calibrate", &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
         const mmix_mmate_layer *of[2] = { &s.l->mmate, &student->layer[s.i].mmate };
