@@ -57,7 +57,7 @@ if [ -e $t/o/plan.txt ]; then no "a refused call wrote a plan"; else ok; fi
 "$tables" --set batch=7 --set list >$t/out && holds "--set list" $t/out '^batch '
 
 # ranks of many tokens, whose pictures a forward pass would take in parts: each block's are there and within bounds
-"$tables" $pictures --steps 20 --seeds 1 --only softmax $tiny --set size=32 --set local=16 --set patch=2 --set depth=2 --out $t/ranks >$t/out 2>$t/err </dev/null &&
+"$tables" $pictures --steps 20 --seeds 1 --only softmax $tiny --set size=32 --set local=16 --set patch=4 --set depth=2 --out $t/ranks >$t/out 2>$t/err </dev/null &&
     [ "$(awk '/^rank.64.*joined/ { n++; if (!($2 >= 1 && $2 <= 32 && $3 < $2 / 2)) bad++ } /^rank.*\/off / { m++; if (!($2 >= 1)) bad++ } END { print n, m, bad + 0 }' $t/ranks/softmax-1.txt)" = "3 9 0" ] &&
     ok || { no "ranks"; tail -n 2 $t/err; grep '^rank' $t/ranks/softmax-1.txt; }
 
