@@ -773,7 +773,8 @@ static int write_tables(const settings *o)
                      "token has clearer maps than the first. Here `ssd` has one in the middle, `ssd-released` one "
                      "in front as well, as the paper's code.");
         report_kinds(&b, "With labels and without", told, told_pair, 3, "The paper's figure 11: self-supervised "
-                     "maps are clearer than supervised ones. The heads of the probe use labels in either case.");
+                     "maps are clearer than supervised ones. The heads of the probe use labels in either case; the "
+                     "voters of k-NN hold training pictures, whose classes the supervised networks were told.");
         report_length(&b);
         report_robustness(&b);
         report_ablations(&b);
