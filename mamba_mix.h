@@ -5400,6 +5400,7 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
+    /* own: so many tokens a task that it reads its columns' weights for several of them */
     const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
         D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(D / 4),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
@@ -7827,7 +7828,7 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream)
 {
     if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x)
-        || mmixi_settings_check(m, "mmix_dropout", &rate, "double rate 0 0.999999")) return NULL;
+        || mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999)) return NULL;
     mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
     return s ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
 }
@@ -9596,12 +9597,13 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
                                          size_t layer)
 {
     mmixi_decoder_pass s;
+    if (!mmixi_given(m, "mmix_decoder_matrix", "*decoder", d)
+        || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
+        return NULL;
     int record = mmix_record(m, 0);
     mmix_tensor *M = NULL,
         *x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
-    if (x && !mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0,
-                           (double)d->config.depth - 1))
-        M = mmix_mmate_matrix(m, &s.l->mmate, mmix_rms_norm(m, x, *s.l->norm, d->config.eps), &s.a.of);
+    if (x) M = mmix_mmate_matrix(m, &s.l->mmate, mmix_rms_norm(m, x, *s.l->norm, d->config.eps), &s.a.of);
     mmix_record(m, record);
     return M;
 }
@@ -9626,7 +9628,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
     mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
-    x = mmixi_as(m, mmix_slice(m, x, 1, s.a.L - 1, 1), 2, s.a.B, d->config.dim, 0, 0);
+    x = mmixi_flat(m, mmix_slice(m, x, 1, s.a.L - 1, 1));
     x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
@@ -10539,8 +10541,7 @@ static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 /* Logits (1, n, K) at the answers, x (B, L, D). */
 static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
 {
-    x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
-    return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
+    return mmix_decoder_logits(d->m, d, mmix_gather(d->m, mmixi_flat(d->m, x), a->rows));
 }
 /* A call on a batch: its losses are those whose λ is above 0, without `learn` the others, too, but L_seq. */
 typedef struct mmixi_lesson {
@@ -10706,7 +10707,7 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, void (*losses)
     o.weight_decay = s->weight_decay;
     stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip, NULL);
     run->tokens = 0;                             /* after an error what had been added up is of no use */
-    for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
+    mmixi_adamw_zero(run->adamw, 2);
     if (m->error_kind) return -1;
     stats->updated = 1;
     if (++run->step < s->steps) return 1;
@@ -10721,7 +10722,6 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 {
     return mmixi_distill_call(run, "mmix_distill_step", mmixi_decoder_lesson, batch, 1, stats);
 }
-
 
 /* ---- backbones ---- */
 MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)

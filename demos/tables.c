@@ -416,7 +416,7 @@ static int read_masks(exam *e)
     else store_open(e->m, &e->labels, path, pixels, 0);
     for (size_t k = 0; k < SEG_TRAINS + SEG_TESTS && !mmix_error(e->m) && !interrupted; k++) {
         size_t test = k >= SEG_TRAINS, all = test ? tests : trains, most = test ? SEG_TESTS : SEG_TRAINS;
-        size_t j = k - test * SEG_TRAINS, i = all < most ? j : j * all / most;
+        size_t j = k - test * SEG_TRAINS, i = picture_spread(j, most, all);
         if (j >= all) continue;
         if (test) memcpy(mask, e->p.test.mask + i * pixels, pixels);
         else if (train_mask(e, i, mask)) continue;
