@@ -1833,12 +1833,13 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both cost
-   an eighth of the time to compile and gain nothing that bench.c can see. Around rooms where no time is spent
-   (files, and what only calls ops) there are fewer passes, which saves a fifth. */
+/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both, and its
+   search for what loops could share, cost three tenths of the time to compile and gain nothing that bench.c can
+   see. Around rooms where no time is spent (files, and what only calls ops) there are fewer passes still. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
-#pragma GCC optimize("no-tree-vectorize", "no-inline-small-functions")
+#pragma GCC optimize("no-tree-vectorize", "no-inline-small-functions", "no-gcse", "no-tree-dominator-opts", \
+                     "no-thread-jumps", "no-tree-vrp", "no-schedule-insns2")
 #endif
 #if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
 #define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
@@ -5344,18 +5345,18 @@ static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i
     }
     return x;
 }
-/* Of tokens y; backward du, and a run's part of dw and db. Of places dx: s is tap k of token s - k. So few
-   columns at a time that their weights, gradients and rows in use stay in the first cache. */
+/* Of tokens y; backward du, and a run's part of dw and db: so few columns at a time that their weights,
+   gradients and rows in use stay in the first cache. Of places dx: s is tap k of token s - k. */
 static void mmixi_conv_rows(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
-    enum { COLUMNS = 256 };
-    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before;
-    for (size_t d = 0; d < D; d += COLUMNS)
+    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before,
+        columns = dy ? 512 : D;
+    for (size_t d = 0; d < D; d += columns)
         for (size_t r = range.begin; r < range.end; r++) {
-            size_t b = r / rows, i = r % rows, n = mmixi_min(COLUMNS, D - d);
+            size_t b = r / rows, i = r % rows, n = mmixi_min(columns, D - d);
             const mmix_real **x = mmixi_conv_taps(j, b, i, d, range.lane), *w = j->w + d;
             if (j->places) {
                 mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
