@@ -869,6 +869,9 @@ typedef struct mmix_params {
     size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
     int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
     double deviation;                        /* of what layers begin with at random; 0: 0.02 */
+    struct mmix_params *adapters;            /* of mmix_params_lora; NULL: none */
+    struct { size_t rank; double alpha; int targets; } lora;
+    int in_run;                              /* a distillation run trains it */
     struct mmixi_owned *owned;               /* what is freed with the list */
 } mmix_params;
 
@@ -890,6 +893,20 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train);
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
+/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
+   r); NULL: none. */
+typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
+/* The linear layer itself with them. */
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
+enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
+/* Low-rank adapters beside a model's matrices: those of its MLPs or SwiGLUs, of its mixers (q, k, v, o; of a
+   Mamba-2 the first and the last), or both. A begins uniform as in a linear layer, B with 0. They are a list
+   of their own, `adapters`. A linear layer takes a weight with its adapter; files of models hold their sum,
+   those of runs both. 0, or -1. */
+MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targets);
+/* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
+MMIXDEF int mmix_params_merge(mmix_params *p);
 /* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
    nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
    (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
@@ -968,18 +985,8 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
-/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
-   r); NULL: none. */
-typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
-/* The linear layer itself with them. */
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
-
-/* up NULL: gate is both, (2F, D). Biases and adapters in this order; NULL: none. */
-typedef struct mmix_swiglu_layer {
-    mmix_tensor *gate, *up, *down, *bias[3];
-    mmix_lora lora[3];
-} mmix_swiglu_layer;
+/* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
+typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
 /* Parameters gate_proj.weight and up_proj.weight (F, D), down_proj.weight (D, F), without biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
@@ -1012,7 +1019,6 @@ typedef struct mmix_layout {
 /* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
 typedef struct mmix_projections {
     mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
-    mmix_lora lora[4];
     size_t heads, kv_heads;                  /* H, G */
 } mmix_projections;
 /* .branches; ATTENTION: in their place causal softmax attention, with the projections `flex` */
@@ -1227,9 +1233,6 @@ typedef struct mmix_decoder {
     mmix_ctx *m;
     mmix_decoder_config config;              /* with the defaults filled in */
     mmix_params *params;                     /* named as in Hugging Face's Llama and Qwen2 */
-    mmix_params *adapters;                   /* NULL: none */
-    struct { size_t rank; double alpha; int targets; } lora;
-    int in_run;                              /* a distillation run trains it */
     mmix_tensor *embedding, *norm, *classifier;
     mmix_mlp_layer projector;                /* of media */
     struct mmixi_decoder_layer *layer;
@@ -1286,13 +1289,6 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
    tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
-
-enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
-/* Low-rank adapters (LoRA, Hu et al. 2021) beside the matrices of the layers' SwiGLU, of their mixers, or
-   both: A uniform as in a linear layer, B = 0. They are parameters of a list of their own. 0, or -1. */
-MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets);
-/* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
-MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, mIoU, k-NN, linear heads, PCA
@@ -1698,7 +1694,7 @@ typedef struct mmix_stage {
 typedef struct mmix_distill_config {
     mmix_stage stage[MMIX_MAX_STAGES];
     size_t stages, step_tokens;              /* answer tokens that make an optimiser step; 0: a call's */
-    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_decoder_lora's */
+    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_lora's */
     int calibrate;                           /* 1: mmix_linmu_calibrate on the first batch */
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
@@ -1764,8 +1760,8 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
 /* Backbones: the same engine, without labels. A student of mmix_vision_from learns its teacher's features
    from images (B, 3, h, w). In a stage `hidden` is λ of the blocks' mixers or outputs, `token` of the class
    token and `patches` of the patch tokens after the final norm: relative square error + 1 - cosine.
-   MMIX_TRAIN_FLEX is linear attention, too, and MMIX_TRAIN_REST all else; LoRA, `sequence` and `supervised`
-   are for decoders. */
+   MMIX_TRAIN_FLEX is linear attention, too, and MMIX_TRAIN_REST all else; `sequence` and `supervised` are for
+   decoders. */
 /* Three: each block's new mixer on the teacher's inputs; these, end to end, on the blocks' outputs;
    everything on the features. 300 steps each, at 1e-3, 1e-4 and 3e-6. Of a ViT-S of 12 blocks the second
    diverged at 1e-3 within ten steps, and in the third 3e-5 forgot what the stages before had learned. */
@@ -1833,9 +1829,9 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both, and its
-   search for what loops could share, cost three tenths of the time to compile and gain nothing that bench.c can
-   see. Around rooms where no time is spent (files, and what only calls ops) there are fewer passes still. */
+/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both, and
+   its search for what could be shared, cost three tenths of the time to compile and gain nothing that bench.c
+   can see. Around rooms where no time is spent (files, and what only calls ops) there are fewer still. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("no-tree-vectorize", "no-inline-small-functions", "no-gcse", "no-tree-dominator-opts", \
@@ -3881,6 +3877,7 @@ struct mmix_tensor {
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
     const mmix_real *packed;
     size_t packed_nr;
+    const mmix_lora *lora;                       /* of a weight: its adapter, or NULL */
 };
 static size_t mmixi_dtype_size(int dtype)
 {
@@ -4215,7 +4212,7 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     if (!v) return NULL;
     *v = *t;
     v->base = mmixi_owner(t); v->offset += offset;
-    v->grad = NULL; v->packed = NULL;
+    v->grad = NULL; v->packed = NULL; v->lora = NULL;
     return v;
 }
 static int mmixi_wants(const mmix_tensor *t)
@@ -5226,6 +5223,7 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 
    x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
    one GEMM each, on x where it lies; bias, residual, s and (where nothing is recorded) gelu are its epilogue.
+   A weight with an adapter (LoRA): y + alpha/r (x Aᵀ) Bᵀ, two more of these layers.
    torch: F.linear(x, W, b)
    ==================================================================================== */
 
@@ -5269,6 +5267,7 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     return (c->dx[0] && mmixi_gemm_run(m, &g))
         || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
+static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight) { return weight ? weight->lora : NULL; }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
@@ -5287,14 +5286,23 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
 }
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
+{
+    mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
+    if (!y || !lora || !lora->A) return y;
+    x = mmix_scale(m, mmixi_linear(m, x, lora->A, NULL, NULL, NULL, 0),
+                   lora->alpha / (double)lora->A->shape[0], 0);
+    return mmixi_linear(m, x, lora->B, NULL, y, s, 0);
+}
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s)
 {
-    return mmixi_linear(m, x, weight, bias, residual, s, 0);
+    return mmix_lora_linear(m, x, weight, bias, mmixi_lora_of(weight), residual, s);
 }
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
-    return mmixi_linear(m, x, weight, bias, NULL, NULL, 0);
+    return mmix_linear_add(m, x, weight, bias, NULL, NULL);
 }
 
 /* ==== >>convolution ==================================================================
@@ -7261,8 +7269,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
 MMIXI_COLD_BEGIN
 
 /* ==== >>layers =======================================================================
-   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2: a few ops each. Where a layer can go on from
-   a state, that is the same code with the state in place of zeros.
+   parameters in one slab, and LoRA's beside them; attention, MLP, SwiGLU, Mamba-2: a few ops each. Where a
+   layer can go on from a state, that is the same code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7284,6 +7292,7 @@ static void *mmixi_own(mmix_params *p, size_t bytes)
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
     if (!p) return;
+    mmix_params_destroy(p->adapters);
     while (p->owned) {
         mmixi_owned *o = p->owned;
         p->owned = o->next;
@@ -7443,6 +7452,7 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
         mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
         if (!to) continue;
         mmixi_pack(m, view, to);
+        view->lora = (*w)->lora;
         *w = view;
     }
 }
@@ -7488,6 +7498,91 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
     }
     va_end(list);
     return p->m->error_kind ? -1 : 0;
+}
+
+/* ---- adapters ---- */
+/* Which of MMIX_LORA_… the matrix of this name belongs to, or 0. */
+static int mmixi_lora_target(const char *name)
+{
+    static const char *const part[] = { ".mlp.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".attn.qkv.",
+                                        ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj." };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        if (strstr(name, part[i])) return i ? MMIX_LORA_MIXER : MMIX_LORA_FFN;
+    return 0;
+}
+/* The number of the block that a name is of: its first. */
+static size_t mmixi_name_block(const char *name)
+{
+    return strtoul(name + strcspn(name, "0123456789"), NULL, 10);
+}
+static void mmixi_lora_drop(mmix_params *p)
+{
+    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->lora = NULL;
+    mmix_params_destroy(p->adapters);
+    p->adapters = NULL;
+}
+/* One beside a matrix. */
+static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
+{
+    mmix_lora *lora = (mmix_lora *)mmixi_own(p->adapters, sizeof *lora);
+    char prefix[MMIXI_PARAM_NAME];
+    mmixi_dims d;
+    if (!lora) return;
+    snprintf(prefix, strlen(q->name) - strlen("weight") + 1, "%s", q->name);
+    d.O = q->tensor->shape[0]; d.P = q->tensor->shape[1]; d.R = p->lora.rank;
+    mmixi_declare(p->adapters, prefix, &d, "lora_A.weight RP uniform, +lora_B.weight OR zeros", &lora->A);
+    lora->alpha = p->lora.alpha; q->tensor->lora = lora;
+}
+MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targets)
+{
+    if (!mmixi_params_ready(p, "mmix_params_lora", 1)) return -1;
+    if (!rank || p->adapters || p->bf16 || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: rank %.0f, targets %d%s", (double)rank,
+                         targets, p->adapters ? "; there are adapters already" : p->bf16 ? ", of bf16" : "");
+    const mmix_param *at = p->at, *end = at + p->count, *of;
+    p->lora.rank = rank; p->lora.alpha = alpha; p->lora.targets = targets;
+    p->adapters = mmix_params_create(p->m);
+    for (const mmix_param *q = at; p->adapters && q < end; q = of)
+        for (int target = 1; target <= 2; target++)      /* in this order moments lie in files of runs */
+            for (of = q; of < end && mmixi_name_block(of->name) == mmixi_name_block(q->name); of++)
+                if (targets & target && of->tensor->ndim == 2 && mmixi_lora_target(of->name) == target)
+                    mmixi_lora_beside(p, of);
+    if (!mmix_params_allocate(p->adapters)) return 0;
+    mmixi_lora_drop(p);
+    return -1;
+}
+/* W + alpha/r B A for the matrices in `values`, which lie as the slab. */
+static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
+{
+    mmix_ctx *m = p->m;
+    for (size_t i = 0; i < p->count; i++) {
+        const mmix_tensor *w = p->at[i].tensor;
+        mmix_mark mark = mmix_mark_here(m);
+        const mmix_tensor *low = w->lora ? mmix_matmul(m, w->lora->B, w->lora->A) : NULL;
+        if (low)
+            m->k->axpy(mmix_count(low), (mmix_real)(w->lora->alpha / (double)p->lora.rank), mmix_data(low),
+                       values + (mmix_data(w) - p->values));
+        mmix_rewind(m, mark);
+    }
+}
+MMIXDEF int mmix_params_merge(mmix_params *p)
+{
+    if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
+    if (p->adapters && p->in_run)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these adapters; "
+                         "mmix_distill_destroy comes first");
+    mmixi_lora_add(p, p->values);
+    if (p->m->error_kind) return -1;
+    mmixi_params_changed(p);
+    mmixi_lora_drop(p);
+    return 0;
+}
+/* The slab; where there are adapters a copy with them, in step memory. NULL on error. */
+static mmix_real *mmixi_params_merged(const mmix_params *p)
+{
+    mmix_real *copy = p->adapters ? mmixi_reals(p->m, p->slab, 1) : NULL;
+    if (copy) mmixi_lora_add(p, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
+    return p->adapters ? copy : p->values;
 }
 
 /* ---- numbers of configs ---- */
@@ -7666,8 +7761,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
     return x;
 }
 
-/* ---- MLP: y = fc2(gelu(fc1 x));  LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;
-   SwiGLU: y = down(silu(gate x) · up x) ---- */
+/* ---- MLP: y = fc2(gelu(fc1 x));  SwiGLU: y = down(silu(gate x) · up x) ---- */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
 {
@@ -7679,17 +7773,11 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s)
 {
-    int inside = mmixi_infers(m);                /* the backward of gelu needs what went in */
-    x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, inside);
-    return mmix_linear_add(m, inside ? x : mmix_gelu(m, x), layer->fc2_weight, layer->fc2_bias, residual, s);
-}
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
-{
-    residual = mmix_linear_add(m, x, weight, bias, residual, s);
-    if (!lora->A) return residual;
-    x = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
-    return mmix_linear_add(m, x, lora->B, NULL, residual, s);
+    /* the backward of gelu needs what went in, and so does an adapter */
+    int inside = mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight);
+    x = inside ? mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1)
+        : mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
+    return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
 {
@@ -7703,12 +7791,11 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmix_swiglu_layer *l = (const mmix_swiglu_layer *)user;
-    mmix_tensor *gate = mmix_lora_linear(m, in[0], l->gate, l->bias[0], l->lora, NULL, NULL), *up;
+    mmix_tensor *gate = mmix_linear(m, in[0], l->gate, l->bias[0]), *up;
     size_t F = mmix_shape(l->down, 1);
-    if (l->up) up = mmix_lora_linear(m, in[0], l->up, l->bias[1], l->lora + 1, NULL, NULL);
+    if (l->up) up = mmix_linear(m, in[0], l->up, l->bias[1]);
     else up = mmix_slice(m, gate, -1, F, F), gate = mmix_slice(m, gate, -1, 0, F);
-    return mmix_lora_linear(m, mmix_mul(m, mmix_silu(m, gate), up), l->down, l->bias[2], l->lora + 2, in[1],
-                            in[2]);
+    return mmix_linear_add(m, mmix_mul(m, mmix_silu(m, gate), up), l->down, l->bias[2], in[1], in[2]);
 }
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
@@ -8499,11 +8586,11 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
         mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmix_data(M)[i];
     return y;
 }
-/* One of an attention's projections, with its adapter. */
+/* One of an attention's projections. */
 static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int which, mmix_tensor *x,
                                   mmix_tensor *residual)
 {
-    return mmix_lora_linear(m, x, p->weight[which], p->bias[which], &p->lora[which], residual, NULL);
+    return mmix_linear_add(m, x, p->weight[which], p->bias[which], residual, NULL);
 }
 /* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
@@ -8871,7 +8958,6 @@ struct mmix_vision {
     mmix_tensor *cls, *cls_positions, *positions, *registers, *patch_weight, *patch_bias;
     mmixi_norm_pair norm;
     mmixi_vision_block *block;
-    int in_run;                                  /* a distillation run trains it */
 };
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
@@ -9048,9 +9134,13 @@ MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_co
 {
     if (!teacher) return NULL;
     const mmix_params *from = teacher->params;
+    mmix_mark mark = mmix_mark_here(from->m);
     mmix_vision *v = mmixi_vision_create(from->m, config, 1);
-    if (!v || !mmixi_mmate_reuse("mmix_vision_from", v->params, from, from->values, 1,
-                                 config.positions == MMIX_POSITIONS_AXIAL)) return v;
+    const mmix_real *values = mmixi_params_merged(from);
+    int bad = !v || !values || mmixi_mmate_reuse("mmix_vision_from", v->params, from, values, 1,
+                                                 config.positions == MMIX_POSITIONS_AXIAL);
+    mmix_rewind(from->m, mark);
+    if (!bad) return v;
     mmix_vision_destroy(v);
     return NULL;
 }
@@ -9487,12 +9577,7 @@ MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config confi
 {
     return mmixi_decoder_create(m, config, 1);
 }
-MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
-{
-    if (!d) return;
-    mmix_params_destroy(d->adapters);
-    mmix_params_destroy(d->params);
-}
+MMIXDEF void mmix_decoder_destroy(mmix_decoder *d) { if (d) mmix_params_destroy(d->params); }
 
 /* ---- forward: a sequence on its way through the layers ---- */
 /* x is what layer number i, l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
@@ -9708,80 +9793,6 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     return m->error_kind ? 0 : made;
 }
 
-/* ---- adapters ---- */
-/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. Those of
-   `targets` get one; `values`, which lie as the slab, become W + alpha/r B A; with neither all are gone. */
-static void mmixi_adapters(mmix_decoder *d, int targets, mmix_real *values)
-{
-    mmix_ctx *m = d->m;
-    for (size_t n = 0; n < 11 * d->config.depth; n++) {
-        mmixi_decoder_layer *l = &d->layer[n / 11];
-        size_t k = n % 11, i = (k + 1) % 4;
-        mmix_projections *of = k < 7 ? &l->mmate.flex : &l->mmate.swin;
-        mmix_lora *lora = k < 3 ? &l->ffn.lora[k] : &of->lora[i];
-        mmix_tensor *w = k < 3 ? (&l->ffn.gate)[k] : of->weight[i];
-        if (w && targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
-            const mmix_param *p = d->params->at;
-            char prefix[MMIXI_PARAM_NAME];
-            mmixi_dims size;
-            while (p->tensor != w) p++;
-            snprintf(prefix, strlen(p->name) - strlen("weight") + 1, "%s", p->name);
-            size.O = w->shape[0]; size.P = w->shape[1]; size.R = d->lora.rank;
-            mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros",
-                          &lora->A);
-            lora->alpha = d->lora.alpha;
-        }
-        else if (values && lora->A) {
-            mmix_mark mark = mmix_mark_here(m);
-            const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
-            if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)d->lora.rank), mmix_data(low),
-                           values + (mmix_data(w) - d->params->values));
-            mmix_rewind(m, mark);
-        }
-        else if (!values) lora->A = NULL;
-    }
-    if (targets || values) return;
-    mmix_params_destroy(d->adapters);
-    d->adapters = NULL;
-}
-MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
-{
-    if (!d || d->m->error_kind) return -1;
-    if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
-        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
-                         (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
-    d->lora.rank = rank; d->lora.alpha = alpha; d->lora.targets = targets;
-    d->adapters = mmix_params_create(d->m);
-    if (d->adapters) mmixi_adapters(d, targets, NULL);
-    if (!mmix_params_allocate(d->adapters)) return 0;
-    mmixi_adapters(d, 0, NULL);
-    return -1;
-}
-MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
-{
-    if (!d || d->m->error_kind) return -1;
-    if (d->adapters && d->in_run)
-        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_merge: a run holds these adapters; "
-                         "mmix_distill_destroy comes first");
-    mmixi_adapters(d, 0, d->params->values);
-    if (d->m->error_kind) return -1;
-    mmixi_params_changed(d->params);
-    mmixi_adapters(d, 0, NULL);
-    return 0;
-}
-/* The parameters' slab; where there are adapters a copy, in step memory, to which they are added. NULL on
-   error. */
-static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
-{
-    const mmix_params *p = d->params;
-    if (!d->adapters) return p->values;
-    mmix_real *copy = mmixi_reals(d->m, p->slab, 1);
-    if (copy)
-        mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
-    return copy;
-}
-
 /* ---- attention in, M-MATE out ---- */
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
@@ -9792,7 +9803,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE; if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_real *values = mmixi_decoder_values(teacher);
+    const mmix_real *values = mmixi_params_merged(teacher->params);
     mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes */
     if (d) mmixi_mmate_reuse("mmix_linmu_from", d->params, teacher->params, values, 0, 0);
     mmix_rewind(m, mark);
@@ -10350,7 +10361,7 @@ static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision
     for (size_t k = 0; p && k < p->count; k++) {
         const char *name = p->at[k].name;        /* blocks.0.attn.… */
         int linear = v && strstr(name, ".attn.")
-            && mmixi_vision_kind(&v->config, strtoul(name + 7, NULL, 10)) == MMIX_BLOCK_LINEAR,
+            && mmixi_vision_kind(&v->config, mmixi_name_block(name)) == MMIX_BLOCK_LINEAR,
             needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
             : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
             : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
@@ -10365,16 +10376,17 @@ static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
-    mmix_decoder *d = run->student;
+    mmix_params *model = run->params;
     while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
     int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
-    if (d && train & MMIX_TRAIN_LORA && !d->adapters
-        && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
-    if (d && d->adapters) {                      /* perhaps the caller's: a saved run says what they are */
-        c->lora_rank = d->lora.rank; c->lora_alpha = d->lora.alpha; c->lora_targets = d->lora.targets;
+    if (train & MMIX_TRAIN_LORA && !model->adapters
+        && mmix_params_lora(model, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
+    if (model->adapters) {                       /* perhaps the caller's: a saved run says what they are */
+        c->lora_rank = model->lora.rank; c->lora_alpha = model->lora.alpha;
+        c->lora_targets = model->lora.targets;
     }
     for (int i = 0; i < 2; i++) {
-        mmix_params *p = !i ? run->params : d ? d->adapters : NULL;
+        mmix_params *p = i ? model->adapters : model;
         mmix_adamw_free(&run->adamw[i]);
         mmix_params_train(p, 0);
         if (mmixi_stage_trains(train, p, run->vision_student, 1) && mmix_adamw_init(&run->adamw[i], p))
@@ -10390,15 +10402,13 @@ static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config conf
 {
     mmix_params *p = v ? v->params : student->params;
     mmix_ctx *m = p->m;
-    int *in_run = v ? &v->in_run : &student->in_run;
-    if (*in_run || (v ? v == vision_teacher : student == teacher))
+    if (p->in_run || (v ? v == vision_teacher : student == teacher))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  *in_run ? "in no other run" : "another model than its teacher");
+                  p->in_run ? "in no other run" : "another model than its teacher");
     if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
-        int any = v || !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
-            : student->adapters || (config.lora_rank
-                                    && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
+        int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
+            : p->adapters || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
         double own = x->token + (v ? x->patches : x->sequence + x->supervised);
@@ -10414,7 +10424,7 @@ static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config conf
     if (!run) return NULL;
     run->m = m; run->params = p; run->config = config; run->teacher = teacher; run->student = student;
     run->vision_teacher = vision_teacher; run->vision_student = v;
-    *in_run = 1;
+    p->in_run = 1;
     if (!mmixi_distill_begin(run)) return run;
     mmix_distill_destroy(run);
     return NULL;
@@ -10449,7 +10459,7 @@ MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmi
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
-    *(run->student ? &run->student->in_run : &run->vision_student->in_run) = 0;
+    run->params->in_run = 0;
     run->stage = run->config.stages;             /* nothing trains */
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
@@ -13693,7 +13703,6 @@ typedef struct mmixi_model_file {
     mmix_entry *entries;                         /* to be saved */
     size_t n, room, n_metadata;
     const char *metadata[9];
-    mmix_real *values;                           /* to be saved in place of the parameters' own, or NULL */
     mmixi_text config;                           /* the one at hand: written, or checked JSON */
 } mmixi_model_file;
 
@@ -13750,9 +13759,10 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
-    for (size_t i = 0; !f->a && i < p->count; i++) {
+    mmix_real *merged = !f->a && !*prefix && p->adapters ? mmixi_params_merged(p) : NULL;   /* not of a run */
+    for (size_t i = 0; !f->a && !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        void *data = f->values ? f->values + (mmix_data(t) - p->values) : mmixi_data(t, t->dtype);
+        void *data = merged ? merged + (mmix_data(t) - p->values) : mmixi_data(t, t->dtype);
         mmixi_model_array(f, prefix, p->at[i].name, mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL,
                           t->ndim, t->shape, data);
     }
@@ -13848,7 +13858,6 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
     if (!d) return -1;
     mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
-    f.values = mmixi_decoder_values(d);
     mmixi_model_params(&f, "", d->params);
     return mmixi_model_end(&f, path);
 }
@@ -14105,14 +14114,14 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
     if (list) mmixi_model_params(&f, "student.", list);
     if (a) run = seen ? mmix_vision_distill_create(seen, v, c) : mmix_distill_create(teacher, d, c);
     if (run) {
-        run->adapters = d && d->adapters;
+        run->adapters = list->adapters != NULL;
         mmixi_model_counters(&f, &run->stage, 5);
-        if (run->stage > c.stages || (seen && run->adapters))
+        if (run->stage > c.stages)
             mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
-        if (d && run->adapters && !d->adapters)
-            mmix_decoder_lora(d, c.lora_rank, c.lora_alpha, c.lora_targets);
+        if (run->adapters && !list->adapters)
+            mmix_params_lora(list, c.lora_rank, c.lora_alpha, c.lora_targets);
         if (a) mmixi_distill_begin(run);
-        if (d && d->adapters) mmixi_model_params(&f, "adapters.", d->adapters);
+        if (list->adapters) mmixi_model_params(&f, "adapters.", list->adapters);
         mmixi_model_note(&f, list, &run->note, note);
     }
     for (int i = 0; i < 2 && !m->error_kind; i++) {

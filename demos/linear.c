@@ -54,6 +54,8 @@ static const char help[] =
     "  --window N      Local-Swin's windows hold N x N patches        (8)\n"
     "  --feature NAME  of linear attention: softmax, efficient, elu1, relu   (softmax: of q and of k over features)\n"
     "  --stages N      3, or 1: the last alone                        (3)\n"
+    "  --lora R        in the last stage low-rank adapters of rank R beside all matrices, in place of all weights;\n"
+    "                  0: all weights                              (0)\n"
     "  --minutes M     training time                                  (10)\n"
     "  --steps N       so many steps a stage instead, for results that can be repeated\n"
     "  --batch N       crops a step, two of each picture              (16)\n"
@@ -82,7 +84,7 @@ typedef struct settings {
     const char *load, *images, *masks, *out;
     int kind, feature, json, resume, figures, keep[MMIX_VISION_BLOCKS], nearest[MMIX_VISION_BLOCKS];  /* nearest: of AUTO */
     double minutes;
-    size_t every, steps, stages, batch, size, window, threads;       /* every 0: keep says it */
+    size_t every, steps, stages, lora, batch, size, window, threads;       /* every 0: keep says it */
     size_t cost[COSTED], costs;                          /* of --cost */
     uint64_t seed;
     char run[1100], student[1100], page[1100];           /* files in OUT */
@@ -146,6 +148,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--cost", &cost, NULL, 0, 0},
         {"--window", NULL, &o->window, 1, 1024},
         {"--stages", NULL, &o->stages, 1, STAGES},
+        {"--lora", NULL, &o->lora, 0, 1024},
         {"--steps", NULL, &o->steps, 1, 1000000},
         {"--batch", NULL, &o->batch, 2, 4096},
         {"--size", NULL, &o->size, 8, 2048},
@@ -174,6 +177,7 @@ static int read_options(settings *o, int argc, char **argv)
     while (o->feature < FEATURES && strcmp(feature, feature_name[o->feature])) o->feature++;
     if (o->feature == FEATURES) return fail("--feature %s: give softmax, efficient, elu1 or relu", feature);
     if (o->stages == 2) return fail("--stages 2: give 3, or 1");
+    if (o->lora && o->stages == 1) return fail("--lora %zu --stages 1: new mixers want more than adapters", o->lora);
     if (o->batch % 2) return fail("--batch %zu: give an even number, two crops of each picture", o->batch);
     if (read_keep(o, keep) || (cost && read_costs(o, cost))) return 2;
     if (o->figures) return 0;
@@ -385,9 +389,9 @@ static void describe(const settings *o, const pictures *p, run *r)
     const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
     char kept[2 * MMIX_VISION_BLOCKS + 1] = "";
     for (size_t b = 0; b < c->depth; b++) kept[b] = o->keep[b] ? '1' : '0', kept[b + 1] = 0;
-    snprintf(r->settings, sizeof r->settings, "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --size %zu, "
+    snprintf(r->settings, sizeof r->settings, "--mixer %s, kept %s, --window %zu, --feature %s, --stages %zu, --lora %zu, --size %zu, "
              "--batch %zu, --seed %" PRIu64 ", teacher %" PRIx64 ", pictures %" PRIx64, kind[o->kind].name, kept,
-             o->window, feature_name[o->feature], o->stages, o->size, o->batch, o->seed,
+             o->window, feature_name[o->feature], o->stages, o->lora, o->size, o->batch, o->seed,
              weights_fingerprint(mmix_vision_params(r->teacher)), pictures_fingerprint(p));
 }
 
@@ -478,6 +482,10 @@ static mmix_distill_config stages_of(const settings *o, const size_t *steps)
     if (o->stages == 1) {                                /* it has the mixers to teach, too */
         c.stage[0].steps = c.stage[1].steps = 0;
         c.stage[2].lr = 3e-5;
+    }
+    if (o->lora) {                                       /* alpha: twice the rank, as in LinMU's stages */
+        c.stage[2].train = MMIX_TRAIN_LORA, c.stage[2].lr = 1e-4;
+        c.lora_rank = o->lora, c.lora_alpha = 2 * (double)o->lora, c.lora_targets = MMIX_LORA_FFN | MMIX_LORA_MIXER;
     }
     return c;
 }

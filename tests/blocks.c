@@ -284,7 +284,7 @@ static mmix_vision *student_of(const mmix_vision *t, int way)
 /* A student learns in stages; a run that is saved and loaded anywhere goes on to the same bits, with other threads, too. */
 static void distils(void)
 {
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 4; way++) {          /* 3: low-rank adapters in the last stage */
         uint64_t whole = 0;
         double first = 0, last = 0;
         for (int cut = -1; cut < 12; cut += way ? 5 : 1) {
@@ -293,6 +293,7 @@ static void distils(void)
             mmix_distill_config c = short_run();
             mmix_distill_stats stats;
             if (way == 1) c.step_tokens = 7;     /* images: two calls and a rest */
+            if (way == 3) c.stage[2].train = MMIX_TRAIN_LORA, c.lora_rank = 2, c.lora_alpha = 4, c.lora_targets = MMIX_LORA_FFN | MMIX_LORA_MIXER;
             mmix_distill *run = mmix_vision_distill_create(t, s, c);
             int calls = 0, state = 1;
             snprintf(about, sizeof about, "way %d, cut at %d", way, cut);
@@ -309,7 +310,9 @@ static void distils(void)
                 state = mmix_vision_distill_step(run, mmix_randn(m, mmix_new4(m, 4, 3, GH * PATCH, GW * PATCH), 1, 30 + run->number), &stats);
             }
             if (run && cut < 0) mmix_vision_distill_losses(run, image(m, 4), &stats), last = stats.token + stats.patches;
-            const uint64_t h = hash_params(mmix_vision_params(u ? u : s), 1);
+            const mmix_params *p = mmix_vision_params(u ? u : s);
+            const uint64_t h = p->adapters ? hash_params(p->adapters, hash_params(p, 1)) : hash_params(p, 1);
+            CHECK_AT((p->adapters != NULL) == (way == 3), about);
             if (cut < 0) whole = h;
             CHECK_AT(state == 0 && h == whole && (way == 1 || calls == 13), about);
             mmix_distill_destroy(run);
@@ -361,6 +364,49 @@ static void stages(void)
     mmix_destroy(m);
 }
 
+/* Adapters: nothing at first, then the same with and without a record, added to the matrices, and in a file. */
+static void adapters(void)
+{
+    static const int targets[3] = {MMIX_LORA_FFN, MMIX_LORA_MIXER, MMIX_LORA_FFN | MMIX_LORA_MIXER},
+        count[4][3] = {{6, 6, 12}, {9, 6, 15}, {6, 14, 20}, {0, 4, 4}};   /* a block's MLP 2, SwiGLU 3, attention 2, a branch 4, Mamba 2 */
+    for (int way = 0; way < 12; way++) {
+        const int kind = way / 3, target = targets[way % 3];
+        mmix_ctx *m = context(2, 0);
+        mmix_vision *t = teacher(m, kind == 1 ? 2 : 0, kind == 1, 0), *v = kind == 1 || kind == 2 ? student_of(t, kind == 2 ? 0 : 2) : t;
+        if (kind == 3) v = mmix_vision_create(m, small_vision(MMIX_SSD));
+        const size_t side = mmix_vision_config_of(v)->patch * 5;
+        mmix_tensor *x = mmix_randn(m, mmix_new4(m, 2, 3, side, side), 1, 7);
+        mmix_params *p = mmix_vision_params(v);
+        snprintf(about, sizeof about, "kind %d, targets %d", kind, target);
+        mmix_features was = mmix_vision_forward(m, v, x, NULL);
+        CHECK_AT(!mmix_params_lora(p, 3, 6, target) && p->adapters, mmix_error(m));
+        CHECK_AT((int)p->adapters->count == 2 * count[kind][way % 3], about);
+        COMPARE(distance(was.tokens, mmix_vision_forward(m, v, x, NULL).tokens) <= 0, about, 0, 0);
+        for (size_t i = 0; i < p->adapters->count; i++) mmix_randn(m, p->adapters->at[i].tensor, 0.3, 40 + i);
+        mmix_features f = mmix_vision_forward(m, v, x, NULL);
+        COMPARE((distance(was.tokens, f.tokens) > 1e-3) == (p->adapters->count > 0), about, 0, 0);
+        mmix_record(m, 0);
+        const double off = distance(f.tokens, mmix_vision_forward(m, v, x, NULL).tokens);
+        COMPARE(off < TOL * 30, about, off, 0);
+        BAD_INT(mmix_params_lora(p, 3, 6, target), "there are adapters already", "");
+        CHECK_AT(!mmix_vision_save(m, v, PATH), mmix_error(m));
+        mmix_vision *back = mmix_vision_open(m, PATH);
+        const double filed = back ? distance(f.tokens, mmix_vision_forward(m, back, x, NULL).tokens) : 1e9;
+        COMPARE(filed < TOL * 30, about, filed, 0);
+        mmix_vision *again = kind < 2 ? mmix_vision_from(v, *mmix_vision_config_of(v)) : NULL;
+        if (again) COMPARE(distance(f.tokens, mmix_vision_forward(m, again, x, NULL).tokens) < TOL * 30, about, 0, 0);
+        CHECK_AT(!mmix_params_merge(p) && !p->adapters, about);
+        const double merged = distance(f.tokens, mmix_vision_forward(m, v, x, NULL).tokens);
+        COMPARE(merged < TOL * 30, about, merged, 0);
+        FINE(m);
+        mmix_vision_destroy(again);
+        mmix_vision_destroy(back);
+        if (v != t) mmix_vision_destroy(v);
+        mmix_vision_destroy(t);
+        mmix_destroy(m);
+    }
+}
+
 static void refuses(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -390,6 +436,7 @@ static void refuses(void)
     mmix_vision *rounded = mmix_vision_open_as(m, PATH, MMIX_DTYPE_BF16);
     c.registers = 0;
     BAD(mmix_vision_from(rounded, c), "mmix_vision_from", "bf16");
+    BAD_INT(mmix_params_lora(mmix_vision_params(rounded), 2, 4, MMIX_LORA_FFN), "mmix_params_lora", "bf16");
     mmix_vision_destroy(rounded);
     c = small_vision(MMIX_SSD), c.blocks[1] = MMIX_BLOCK_LINEAR;
     BAD(mmix_vision_create(m, c), "blocks, of Mamba, is 2", "expected 0");
@@ -411,7 +458,7 @@ int main(int argc, char **argv)
 {
     static const section all[] = {
         {"equals_teacher", equals_teacher}, {"trained", trained}, {"windows", windows}, {"mixed", mixed}, {"calibrates", calibrates},
-        {"distils", distils}, {"stages", stages}, {"refuses", refuses}
+        {"distils", distils}, {"stages", stages}, {"adapters", adapters}, {"refuses", refuses}
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -181,10 +181,10 @@ static void bad_arguments(void)
         CHECK(!mmix_decoder_open(NULL, "any") && !mmix_vision_open(NULL, "any"));
     }
     /* adapters, conversion, distillation */
-    REFUSED(m, mmix_decoder_lora(d, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
-    REFUSED(m, mmix_decoder_lora(d, 1, 1, 0) == -1, "targets 0");
-    CHECK(!mmix_decoder_lora(d, 1, 1, MMIX_LORA_FFN));
-    REFUSED(m, mmix_decoder_lora(d, 1, 1, MMIX_LORA_FFN) == -1, "already");
+    REFUSED(m, mmix_params_lora(d->params, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
+    REFUSED(m, mmix_params_lora(d->params, 1, 1, 0) == -1, "targets 0");
+    CHECK(!mmix_params_lora(d->params, 1, 1, MMIX_LORA_FFN));
+    REFUSED(m, mmix_params_lora(d->params, 1, 1, MMIX_LORA_FFN) == -1, "already");
     REFUSED(m, !mmix_linmu_from(d, NULL), "found M-MATE");
     CHECK(!mmix_linmu_from(NULL, NULL));
     mmix_error_clear(m);

@@ -13,8 +13,8 @@ static void adapters(void)
             mmix_decoder *d = variant(m, o), *back;
             mmix_params *p;
             mmix_real *plain = logits_of(m, d), *y, *z;
-            CHECK_AT(!d->adapters && !mmix_decoder_lora(d, 3, 6, targets), about);
-            p = d->adapters;
+            CHECK_AT(!d->params->adapters && !mmix_params_lora(d->params, 3, 6, targets), about);
+            p = d->params->adapters;
             CHECK_AT(p && p->count && p->count % 2 == 0, about);
             y = logits_of(m, d);
             CHECK_AT(most(plain, y, LOGITS) <= 0, about);            /* B = 0 */
@@ -34,12 +34,12 @@ static void adapters(void)
             }
             mmix_real *apart_from = values(d->params);
             CHECK_AT(!mmix_decoder_save(d, PATH), about);
-            CHECK_AT(same_values(d->params, apart_from) && d->adapters == p, about);
+            CHECK_AT(same_values(d->params, apart_from) && d->params->adapters == p, about);
             back = mmix_decoder_open(m, PATH);
             z = logits_of(m, back);
-            CHECK_AT(back && !back->adapters && most(y, z, LOGITS) < TOL * 30, about);
+            CHECK_AT(back && !back->params->adapters && most(y, z, LOGITS) < TOL * 30, about);
             free(z);
-            CHECK_AT(!mmix_decoder_merge(d) && !d->adapters, about);
+            CHECK_AT(!mmix_params_merge(d->params) && !d->params->adapters, about);
             z = logits_of(m, d);
             CHECK_AT(most(y, z, LOGITS) < TOL * 30, about);
             CHECK_AT(same_lists(d->params, back->params), about);

@@ -24,7 +24,7 @@ static void what_trains(void)
         mmix_decoder_destroy(l.student);
         l.student = mmix_linmu_from(l.teacher, &size.mmate);
         l.run = mmix_distill_create(l.teacher, l.student, c);
-        mmix_params *p = l.student->params, *low = l.student->adapters;
+        mmix_params *p = l.student->params, *low = l.student->params->adapters;
         mmix_real *before = values(p);
         for (size_t k = 0; k < p->count; k++) {
             const int needs = group(p->at[k].name);
@@ -89,7 +89,7 @@ static mmix_real *outcome(Lesson *l, uint64_t from)
 {
     mmix_distill_stats stats;
     while (teach(l, from++, &stats) == 1) {}
-    mmix_params *low = l->student->adapters;
+    mmix_params *low = l->student->params->adapters;
     mmix_real *p = values(l->student->params), *a = low ? values(low) : NULL;
     const size_t n = l->student->params->elements, more = low ? low->elements : 0;
     p = (mmix_real *)realloc(p, (n + more + 1) * sizeof *p);
@@ -100,7 +100,7 @@ static mmix_real *outcome(Lesson *l, uint64_t from)
 }
 static size_t outcome_size(const Lesson *l)
 {
-    mmix_params *low = l->student->adapters;
+    mmix_params *low = l->student->params->adapters;
     return l->student->params->elements + (low ? low->elements : 0) + 1;
 }
 static void stages(void)
@@ -113,7 +113,7 @@ static void stages(void)
     snprintf(about, sizeof about, "stages");
     Lesson l = lesson(c, 1);
     for (size_t k = 0; k < 6; k++) {
-        CHECK_AT((l.student->adapters != NULL) == (k >= 4), about);
+        CHECK_AT((l.student->params->adapters != NULL) == (k >= 4), about);
         CHECK_AT(l.run->number == k && teach(&l, k, &stats) == 1, about);
         CHECK_AT(stats.stage == k / 2 && stats.step == k % 2 && stats.steps == 2 && stats.updated && stats.gradient_norm > 0, about);
         if (k / 2 != 1) CHECK_AT(fabs(stats.lr - 3e-3) < 1e-12, about);
@@ -291,8 +291,8 @@ static void own_adapters(void)
         snprintf(about, sizeof about, "adapters of its own, %d", (int)k);
         mmix_distill_destroy(l.run);
         if (k >= 3) c.stages = 2, c.lora_rank = 0;               /* no stage trains adapters */
-        CHECK(!mmix_decoder_lora(l.student, own[k % 3].rank, own[k % 3].alpha, own[k % 3].targets));
-        shake(l.m, l.student->adapters, 0.3);
+        CHECK(!mmix_params_lora(l.student->params, own[k % 3].rank, own[k % 3].alpha, own[k % 3].targets));
+        shake(l.m, l.student->params->adapters, 0.3);
         l.run = mmix_distill_create(l.teacher, l.student, c);
         CHECK_AT(l.run && !mmix_distill_save(l.run, RUN, NULL), about);
         mmix_distill *loaded = mmix_distill_load(l.teacher, RUN, &again);
@@ -300,11 +300,11 @@ static void own_adapters(void)
         mmix_real *x = logits_of(l.m, l.student), *y = logits_of(l.m, again);
         CHECK_AT(loaded && !memcmp(x, y, LOGITS * sizeof *x), about);
         free(x), free(y);
-        REFUSED(l.m, mmix_decoder_merge(l.student) == -1, "mmix_distill_destroy");
+        REFUSED(l.m, mmix_params_merge(l.student->params) == -1, "mmix_distill_destroy");
         REFUSED(l.m, !mmix_distill_create(l.teacher, l.student, c), "no other run");
         CHECK_AT(teach(&l, 0, NULL) == 1, about);
         mmix_distill_destroy(loaded);
-        CHECK_AT(!mmix_decoder_merge(again) && !again->adapters, about);
+        CHECK_AT(!mmix_params_merge(again->params) && !again->params->adapters, about);
         mmix_decoder_destroy(again);
         end(&l);
     }
@@ -405,9 +405,9 @@ static void no_adapters(void)
     size_t n = 1;
     for (int done = 0; !done && n < 500; n++) {
         c.limit = c.calls + n;
-        done = !mmix_decoder_lora(d, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        done = !mmix_params_lora(d->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         c.limit = 0;
-        if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !d->adapters);
+        if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !d->params->adapters);
         mmix_error_clear(m);
         mmix_real *y = logits_of(m, d);
         CHECK(most(plain, y, LOGITS) <= 0);

@@ -1204,10 +1204,10 @@ static void decoders(void)
         c.mmate.text_window = 4, c.mmate.branch_gate = 1;
         x.kind = DECODER;
         x.decoder = mmix_decoder_create(m, c);
-        if (k > 1) mmix_decoder_lora(x.decoder, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        if (k > 1) mmix_params_lora(x.decoder->params, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         if (erred("decoder")) continue;
         x.list[0] = x.decoder->params;
-        x.list[1] = x.decoder->adapters;
+        x.list[1] = x.decoder->params->adapters;
         x.lists = 1 + (k > 1);
         check_model("decoder", &x, k, 2);
         mmix_decoder_destroy(x.decoder);
@@ -1257,8 +1257,12 @@ static void models(void)
         x.options.mask_token = mmix_params_add(x.list[1], "", "mask_token", 1, &c.dim, MMIX_START_NORMAL, 0.5, 0);
         mmix_params_allocate(x.list[1]);
         check_model(names[k % N], &x, k >= N, 3);
-        mmix_vision_destroy(x.vision);
+        memset(&x.options, 0, sizeof x.options);
         mmix_params_destroy(x.list[1]);
+        mmix_params_lora(x.list[0], 2, 3, k < N ? MMIX_LORA_FFN | MMIX_LORA_MIXER : MMIX_LORA_MIXER);
+        x.list[1] = x.list[0]->adapters;
+        check_model(names[k % N], &x, k >= N, 3);
+        mmix_vision_destroy(x.vision);
     }
     for (int k = 0; k < 3; k++) {
         model x;

@@ -48,6 +48,7 @@ refused "a teacher without attention" $short --load $t/t-ssd.safetensors
 refused "unknown mixer" $short --mixer softmax
 refused "unknown feature" $short --feature relu2
 refused "two stages" $short --stages 2
+refused "adapters alone" $short --stages 1 --lora 2
 refused "an odd batch" $short --batch 3
 refused "half a patch" $short --size 36
 refused "a block that is not there" $short --keep 1,4
@@ -79,6 +80,8 @@ less "windows of all patches" "$(value $t/all.json 'student before' relative_err
 less "windows of some" 1e-3 "$(value $t/swin.json 'student before' relative_error)"
 grep -q 'hold all 4 x 4 patches' $t/err && ok || no "windows of all patches are not called so"
 [ "$(value $t/all.json 'student before' probe)" = "$(value $t/all.json teacher probe)" ] && ok || no "a probe of the teacher's own features"
+"$linear" $short --mixer flex --lora 2 --steps 3 --json --out $t/low >$t/low.json 2>$t/err && grep -q -e "--lora 2" $t/low/report.html && ok || no "adapters in the last stage"
+"$linear" $short --mixer flex --steps 3 --resume --out $t/low >$t/out 2>$t/err; [ $? -eq 2 ] && grep -q "began otherwise" $t/err && ok || no "a run with adapters resumed without"
 "$linear" $short --mixer flex --stages 1 --steps 4 --json --out $t/one >$t/one.json 2>$t/err && grep -q '"steps": 4,' $t/one.json && ok || no "one stage"
 "$linear" $short --minutes 0.02 --json --out $t/timed >$t/timed.json 2>$t/err && ok || { no "a run by time"; tail -n 2 $t/err; }
 

@@ -258,17 +258,17 @@ static void conversion(void)
         mmix_destroy(m);
     }
 }
-/* A teacher's adapters go into the student, as mmix_decoder_merge would put them into its weights. */
+/* A teacher's adapters go into the student, as mmix_params_merge would put them into its weights. */
 static void conversion_of_adapters(void)
 {
     mmix_ctx *m = context(1, 0);
     mmix_decoder *teacher = shaken(m, small(MMIX_DECODER_ATTENTION)), *plain, *before, *after;
     snprintf(about, sizeof about, "conversion of adapters");
     plain = mmix_linmu_from(teacher, NULL);
-    CHECK(!mmix_decoder_lora(teacher, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER));
-    shake(m, teacher->adapters, 0.3);
+    CHECK(!mmix_params_lora(teacher->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER));
+    shake(m, teacher->params->adapters, 0.3);
     before = mmix_linmu_from(teacher, NULL);
-    CHECK(teacher->adapters && !before->adapters && !mmix_decoder_merge(teacher));
+    CHECK(teacher->params->adapters && !before->params->adapters && !mmix_params_merge(teacher->params));
     after = mmix_linmu_from(teacher, NULL);
     FINE(m);
     CHECK(same_lists(before->params, after->params) && !same_lists(before->params, plain->params));
