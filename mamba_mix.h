@@ -9327,54 +9327,41 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     return x;
 }
 /* ---- forward ---- */
-/* Checks and plans, with memory for what outlasts the blocks; x before the first of them. NULL on error. */
-static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_vision_run *r,
-                                       const mmix_vision *v, const mmix_vision_options *options,
-                                       mmix_tensor *image)
+/* Memory for what is asked for and outlasts the blocks. */
+static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t L)
 {
-    memset(r, 0, sizeof *r);
-    if (!mmixi_given(m, who, "*backbone", v)) return NULL;
-    r->v = v;
-    if (options) r->o = *options;
-    mmix_vision_config places = v->config;
-    const mmix_vision_config *c = &places;
+    const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
-    mmixi_dims d;
-    if (o->class_last && c->mixer != MMIX_SSD) places.class_token = MMIX_CLASS_LAST;
-    int last = c->class_token == MMIX_CLASS_LAST;
-    size_t unread = mmixi_vision_unread(c), cls = unread + mmix_vision_class_index(c, 0, NULL);
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)
-        || mmixi_within(m, who, "the shorter side of a picture",
-                        (double)mmixi_min(d.H, d.W), (double)c->patch, HUGE_VAL)
-        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
-        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return NULL;
-    r->B = d.B; f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
-    size_t n = f->grid_h * f->grid_w, L = cls + n;
-    d.N = n; d.D = c->dim;
-    if (o->masked) mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
         snprintf(name, sizeof name, "dense[%d]", (int)i);
         mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
                      (double)c->depth - 1);
-        f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
+        f->dense[i] = m->recording ? NULL : mmix_new4(m, r->B, c->dim, f->grid_h, f->grid_w);
     }
-    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
+    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, r->B, o->n_last * c->dim);
     for (size_t i = 0; i < 2 * c->depth; i++) {
         mmix_tensor **taps = i % 2 ? o->mixed : o->outputs;
-        if (taps) taps[i / 2] = m->recording ? NULL : mmix_new3(m, d.B, L, c->dim);
+        if (taps) taps[i / 2] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
     }
+}
+/* Where L tokens stand, n of them patches, `unread` read by nothing: into r; of MMIX_CLASS_LAST as one span.
+   0, or -1. */
+static int mmixi_vision_places(mmix_ctx *m, const char *who, mmixi_vision_run *r, const mmix_vision_config *c,
+                               size_t unread, size_t n, size_t L, mmix_tensor *image)
+{
+    size_t cls = L - n, *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
+    int last = c->class_token == MMIX_CLASS_LAST;
     mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
-    if (c->positions == MMIX_POSITIONS_AXIAL)
-        r->angles = mmixi_vision_angles(m, c, f->grid_h, f->grid_w, last ? cls : 0);
     r->at = mmix_slice(m, place, 0, unread, cls - unread);
     r->patch = mmix_slice(m, place, 0, cls, n);
-    size_t *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
-    if (m->error_kind) return NULL;
+    if (c->positions == MMIX_POSITIONS_AXIAL)
+        r->angles = mmixi_vision_angles(m, c, r->f.grid_h, r->f.grid_w, last ? cls : 0);
+    if (m->error_kind) return -1;
     for (size_t i = 0; i < unread; i++)
         at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : last ? n + i : 0;
     mmix_vision_class_index(c, n, at + unread);
@@ -9384,15 +9371,39 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
         if (k == cls) k = made++;                /* the next patch */
         mmix_data_i32(r->from)[i] = (int32_t)k; mmix_data_i32(place)[k] = (int32_t)i;
     }
-    if (last) {
-        mmix_span *span = (mmix_span *)mmixi_header(m, sizeof *span);
-        const mmix_layout layout = { span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
-        if (!span) return NULL;
-        span->separators = cls;
-        span->grid[0] = 1; span->grid[1] = f->grid_h; span->grid[2] = f->grid_w;
-        if (mmixi_layout_begin(m, who, &r->layout, &layout, "places:i32 L, image B3HW", place, image, NULL))
-            return NULL;
-    }
+    if (!last) return 0;
+    mmix_span *span = (mmix_span *)mmixi_header(m, sizeof *span);
+    const mmix_layout layout = { span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
+    if (!span) return -1;
+    span->separators = cls;
+    span->grid[0] = 1; span->grid[1] = r->f.grid_h; span->grid[2] = r->f.grid_w;
+    return mmixi_layout_begin(m, who, &r->layout, &layout, "places:i32 L, image B3HW", place, image, NULL);
+}
+/* Checks and plans; x before the first block. NULL on error. */
+static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_vision_run *r,
+                                       const mmix_vision *v, const mmix_vision_options *options,
+                                       mmix_tensor *image)
+{
+    memset(r, 0, sizeof *r);
+    if (!mmixi_given(m, who, "*backbone", v)) return NULL;
+    r->v = v;
+    if (options) r->o = *options;
+    mmix_vision_config c = v->config;
+    const mmix_vision_options *o = &r->o;
+    mmixi_dims d;
+    if (o->class_last && c.mixer != MMIX_SSD) c.class_token = MMIX_CLASS_LAST;
+    if (!mmixi_expect(m, who, &d, "image B3HW", image)
+        || mmixi_within(m, who, "the shorter side of a picture",
+                        (double)mmixi_min(d.H, d.W), (double)c.patch, HUGE_VAL)
+        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c.depth)
+        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return NULL;
+    r->B = d.B; r->f.grid_h = d.H / c.patch; r->f.grid_w = d.W / c.patch;
+    size_t unread = mmixi_vision_unread(&c), n = r->f.grid_h * r->f.grid_w,
+        L = unread + mmix_vision_class_index(&c, 0, NULL) + n;
+    d.N = n; d.D = c.dim;
+    if (o->masked) mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
+    mmixi_vision_asked(m, who, r, L);
+    if (mmixi_vision_places(m, who, r, &c, unread, n, L, image)) return NULL;
     /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
     r->together = o->train || o->mixed || o->inputs || !mmixi_infers(m) ? d.B
         : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
