@@ -719,6 +719,8 @@ struct mmixi_cuda_attention_job {
     unsigned windows[3], window_count;           /* on each axis; 0: no windows */
     unsigned most;                               /* tokens of the largest window, or L */
     size_t distances;                            /* that bias has numbers for */
+    unsigned pieces;                             /* of the batch's windows, for the tiles' dbias */
+    mmixi_cuda_place dbias;                      /* (1, 1, H · tiles of queries · pieces, distances) */
     int n, p, stages;                            /* widths rounded up to 16; stages of tiles that move */
 };
 
@@ -805,8 +807,7 @@ static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, siz
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
     *weight = exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
     return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
-                      - (j.along ? j.along[at]
-                         : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
+                      - mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h)));
 }
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
@@ -840,7 +841,7 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dkv(MMIXI_CUDA_JOB mmixi_cuda_atten
 }
 /* A distance's bias: each query meets it at one key at most. */
 template <class T>
-MMIXI_CUDA_KERNEL mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     const size_t at = mmixi_cuda_thread(), h = at / j.distances;
     float sum = 0, weight;
@@ -2133,6 +2134,12 @@ struct mmixi_cuda_window {
     int windows, origin[3], extent[3], grid[3], queries, keys;
     unsigned over[2];                            /* 2³² over extent 1 · extent 2, and extent 2, rounded up */
 };
+MMIXI_CUDA_INLINE void mmixi_cuda_window_sized(mmixi_cuda_window *v)
+{
+    v->queries = v->keys = v->extent[0] * v->extent[1] * v->extent[2];
+    v->over[0] = 0xffffffffu / (unsigned)(v->extent[1] * v->extent[2]) + 1;
+    v->over[1] = 0xffffffffu / (unsigned)v->extent[2] + 1;
+}
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, unsigned index)
 {
@@ -2141,7 +2148,6 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
     v.queries = (int)j.r.L;
     v.keys = (int)j.r.S;
     if (!v.windows) return v;
-    v.keys = 1;
     MMIXI_CUDA_UNROLL
     for (int a = 2; a >= 0; a--) {
         const int w = (int)(index % j.windows[a]), window = (int)j.r.window[a], shift = (int)j.r.shift[a],
@@ -2151,11 +2157,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
         v.origin[a] = mmixi_cuda_max(begin, 0);
         v.extent[a] = mmixi_cuda_min(begin + window, grid) - v.origin[a];
         v.grid[a] = grid;
-        v.keys *= v.extent[a];
     }
-    v.over[0] = 0xffffffffu / (unsigned)(v.extent[1] * v.extent[2]) + 1;
-    v.over[1] = 0xffffffffu / (unsigned)v.extent[2] + 1;
-    v.queries = v.keys;
+    mmixi_cuda_window_sized(&v);
     return v;
 }
 /* i / d by 2³² / d, which is exact for products below 2³² */
@@ -2173,11 +2176,13 @@ MMIXI_CUDA_INLINE mmixi_cuda_place3 mmixi_cuda_window_place3(const mmixi_cuda_wi
     p.at[2] = i - p.at[1] * v.extent[2];
     return p;
 }
+MMIXI_CUDA_INLINE int mmixi_cuda_window_token3(const mmixi_cuda_window &v, const mmixi_cuda_place3 &p)
+{
+    return ((v.origin[0] + p.at[0]) * v.grid[1] + v.origin[1] + p.at[1]) * v.grid[2] + v.origin[2] + p.at[2];
+}
 MMIXI_CUDA_INLINE int mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
 {
-    if (!v.windows) return i;
-    const mmixi_cuda_place3 p = mmixi_cuda_window_place3(v, i);
-    return ((v.origin[0] + p.at[0]) * v.grid[1] + v.origin[1] + p.at[1]) * v.grid[2] + v.origin[2] + p.at[2];
+    return v.windows ? mmixi_cuda_window_token3(v, mmixi_cuda_window_place3(v, i)) : i;
 }
 /* A number of each token of a window; differences of two tell their distance. */
 MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v,
@@ -2642,6 +2647,118 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
                                 w.keys);
 }
 
+/* dbias. All windows have the places of one box: a pair of places has the same distance in each of them, and
+   adds nothing where a window at the grid's edge lacks one of the two. A block has 64 places of queries of a
+   head. For each 64 places of keys it walks over a piece of the batch's windows, with the sums of ds of its
+   pairs in registers; then pairs of one distance are added, in the order of queries. */
+enum { MMIXI_CUDA_PAIRS = 64 * 65 };
+template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int n = j.n, p = j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16,
+        lane_row = row0 + mmixi_cuda_lane_row(), center = (int)j.distances / 2;
+    const unsigned tiles = (j.most + 63) / 64, piece = blockIdx.x % j.pieces, rest = blockIdx.x / j.pieces,
+        walk = (unsigned)j.r.B * j.window_count;
+    const int first = (int)(rest % tiles) * 64;
+    const size_t h = rest / tiles;
+    float *pairs = (float *)mmixi_cuda_shared,   /* where the tiles were */
+        *to = mmixi_cuda_place_of<0, float>(j.dbias, 1, gridDim.x, j.distances, 0, blockIdx.x).p;
+    const float *bias = j.r.bias + h * j.distances + center;
+    mmixi_cuda_attention_tiles<T> s;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 1);
+    mmixi_cuda_window box = mmixi_cuda_window_at<0>(j, 0), w = box;
+    for (int a = 0; a < 3; a++) box.extent[a] = (int)mmixi_cuda_min(j.r.window[a], j.r.grid[a]);
+    mmixi_cuda_window_sized(&box);
+    /* the token at a place of the box, or one near to it; whether it is there */
+    auto token = [&](int i) {
+        mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, mmixi_cuda_min(i, box.keys - 1));
+        for (int a = 0; a < 3; a++) at.at[a] = mmixi_cuda_min(at.at[a], w.extent[a] - 1);
+        return mmixi_cuda_window_token3(w, at);
+    };
+    auto there = [&](int i) {
+        const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
+        return i < box.keys && at.at[0] < w.extent[0] && at.at[1] < w.extent[1] && at.at[2] < w.extent[2];
+    };
+    int own[2];
+    for (int e = 0; e < 2; e++)
+        own[e] = mmixi_cuda_window_place(j, box, mmixi_cuda_min(first + lane_row + 8 * e, box.keys - 1));
+    for (int key = 0; key < box.keys && (j.r.mask != MMIX_MASK_CAUSAL || key <= first); key += 64) {
+        float sum[MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_strip_zero(sum);
+        for (unsigned turn = piece; turn < walk; turn += j.pieces) {
+            float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], top[2], over[2], along[2];
+            int high[2];                         /* keys before it are seen */
+            const size_t b = turn / j.window_count;
+            w = mmixi_cuda_window_at<0>(j, turn % j.window_count);
+            __syncthreads();                     /* the last tiles, or pairs, were read */
+            auto load = [&](T *tile, const mmix_cuda_heads &v, size_t width, int padded, int place) {
+                mmixi_cuda_load(tile, padded + 8, mmixi_cuda_view_of<0, T>(v, b, h, width), 64, 64, padded,
+                                [&](int r) { return token(place + r); });
+            };
+            load(s.own_n, j.r.q, j.r.N, n, first);
+            load(s.own_p, j.r.dy, j.r.P, p, first);
+            load(s.n, j.r.k, j.r.N, n, key);
+            load(s.p, j.r.v, j.r.P, p, key);
+            if (tid < 64)
+                s.rows->place[tid] = there(key + tid) ? mmixi_cuda_window_place(j, box, key + tid) : -1;
+            for (int e = 0; e < 2; e++) {
+                const int row = first + lane_row + 8 * e;
+                const size_t index = (b * j.r.H + h) * j.r.L + (size_t)token(row);
+                top[e] = j.r.top[index];
+                over[e] = j.r.over[index];
+                along[e] = j.along[index];
+                high[e] = !there(row) ? 0 : j.r.mask == MMIX_MASK_CAUSAL ? row + 1 : box.keys;
+            }
+            mmixi_cuda_wait();
+            __syncthreads();
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_zero(Z);
+            mmixi_cuda_strip_add<0>(S, 0, 8, n,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.n + 8 * i * ldn + at, ldn); });
+            mmixi_cuda_strip_add<0>(Z, 0, 8, p,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.p + 8 * i * ldp + at, ldp); });
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) {
+                    const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2, place = s.rows->place[column];
+                    if (place < 0 || key + column >= high[e / 2]) continue;
+                    sum[i][e] += over[e / 2] * (Z[i][e] - along[e / 2])
+                        * mmixi_cuda_exp2(j.scale2 * S[i][e] + MMIXI_CUDA_LOG2E * bias[own[e / 2] - place]
+                                          - top[e / 2]);
+                }
+        }
+        __syncthreads();
+        mmixi_cuda_strip_each(sum, [&](float &x, int row, int column) {
+            pairs[(row0 + row) * 65 + column] = x;
+        });
+        __syncthreads();
+        const int last = mmixi_cuda_min(first + 64, box.keys) - 1,
+            end = mmixi_cuda_min(key + 64, box.keys) - 1,
+            least = mmixi_cuda_window_place(j, box, first) - mmixi_cuda_window_place(j, box, end) + center,
+            most = mmixi_cuda_window_place(j, box, last) - mmixi_cuda_window_place(j, box, key) + center;
+        for (int d = tid; d < (int)j.distances; d += MMIXI_CUDA_THREADS) {
+            float total = key ? to[d] : 0;
+            int apart[3];
+            for (int a = 3, left = d; a-- > 0; left /= 2 * (int)j.r.window[a] - 1)
+                apart[a] = left % (2 * (int)j.r.window[a] - 1) - (int)j.r.window[a] + 1;
+            for (int i = first; d >= least && d <= most && i <= last; i++) {
+                const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
+                int t = 0, inside = 1;
+                for (int a = 0; a < 3; a++) {
+                    const int x = at.at[a] - apart[a];
+                    inside &= x >= 0 && x < box.extent[a];
+                    t = t * box.extent[a] + x;
+                }
+                if (inside && t >= key && t <= end) total += pairs[(i - first) * 65 + t - key];
+            }
+            to[d] = total;
+        }
+    }
+}
+
 static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
                                          char *base)
 {
@@ -2662,6 +2779,13 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
     j->p = (int)mmixi_cuda_round_up(x->P, 16);
     if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
     if (back && !x->naive) j->along = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
+    if (back && !x->naive && x->dbias && x->bias) {      /* shapes alone say what is added first, as in SSD */
+        const size_t tiles = (most + 63) / 64, walk = x->B * j->window_count, blocks = x->H * tiles;
+        j->pieces = (unsigned)mmixi_cuda_max(mmixi_cuda_min(MMIXI_CUDA_BUSY / blocks, walk), (size_t)1);
+        j->dbias.to = mmix_cuda_heads_plain(x->dbias, 1, x->H, j->distances, blocks * j->pieces);
+        if (j->dbias.to.share > 1)
+            j->dbias.part = mmixi_cuda_part(base, &at, blocks * j->pieces * j->distances);
+    }
     return at;
 }
 /* Bytes of shared memory; two stages where as many blocks fit as with one, or two. */
@@ -2702,7 +2826,13 @@ static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
     if (!error && both == 1 && j.r.dk.p)
         error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128,
                                   bytes, j.r.stream, j);
-    return error;
+    if (error || !j.dbias.to.p) return error;
+    const size_t parts = j.r.H * j.dbias.to.share;
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dbias<K>, parts, 128,
+                              mmixi_cuda_max(mmixi_cuda_attention_bytes<K>(j, 1, 1),
+                                             MMIXI_CUDA_PAIRS * sizeof(float)), j.r.stream, j);
+    return error ? error
+        : mmixi_cuda_sum_run<float>(j.dbias.part, j.dbias.to, 1, 1, parts, j.distances, j.r.stream);
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
 {
@@ -2732,9 +2862,9 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
         if (!error && (r.dk.p || r.dv.p))
             error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>,
                                     r.B * (r.H / r.k.share) * r.S * mmixi_cuda_max(r.N, r.P), r.stream, j);
+        if (!error && r.dbias && r.bias)
+            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dbias<T>, r.H * j.distances, r.stream, j);
     }
-    if (!error && back && r.dbias && r.bias)
-        error = mmixi_cuda_each(mmixi_cuda_attention_dbias<T>, r.H * j.distances, r.stream, j);
     return error;
 }
 static int mmixi_cuda_attention_call(const mmix_cuda_attention *x, int back)
