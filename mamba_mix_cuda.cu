@@ -3593,167 +3593,133 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
 /* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
 struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
 typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run);
-/* Where an output's values come from; where the gradient of input i does, packed as (B, L, heads, width) or
-   in a piece; the upstream gradient of the first output. */
+/* Where an output's values come from; the upstream gradient of an output. */
 static void *mmixi_cuda_output(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
 {
     mmix_tensor *out = plan->call->out[i];
     return mmixi_cuda_expect(t, &plan->results, out, out ? mmix_data(out) : NULL, 0, 0, bf16);
 }
-static float *mmixi_cuda_gradient(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
+static void *mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
 {
-    mmix_call *call = plan->call;
-    return (float *)mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
+    return mmixi_cuda_send(t, plan->call->out[i], plan->call->dy[i], bf16);
 }
-static mmix_cuda_heads mmixi_cuda_gradient_heads(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, size_t H)
-{
-    return mmixi_cuda_packed(mmixi_cuda_gradient(t, plan, i, t->bf16), plan->call->in[i], H);
-}
-static mmix_cuda_heads mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, size_t H)
-{
-    const mmix_tensor *y = plan->call->out[0];
-    return mmixi_cuda_packed(mmixi_cuda_send(t, y, plan->call->dy[0], t->bf16), y, H);
-}
-static const float *mmixi_cuda_upstream_state(mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
-{
-    const mmix_call *call = plan->call;
-    return call->dy[1] ? (const float *)mmixi_cuda_send(t, call->out[1], call->dy[1], 0) : NULL;
-}
+/* One pass over the inputs of a call: the arrays themselves, or where their gradients come from. */
+struct mmixi_cuda_pass {
+    mmixi_cuda_layout *t;
+    mmixi_cuda_plan *plan;
+    size_t H;
+    int gradients;
 
-static int mmixi_cuda_plan_ssd(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+    void *gradient(int i, int bf16) const
+    {
+        mmix_call *call = plan->call;
+        return mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
+    }
+    void operator()(int i, mmix_cuda_heads &x, mmix_cuda_heads &dx) const
+    {
+        if (gradients) dx = mmixi_cuda_packed(gradient(i, t->bf16), plan->call->in[i], H);
+        else x = mmixi_cuda_send_heads(t, plan->call->in[i], H);
+    }
+    void operator()(int i, const float *&x, float *&dx) const
+    {
+        if (gradients) dx = (float *)gradient(i, 0);
+        else x = mmixi_cuda_send_reals(t, plan->call->in[i]);
+    }
+    void operator()(int i, const int32_t *&x) const
+    {
+        if (!gradients) x = mmixi_cuda_send_ints(t, plan->call->in[i]);
+    }
+};
+/* The three mixers: options, and each input with its gradient. */
+static void mmixi_cuda_inputs(mmix_cuda_ssd &x, const mmix_mixer &o, const mmixi_cuda_pass &array)
 {
-    mmix_call *call = plan->call;
-    mmix_tensor *const *in = call->in;
-    const mmix_mixer *o = (const mmix_mixer *)call->options;
-    const int back = plan->back;
-    mmix_cuda_ssd x;
-    memset(&x, 0, sizeof x);
-    x.precision = t->a->options.precision;
-    x.naive = t->a->options.naive;
-    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
-    x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
-    x.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? x.P : 1;
-    x.dt_softplus = o->dt_softplus;
-    x.reverse = o->direction == MMIX_REVERSE;
-    x.dt_low = o->dt_low; x.dt_high = o->dt_high;
-    x.stream = t->a->stream;
-    x.x = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
-    x.dt = mmixi_cuda_send_heads(t, in[MMIX_IN_DT], x.H);
-    x.A = mmixi_cuda_send_reals(t, in[MMIX_IN_A]);
-    x.b = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
-    x.c = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
-    x.D = mmixi_cuda_send_reals(t, in[MMIX_IN_D]);
-    x.dt_bias = mmixi_cuda_send_reals(t, in[MMIX_IN_DT_BIAS]);
-    x.initial_state = mmixi_cuda_send_reals(t, in[MMIX_IN_STATE]);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
-    x.seq_batch = (ptrdiff_t)x.L;
-    if (back) {
-        x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.dfinal = mmixi_cuda_upstream_state(t, plan);
-    }
-    t->up = t->at;
-    if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
-    } else {
-        x.dx = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
-        x.ddt = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_DT, x.H);
-        x.dA = mmixi_cuda_gradient(t, plan, MMIX_IN_A, 0);
-        x.db = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
-        x.dc = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
-        x.dD = mmixi_cuda_gradient(t, plan, MMIX_IN_D, 0);
-        x.ddt_bias = mmixi_cuda_gradient(t, plan, MMIX_IN_DT_BIAS, 0);
-        x.dinitial = mmixi_cuda_gradient(t, plan, MMIX_IN_STATE, 0);
-    }
-    t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_ssd_workspace(&x, back), NULL);
-    return !run ? 0 : back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
+    x.D_width = mmix_ndim(array.plan->call->in[MMIX_IN_D]) == 2 ? x.P : 1;
+    x.dt_softplus = o.dt_softplus;
+    x.reverse = o.direction == MMIX_REVERSE;
+    x.dt_low = o.dt_low; x.dt_high = o.dt_high;
+    array(MMIX_IN_V, x.x, x.dx);
+    array(MMIX_IN_DT, x.dt, x.ddt);
+    array(MMIX_IN_A, x.A, x.dA);
+    array(MMIX_IN_K, x.b, x.db);
+    array(MMIX_IN_Q, x.c, x.dc);
+    array(MMIX_IN_D, x.D, x.dD);
+    array(MMIX_IN_DT_BIAS, x.dt_bias, x.ddt_bias);
+    array(MMIX_IN_STATE, x.initial_state, x.dinitial);
+    array(MMIX_IN_SEQ_IDX, x.seq_idx);
 }
-static int mmixi_cuda_plan_attention(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+static void mmixi_cuda_inputs(mmix_cuda_attention &x, const mmix_mixer &o, const mmixi_cuda_pass &array)
 {
-    mmix_call *call = plan->call;
-    mmix_tensor *const *in = call->in;
-    const mmix_mixer *o = (const mmix_mixer *)call->options;
-    const int back = plan->back;
-    size_t rows;
-    mmix_cuda_attention x;
-    memset(&x, 0, sizeof x);
-    x.precision = t->a->options.precision;
-    x.naive = t->a->options.naive;
-    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
-    x.S = mmix_shape(in[MMIX_IN_K], 1); x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
-    rows = x.B * x.H * x.L;
-    x.scale = o->scale;
-    x.mask = o->mask;
-    x.prefix = o->prefix; x.left = o->left; x.right = o->right;
-    for (int a = 0; a < 3; a++) x.grid[a] = o->grid[a], x.window[a] = o->window[a], x.shift[a] = o->shift[a];
-    x.stream = t->a->stream;
-    x.q = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
-    x.k = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
-    x.v = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
-    x.seq_batch = (ptrdiff_t)x.L;
-    x.bias = mmixi_cuda_send_reals(t, in[MMIX_IN_BIAS]);
-    x.lefts = mmixi_cuda_send_ints(t, in[MMIX_IN_LEFTS]);
-    if (back) {
-        x.y = mmixi_cuda_send_heads(t, call->out[0], x.H);
-        x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
-        x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
-    }
-    t->up = t->at;
-    if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.top = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[1], rows, 0, 0);
-        x.over = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[0], rows, 0, 0);
-    } else {
-        x.dq = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
-        x.dk = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
-        x.dv = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
-        x.dbias = mmixi_cuda_gradient(t, plan, MMIX_IN_BIAS, 0);
-    }
-    t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_attention_workspace(&x, back), NULL);
-    return !run ? 0 : back ? mmix_cuda_attention_backward(&x) : mmix_cuda_attention_forward(&x);
+    x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
+    x.scale = o.scale;
+    x.mask = o.mask;
+    x.prefix = o.prefix; x.left = o.left; x.right = o.right;
+    for (int a = 0; a < 3; a++) x.grid[a] = o.grid[a], x.window[a] = o.window[a], x.shift[a] = o.shift[a];
+    array(MMIX_IN_Q, x.q, x.dq);
+    array(MMIX_IN_K, x.k, x.dk);
+    array(MMIX_IN_V, x.v, x.dv);
+    array(MMIX_IN_BIAS, x.bias, x.dbias);
+    array(MMIX_IN_SEQ_IDX, x.seq_idx);
+    array(MMIX_IN_LEFTS, x.lefts);
 }
-static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+static void mmixi_cuda_inputs(mmix_cuda_linear_attention &x, const mmix_mixer &o,
+                              const mmixi_cuda_pass &array)
+{
+    x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
+    x.feature = o.feature; x.normalise = o.normalise > 0; x.causal = o.mask == MMIX_MASK_CAUSAL;
+    x.eps = o.eps;
+    array(MMIX_IN_Q, x.q, x.dq);
+    array(MMIX_IN_K, x.k, x.dk);
+    array(MMIX_IN_V, x.v, x.dv);
+    array(MMIX_IN_STATE, x.initial_state, x.dinitial);
+    array(MMIX_IN_SEQ_IDX, x.seq_idx);
+}
+/* What else goes up for a backward, or comes down from a forward: the last state, or y and what rows of
+   attention save. */
+template <class X> static void mmixi_cuda_others(X &x, mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
+{
+    if (!plan->back) x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
+    else if (plan->call->dy[1]) x.dfinal = (const float *)mmixi_cuda_upstream(t, plan, 1, 0);
+}
+static void mmixi_cuda_others(mmix_cuda_attention &x, mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
+{
+    float **const to[2] = { &x.over, &x.top };
+    if (plan->back) x.y = mmixi_cuda_send_heads(t, plan->call->out[0], x.H);
+    for (int i = 0; i < 2; i++) {
+        mmix_real *saved = plan->call->saved[i];
+        const size_t rows = x.B * x.H * x.L;
+        *to[i] = (float *)(plan->back ? mmixi_cuda_send_saved(t, saved, rows)
+                           : mmixi_cuda_expect(t, &plan->results, NULL, saved, rows, 0, 0));
+    }
+}
+template <class X, size_t WORKSPACE(const X *, int), int FORWARD(const X *), int BACKWARD(const X *)>
+static int mmixi_cuda_plan_of(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
 {
     mmix_call *call = plan->call;
-    mmix_tensor *const *in = call->in;
-    const mmix_mixer *o = (const mmix_mixer *)call->options;
+    const mmix_tensor *y = call->out[0];
+    const mmix_mixer &o = *(const mmix_mixer *)call->options;
     const int back = plan->back;
-    mmix_cuda_linear_attention x;
+    X x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
     x.naive = t->a->options.naive;
-    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
-    x.S = mmix_shape(in[MMIX_IN_K], 1); x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
-    x.feature = o->feature; x.normalise = o->normalise > 0; x.causal = o->mask == MMIX_MASK_CAUSAL;
-    x.eps = o->eps;
     x.stream = t->a->stream;
-    x.q = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
-    x.k = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
-    x.v = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
+    x.B = mmix_shape(y, 0); x.L = mmix_shape(y, 1); x.H = mmix_shape(y, 2);
+    x.N = mmix_shape(call->in[MMIX_IN_K], 3); x.P = mmix_shape(y, 3);
     x.seq_batch = (ptrdiff_t)x.L;
-    x.initial_state = mmixi_cuda_send_reals(t, in[MMIX_IN_STATE]);
+    mmixi_cuda_inputs(x, o, { t, plan, x.H, 0 });
     if (back) {
-        x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.dfinal = mmixi_cuda_upstream_state(t, plan);
+        x.dy = mmixi_cuda_packed(mmixi_cuda_upstream(t, plan, 0, t->bf16), y, x.H);
+        mmixi_cuda_others(x, t, plan);
     }
     t->up = t->at;
-    if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
-    } else {
-        x.dq = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
-        x.dk = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
-        x.dv = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
-        x.dinitial = mmixi_cuda_gradient(t, plan, MMIX_IN_STATE, 0);
+    if (back) mmixi_cuda_inputs(x, o, { t, plan, x.H, 1 });
+    else {
+        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), y, x.H);
+        mmixi_cuda_others(x, t, plan);
     }
     t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_linear_attention_workspace(&x, back), NULL);
-    return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
+    x.workspace = mmixi_cuda_reserve(t, WORKSPACE(&x, back), NULL);
+    return !run ? 0 : back ? BACKWARD(&x) : FORWARD(&x);
 }
 
 /* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there
@@ -3924,9 +3890,15 @@ static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmixi_cuda_attachment *a = mmixi_cuda_attached(m);       /* NULL: detached since the op was recorded */
-    mmixi_cuda_layer *layer = call->op == MMIX_OP_SSD ? mmixi_cuda_plan_ssd
-        : call->op == MMIX_OP_SOFTMAX_ATTENTION ? mmixi_cuda_plan_attention
-        : call->op == MMIX_OP_LINEAR_ATTENTION ? mmixi_cuda_plan_linear : NULL;
+    mmixi_cuda_layer *layer = call->op == MMIX_OP_SSD
+        ? mmixi_cuda_plan_of<mmix_cuda_ssd, mmix_cuda_ssd_workspace, mmix_cuda_ssd_forward,
+                             mmix_cuda_ssd_backward>
+        : call->op == MMIX_OP_SOFTMAX_ATTENTION
+        ? mmixi_cuda_plan_of<mmix_cuda_attention, mmix_cuda_attention_workspace, mmix_cuda_attention_forward,
+                             mmix_cuda_attention_backward>
+        : call->op == MMIX_OP_LINEAR_ATTENTION
+        ? mmixi_cuda_plan_of<mmix_cuda_linear_attention, mmix_cuda_linear_attention_workspace,
+                             mmix_cuda_linear_attention_forward, mmix_cuda_linear_attention_backward> : NULL;
     return a && layer ? mmixi_cuda_mixer(m, a, call, back, layer) : mmixi_cuda_host(m, a, call, back);
 }
 static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 0); }
