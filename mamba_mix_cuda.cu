@@ -378,6 +378,15 @@ MMIXI_CUDA_INLINE void mmixi_cuda_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
+/* 16 bytes of registers to where 16 begin. */
+MMIXI_CUDA_INLINE void mmixi_cuda_store(void *to, const uint32_t *r)
+{
+    const uint4 v = { r[0], r[1], r[2], r[3] };
+#ifdef MMIX_CUDA_HOST
+    cuda_host_aligned(to, 16, "a store");
+#endif
+    *(uint4 *)to = v;
+}
 /* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e where they
    arise. */
 MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
@@ -1142,20 +1151,53 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&
                 }
         }
 }
-/* A strip's columns below `width` to where row(r) lies, for rows that are anywhere: two at once where all
-   begin on two. */
+/* Two words in each of two lanes, `bit` apart: the lower one gets both x, the upper one both y. */
+MMIXI_CUDA_INLINE void mmixi_cuda_swap(uint32_t &x, uint32_t &y, int bit)
+{
+    const int upper = (int)threadIdx.x & bit;
+    const uint32_t other = (uint32_t)__shfl_xor_sync(0xffffffffu, (int)(upper ? x : y), bit);
+    if (upper) x = other;
+    else y = other;
+}
+/* 16 bytes of a row, from 2 numbers each that the 4 lanes of the row have of 2 neighbouring c, or 4 for bf16;
+   returns at which column, counted from the first c's. */
+MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4], int e, const float *)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 4; i++) r[i] = __float_as_uint(c[i / 2][e + i % 2]);
+    mmixi_cuda_swap(r[0], r[2], 1);
+    mmixi_cuda_swap(r[1], r[3], 1);
+    return (int)threadIdx.x % 2 * 8 + (int)threadIdx.x % 4 / 2 * 4;
+}
+MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4], int e,
+                                          const mmixi_cuda_bf16 *)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 4; i++) r[i] = mmixi_cuda_pack(c[i][e], c[i][e + 1]);
+    mmixi_cuda_swap(r[0], r[2], 2);
+    mmixi_cuda_swap(r[1], r[3], 2);
+    mmixi_cuda_swap(r[0], r[1], 1);
+    mmixi_cuda_swap(r[2], r[3], 1);
+    return (int)threadIdx.x % 4 * 8;
+}
+/* A strip's first `rows` rows and `width` columns to row(r), which may lie anywhere; aligned: all begin on 16
+   bytes, and are of so many. */
 template <class T, int S, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int width, int even, F row)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int rows, int width, int aligned, F row)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 4; e += 2) {
-        T *to = row(g + 4 * e);
-        if (to && even) {
+        const int there = g + 4 * e < rows;
+        T *const to = row(g + 4 * e);
+        if (aligned) {
             MMIXI_CUDA_UNROLL
-            for (int i = 0; i < S; i++)
-                if (8 * i + t < width) mmixi_cuda_set2(to + 8 * i + t, c[i][e], c[i][e + 1]);
-        } else if (to) {
+            for (int i = 0; i < S; i += 8 / (int)sizeof(T)) {
+                uint32_t r[4];
+                const int at = 8 * i + mmixi_cuda_strip_16(r, c + i, e, to);
+                if (there && at < width) mmixi_cuda_store(to + at, r);
+            }
+        } else if (there) {
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < S; i++) {
                 if (8 * i + t < width) mmixi_cuda_set(to + 8 * i + t, c[i][e]);
@@ -1185,26 +1227,25 @@ MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
     const mmixi_cuda_threads v = { tid >> shift, tid & ((1 << shift) - 1), MMIXI_CUDA_THREADS >> shift };
     return v;
 }
-/* Whether all of an array's rows begin on `bytes`, and are of so many. */
-template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width, int bytes)
+/* Whether all of an array's rows begin on 16 bytes, and are of so many. */
+template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
 {
     const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
-    return !(((uintptr_t)v.p | steps * sizeof(T)) & (size_t)(bytes - 1));
+    return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
 }
 template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t width)
 {
-    return mmixi_cuda_aligned<T>(v, width, 16) && v.token == (int)v.token;
+    return mmixi_cuda_aligned<T>(v, width) && v.token == (int)v.token;
 }
 /* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all begin on 16
-   bytes, and on two numbers. WIDTH: the launch has seen that they do, and are of so many; or 0. */
-template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned, even; };
+   bytes. WIDTH: the launch has seen that they do, and are of so many; or 0. */
+template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned; };
 template <int WIDTH, class T>
 MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h,
                                                         size_t width)
 {
     const mmixi_cuda_view<T> x = { mmixi_cuda_at<T>(v, b, 0, h), WIDTH ? (int)v.token : v.token,
-        WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width, 16),
-        WIDTH || mmixi_cuda_aligned<T>(v, width, 2 * (int)sizeof(T)) };
+        WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width) };
     return x;
 }
 /* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded` columns,
@@ -1448,7 +1489,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, in
                                                  size_t index)
 {
     const mmixi_cuda_view<T> v = { (T *)j.states + index * j.r.N * j.r.P, (ptrdiff_t)j.r.P, (int)j.r.P,
-        mmixi_cuda_ssd_rows_aligned<T>(j), 0 };
+        mmixi_cuda_ssd_rows_aligned<T>(j) };
     mmixi_cuda_load(h, p + 8, v, n, (int)j.r.N, p, [](int r) { return r; });
 }
 /* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared memory. */
@@ -1591,6 +1632,17 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], 
     }
 }
 
+/* A warp's strip to columns p0 … of its tokens of the chunk at t, if anywhere. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
+                                            const mmixi_cuda_view<T> &v, size_t L, size_t t, int p0)
+{
+    const int row0 = (int)threadIdx.x / 32 * 16, rows = (int)mmixi_cuda_min(L - t, (size_t)64) - row0;
+    T *const to = v.p + (ptrdiff_t)(t + (size_t)row0) * v.token + p0;
+    if (v.p) mmixi_cuda_strip_store<T>(c, rows, v.width - p0, v.aligned,
+                                       [&](int row) { return to + row * v.token; });
+}
+
 template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
@@ -1654,10 +1706,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                     return mmixi_cuda_b_columns<K>(s.x + at * ldp + p0 + 8 * i, ldp);
                 });
                 mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
-                mmixi_cuda_strip_store<T>(c, y.width - p0, y.even, [&](int row) {
-                    const size_t at = t + (size_t)(row0 + row);
-                    return at < j.r.L ? y.p + (ptrdiff_t)at * y.token + p0 : NULL;
-                });
+                mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
             }
             __syncthreads();                     /* h was read */
             mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total, d->weight, s.b,
@@ -1679,18 +1728,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place 
     if (!d.part) return v;
     v.p = (T *)d.part + (b * L * H + h) * width;
     v.token = (ptrdiff_t)(H * width);
-    v.even = WIDTH || width % 2 == 0;
+    v.aligned = WIDTH || width * sizeof(T) % 16 == 0;
     return v;
-}
-/* Columns n0 … of tokens t …, if anywhere. */
-template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
-                                            const mmixi_cuda_view<T> &v, size_t L, size_t t, int n0)
-{
-    T *const to = v.p + (ptrdiff_t)t * v.token + n0;
-    if (v.p) mmixi_cuda_strip_store<T>(c, v.width - n0, v.even, [&](int row) {
-        return t + (size_t)row < L ? to + row * v.token : NULL;
-    });
 }
 /* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's part. */
 template <class T>
@@ -1781,7 +1820,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.b + at * ldn + n0 + 8 * i, ldn); });
-            mmixi_cuda_put_strip(c, dC, L, t + (size_t)row0, n0);
+            mmixi_cuda_put_strip(c, dC, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -1834,7 +1873,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
             mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.c + at * ldn + n0 + 8 * i, ldn); });
-            mmixi_cuda_put_strip(c, dB, L, t + (size_t)row0, n0);
+            mmixi_cuda_put_strip(c, dB, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -1860,7 +1899,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_through<K>(c, S, warp, 4, columns,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dy + at * ldp + p0 + 8 * i, ldp); });
             mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
-            mmixi_cuda_put_strip(c, dx, L, t + (size_t)row0, p0);
+            mmixi_cuda_put_strip(c, dx, L, t, p0);
         }
 
         /* ---- D, h · dh, and the steps ---- */
@@ -2321,8 +2360,8 @@ template <class T, int W>
 MMIXI_CUDA_INLINE void mmixi_cuda_store_window(const float (&c)[W][4], const mmixi_cuda_view<T> &v,
                                                const mmixi_cuda_window &w, int first, int end)
 {
-    mmixi_cuda_strip_store<T>(c, v.width, v.even, [&](int row) {
-        return first + row < end ? v.p + mmixi_cuda_window_token(w, first + row) * v.token : NULL;
+    mmixi_cuda_strip_store<T>(c, end - first, v.width, v.aligned, [&](int row) {
+        return v.p + mmixi_cuda_window_token(w, first + row) * v.token;
     });
 }
 
@@ -3161,7 +3200,7 @@ MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t
 {
     const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
     const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
-        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0, 0 };
+        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0 };
     mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded,
                     [](int r) { return r; });
     return padded;
@@ -3187,9 +3226,9 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_c
                 [&](int k, int n) { return mmixi_cuda_b_columns<K>(y + k * 72 + 8 * n, 72); });
         }
     float *to = j.m + (group * j.R + row + (size_t)row0) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 2 == 0, [&](int r) {
-        return row + (size_t)(row0 + r) < j.R ? to + (size_t)r * j.C : NULL;
-    });
+    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.R - row, (size_t)64) - row0,
+                                  (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 4 == 0,
+                                  [&](int r) { return to + (size_t)r * j.C; });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
 template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
@@ -3216,9 +3255,8 @@ template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_
             });
     }
     float *to = (float *)j.y + (at + (t + (size_t)row0) * j.X) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, columns, j.C % 2 == 0, [&](int r0) {
-        return t + (size_t)(row0 + r0) < j.T ? to + (size_t)r0 * j.X * j.C : NULL;
-    });
+    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.T - t, (size_t)64) - row0, columns, j.C % 4 == 0,
+                                  [&](int r) { return to + (size_t)r * j.X * j.C; });
 }
 static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
                                             const float *x, size_t R, const float *y, size_t C, float *m)

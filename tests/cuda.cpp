@@ -1150,6 +1150,7 @@ int main(int argc, char **argv)
     large_cases(brief);
     usual_widths(brief);
     strides(70, 16, 4);                          /* 16-byte rows */
+    strides(70, 20, 4);                          /* and end within 8 columns */
     strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
     strides(33, 7, 3);                           /* none */
     steps();
