@@ -2160,7 +2160,8 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
    (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
    queries of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against
-   the 5 of a kernel that adds dq with atomics, whose bits change from run to run.
+   the 5 of a kernel that adds dq with atomics, whose bits change from run to run. A bias's gradient is a
+   launch of its own.
 
    Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with
    the roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
