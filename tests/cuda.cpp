@@ -319,24 +319,26 @@ static void large_cases(int brief)
 }
 
 /* A bias's gradient: windows at the edges of tiles of 64 places, whole and cut by the grid, several of them and several
-   sequences, in the least and the most shared memory that a GPU has. */
+   sequences, in the least and the most shared memory that a GPU has; the last: more than there are blocks for. */
 static void biases(int brief)
 {
-    static const size_t windows[][3] = { { 1, 7, 9 }, { 4, 4, 4 }, { 1, 5, 13 }, { 1, 3, 43 }, { 2, 8, 8 }, { 1, 1, 65 }, { 3, 7, 7 } };
+    static const size_t windows[][3] = { { 1, 7, 9 }, { 4, 4, 4 }, { 1, 5, 13 }, { 1, 3, 43 }, { 2, 8, 8 }, { 1, 1, 65 }, { 3, 7, 7 }, { 1, 2, 3 } };
     mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
     for (int form = 1; form < 4; form += 2) {
         double most = 0;
         for (int i = 0; i < (brief ? 2 : 14); i++) {
-            const size_t *window = windows[(i + form) % 7];
+            const int many = i == 13;
+            const size_t *window = windows[many ? 7 : (i + form) % 7];
             size_t grid[3];
             state = 0x51ed2701u * (uint64_t)(1 + i) + (uint64_t)form;
             Case c = random_case(MMIX_SOFTMAX, form == 3);
             memset(&c.o, 0, sizeof c.o);
             for (int a = 0; a < 3; a++) grid[a] = window[a] > 9 ? any(window[a] - 1, window[a] + 1) : any(1, window[a] + window[a] / 2);
+            if (many) grid[0] = 1, grid[1] = 3, grid[2] = 4;
             mmix_mixer_windows(&c.o, 3, grid, window, i % 2);
             c.o.mask = chance(2) ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
             c.L = c.S = grid[0] * grid[1] * grid[2];
-            c.B = any(1, 3); c.H = 2; c.G = any(1, 2); c.N = one_of(3, 16, 24, 64); c.P = one_of(5, 16, 40, 64);
+            c.B = many ? 8 : any(1, 3); c.H = many ? 12 : 2; c.G = any(1, 2); c.N = one_of(3, 16, 24, 64); c.P = one_of(5, 16, 40, 64);
             c.bias = 1;
             c.packed = c.lefts = 0;
 #ifdef MMIX_CUDA_HOST
