@@ -378,6 +378,15 @@ MMIXI_CUDA_INLINE void mmixi_cuda_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
+/* 16 bytes of registers to where 16 begin. */
+MMIXI_CUDA_INLINE void mmixi_cuda_store(void *to, const uint32_t *r)
+{
+    const uint4 v = { r[0], r[1], r[2], r[3] };
+#ifdef MMIX_CUDA_HOST
+    cuda_host_aligned(to, 16, "a store");
+#endif
+    *(uint4 *)to = v;
+}
 /* 2^x, 0 for -∞; off by 2⁻²² of it at most. Exponents are kept in base 2, multiplied by log2 e where they
    arise. */
 MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
@@ -719,6 +728,8 @@ struct mmixi_cuda_attention_job {
     unsigned windows[3], window_count;           /* on each axis; 0: no windows */
     unsigned most;                               /* tokens of the largest window, or L */
     size_t distances;                            /* that bias has numbers for */
+    unsigned pieces;                             /* of the batch's windows, for the tiles' dbias */
+    mmixi_cuda_place dbias;                      /* (1, 1, H · tiles of queries · pieces, distances) */
     int n, p, stages;                            /* widths rounded up to 16; stages of tiles that move */
 };
 
@@ -805,8 +816,7 @@ static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, siz
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
     *weight = exp2f(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
     return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
-                      - (j.along ? j.along[at]
-                         : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
+                      - mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h)));
 }
 template <class T>
 MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
@@ -840,7 +850,7 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dkv(MMIXI_CUDA_JOB mmixi_cuda_atten
 }
 /* A distance's bias: each query meets it at one key at most. */
 template <class T>
-MMIXI_CUDA_KERNEL mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     const size_t at = mmixi_cuda_thread(), h = at / j.distances;
     float sum = 0, weight;
@@ -1141,20 +1151,53 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&
                 }
         }
 }
-/* A strip's columns below `width` to where row(r) lies, for rows that are anywhere: two at once where all
-   begin on two. */
+/* Two words in each of two lanes, `bit` apart: the lower one gets both x, the upper one both y. */
+MMIXI_CUDA_INLINE void mmixi_cuda_swap(uint32_t &x, uint32_t &y, int bit)
+{
+    const int upper = (int)threadIdx.x & bit;
+    const uint32_t other = (uint32_t)__shfl_xor_sync(0xffffffffu, (int)(upper ? x : y), bit);
+    if (upper) x = other;
+    else y = other;
+}
+/* 16 bytes of a row, from 2 numbers each that the 4 lanes of the row have of 2 neighbouring c, or 4 for bf16;
+   returns at which column, counted from the first c's. */
+MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4], int e, const float *)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 4; i++) r[i] = __float_as_uint(c[i / 2][e + i % 2]);
+    mmixi_cuda_swap(r[0], r[2], 1);
+    mmixi_cuda_swap(r[1], r[3], 1);
+    return (int)threadIdx.x % 2 * 8 + (int)threadIdx.x % 4 / 2 * 4;
+}
+MMIXI_CUDA_INLINE int mmixi_cuda_strip_16(uint32_t (&r)[4], const float (*c)[4], int e,
+                                          const mmixi_cuda_bf16 *)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 4; i++) r[i] = mmixi_cuda_pack(c[i][e], c[i][e + 1]);
+    mmixi_cuda_swap(r[0], r[2], 2);
+    mmixi_cuda_swap(r[1], r[3], 2);
+    mmixi_cuda_swap(r[0], r[1], 1);
+    mmixi_cuda_swap(r[2], r[3], 1);
+    return (int)threadIdx.x % 4 * 8;
+}
+/* A strip's first `rows` rows and `width` columns to row(r), which may lie anywhere; aligned: all begin on 16
+   bytes, and are of so many. */
 template <class T, int S, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int width, int even, F row)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_store(const float (&c)[S][4], int rows, int width, int aligned, F row)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 4; e += 2) {
-        T *to = row(g + 4 * e);
-        if (to && even) {
+        const int there = g + 4 * e < rows;
+        T *const to = row(g + 4 * e);
+        if (aligned) {
             MMIXI_CUDA_UNROLL
-            for (int i = 0; i < S; i++)
-                if (8 * i + t < width) mmixi_cuda_set2(to + 8 * i + t, c[i][e], c[i][e + 1]);
-        } else if (to) {
+            for (int i = 0; i < S; i += 8 / (int)sizeof(T)) {
+                uint32_t r[4];
+                const int at = 8 * i + mmixi_cuda_strip_16(r, c + i, e, to);
+                if (there && at < width) mmixi_cuda_store(to + at, r);
+            }
+        } else if (there) {
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < S; i++) {
                 if (8 * i + t < width) mmixi_cuda_set(to + 8 * i + t, c[i][e]);
@@ -1184,26 +1227,25 @@ MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
     const mmixi_cuda_threads v = { tid >> shift, tid & ((1 << shift) - 1), MMIXI_CUDA_THREADS >> shift };
     return v;
 }
-/* Whether all of an array's rows begin on `bytes`, and are of so many. */
-template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width, int bytes)
+/* Whether all of an array's rows begin on 16 bytes, and are of so many. */
+template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
 {
     const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
-    return !(((uintptr_t)v.p | steps * sizeof(T)) & (size_t)(bytes - 1));
+    return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
 }
 template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t width)
 {
-    return mmixi_cuda_aligned<T>(v, width, 16) && v.token == (int)v.token;
+    return mmixi_cuda_aligned<T>(v, width) && v.token == (int)v.token;
 }
 /* One head of one sequence of an array: rows of `width` numbers, from token to token; whether all begin on 16
-   bytes, and on two numbers. WIDTH: the launch has seen that they do, and are of so many; or 0. */
-template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned, even; };
+   bytes. WIDTH: the launch has seen that they do, and are of so many; or 0. */
+template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned; };
 template <int WIDTH, class T>
 MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h,
                                                         size_t width)
 {
     const mmixi_cuda_view<T> x = { mmixi_cuda_at<T>(v, b, 0, h), WIDTH ? (int)v.token : v.token,
-        WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width, 16),
-        WIDTH || mmixi_cuda_aligned<T>(v, width, 2 * (int)sizeof(T)) };
+        WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width) };
     return x;
 }
 /* A tile of `rows` rows: those of the tokens token(0) … token(count - 1), the rest, up to `padded` columns,
@@ -1447,7 +1489,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_chunk_load(const mmixi_cuda_ssd_job &j, in
                                                  size_t index)
 {
     const mmixi_cuda_view<T> v = { (T *)j.states + index * j.r.N * j.r.P, (ptrdiff_t)j.r.P, (int)j.r.P,
-        mmixi_cuda_ssd_rows_aligned<T>(j), 0 };
+        mmixi_cuda_ssd_rows_aligned<T>(j) };
     mmixi_cuda_load(h, p + 8, v, n, (int)j.r.N, p, [](int r) { return r; });
 }
 /* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared memory. */
@@ -1590,6 +1632,17 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_add_skip(float (&c)[MMIXI_CUDA_STRIP][4], 
     }
 }
 
+/* A warp's strip to columns p0 … of its tokens of the chunk at t, if anywhere. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
+                                            const mmixi_cuda_view<T> &v, size_t L, size_t t, int p0)
+{
+    const int row0 = (int)threadIdx.x / 32 * 16, rows = (int)mmixi_cuda_min(L - t, (size_t)64) - row0;
+    T *const to = v.p + (ptrdiff_t)(t + (size_t)row0) * v.token + p0;
+    if (v.p) mmixi_cuda_strip_store<T>(c, rows, v.width - p0, v.aligned,
+                                       [&](int row) { return to + row * v.token; });
+}
+
 template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
@@ -1653,10 +1706,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                     return mmixi_cuda_b_columns<K>(s.x + at * ldp + p0 + 8 * i, ldp);
                 });
                 mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
-                mmixi_cuda_strip_store<T>(c, y.width - p0, y.even, [&](int row) {
-                    const size_t at = t + (size_t)(row0 + row);
-                    return at < j.r.L ? y.p + (ptrdiff_t)at * y.token + p0 : NULL;
-                });
+                mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
             }
             __syncthreads();                     /* h was read */
             mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total, d->weight, s.b,
@@ -1678,18 +1728,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place 
     if (!d.part) return v;
     v.p = (T *)d.part + (b * L * H + h) * width;
     v.token = (ptrdiff_t)(H * width);
-    v.even = WIDTH || width % 2 == 0;
+    v.aligned = WIDTH || width * sizeof(T) % 16 == 0;
     return v;
-}
-/* Columns n0 … of tokens t …, if anywhere. */
-template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_put_strip(const float (&c)[MMIXI_CUDA_STRIP][4],
-                                            const mmixi_cuda_view<T> &v, size_t L, size_t t, int n0)
-{
-    T *const to = v.p + (ptrdiff_t)t * v.token + n0;
-    if (v.p) mmixi_cuda_strip_store<T>(c, v.width - n0, v.even, [&](int row) {
-        return t + (size_t)row < L ? to + row * v.token : NULL;
-    });
 }
 /* The sum of c over each row of a tile, number by number: of a lane's two rows, this lane's part. */
 template <class T>
@@ -1780,7 +1820,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.b + at * ldn + n0 + 8 * i, ldn); });
-            mmixi_cuda_put_strip(c, dC, L, t + (size_t)row0, n0);
+            mmixi_cuda_put_strip(c, dC, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -1833,7 +1873,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
             mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.c + at * ldn + n0 + 8 * i, ldn); });
-            mmixi_cuda_put_strip(c, dB, L, t + (size_t)row0, n0);
+            mmixi_cuda_put_strip(c, dB, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -1859,7 +1899,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_strip_through<K>(c, S, warp, 4, columns,
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dy + at * ldp + p0 + 8 * i, ldp); });
             mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
-            mmixi_cuda_put_strip(c, dx, L, t + (size_t)row0, p0);
+            mmixi_cuda_put_strip(c, dx, L, t, p0);
         }
 
         /* ---- D, h · dh, and the steps ---- */
@@ -2120,7 +2160,8 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
    (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
    queries of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against
-   the 5 of a kernel that adds dq with atomics, whose bits change from run to run.
+   the 5 of a kernel that adds dq with atomics, whose bits change from run to run. A bias's gradient is a
+   launch of its own.
 
    Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with
    the roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
@@ -2133,6 +2174,12 @@ struct mmixi_cuda_window {
     int windows, origin[3], extent[3], grid[3], queries, keys;
     unsigned over[2];                            /* 2³² over extent 1 · extent 2, and extent 2, rounded up */
 };
+MMIXI_CUDA_INLINE void mmixi_cuda_window_sized(mmixi_cuda_window *v)
+{
+    v->queries = v->keys = v->extent[0] * v->extent[1] * v->extent[2];
+    v->over[0] = 0xffffffffu / (unsigned)(v->extent[1] * v->extent[2]) + 1;
+    v->over[1] = 0xffffffffu / (unsigned)v->extent[2] + 1;
+}
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, unsigned index)
 {
@@ -2141,7 +2188,6 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
     v.queries = (int)j.r.L;
     v.keys = (int)j.r.S;
     if (!v.windows) return v;
-    v.keys = 1;
     MMIXI_CUDA_UNROLL
     for (int a = 2; a >= 0; a--) {
         const int w = (int)(index % j.windows[a]), window = (int)j.r.window[a], shift = (int)j.r.shift[a],
@@ -2151,11 +2197,8 @@ MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attent
         v.origin[a] = mmixi_cuda_max(begin, 0);
         v.extent[a] = mmixi_cuda_min(begin + window, grid) - v.origin[a];
         v.grid[a] = grid;
-        v.keys *= v.extent[a];
     }
-    v.over[0] = 0xffffffffu / (unsigned)(v.extent[1] * v.extent[2]) + 1;
-    v.over[1] = 0xffffffffu / (unsigned)v.extent[2] + 1;
-    v.queries = v.keys;
+    mmixi_cuda_window_sized(&v);
     return v;
 }
 /* i / d by 2³² / d, which is exact for products below 2³² */
@@ -2173,11 +2216,13 @@ MMIXI_CUDA_INLINE mmixi_cuda_place3 mmixi_cuda_window_place3(const mmixi_cuda_wi
     p.at[2] = i - p.at[1] * v.extent[2];
     return p;
 }
+MMIXI_CUDA_INLINE int mmixi_cuda_window_token3(const mmixi_cuda_window &v, const mmixi_cuda_place3 &p)
+{
+    return ((v.origin[0] + p.at[0]) * v.grid[1] + v.origin[1] + p.at[1]) * v.grid[2] + v.origin[2] + p.at[2];
+}
 MMIXI_CUDA_INLINE int mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
 {
-    if (!v.windows) return i;
-    const mmixi_cuda_place3 p = mmixi_cuda_window_place3(v, i);
-    return ((v.origin[0] + p.at[0]) * v.grid[1] + v.origin[1] + p.at[1]) * v.grid[2] + v.origin[2] + p.at[2];
+    return v.windows ? mmixi_cuda_window_token3(v, mmixi_cuda_window_place3(v, i)) : i;
 }
 /* A number of each token of a window; differences of two tell their distance. */
 MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v,
@@ -2316,8 +2361,8 @@ template <class T, int W>
 MMIXI_CUDA_INLINE void mmixi_cuda_store_window(const float (&c)[W][4], const mmixi_cuda_view<T> &v,
                                                const mmixi_cuda_window &w, int first, int end)
 {
-    mmixi_cuda_strip_store<T>(c, v.width, v.even, [&](int row) {
-        return first + row < end ? v.p + mmixi_cuda_window_token(w, first + row) * v.token : NULL;
+    mmixi_cuda_strip_store<T>(c, end - first, v.width, v.aligned, [&](int row) {
+        return v.p + mmixi_cuda_window_token(w, first + row) * v.token;
     });
 }
 
@@ -2642,6 +2687,118 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
                                 w.keys);
 }
 
+/* dbias. All windows have the places of one box: a pair of places has the same distance in each of them, and
+   adds nothing where a window at the grid's edge lacks one of the two. A block has 64 places of queries of a
+   head. For each 64 places of keys it walks over a piece of the batch's windows, with the sums of ds of its
+   pairs in registers; then pairs of one distance are added, in the order of queries. */
+enum { MMIXI_CUDA_PAIRS = 64 * 65 };
+template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int n = j.n, p = j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16,
+        lane_row = row0 + mmixi_cuda_lane_row(), center = (int)j.distances / 2;
+    const unsigned tiles = (j.most + 63) / 64, piece = blockIdx.x % j.pieces, rest = blockIdx.x / j.pieces,
+        walk = (unsigned)j.r.B * j.window_count;
+    const int first = (int)(rest % tiles) * 64;
+    const size_t h = rest / tiles;
+    float *pairs = (float *)mmixi_cuda_shared,   /* where the tiles were */
+        *to = mmixi_cuda_place_of<0, float>(j.dbias, 1, gridDim.x, j.distances, 0, blockIdx.x).p;
+    const float *bias = j.r.bias + h * j.distances + center;
+    mmixi_cuda_attention_tiles<T> s;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 1);
+    mmixi_cuda_window box = mmixi_cuda_window_at<0>(j, 0), w = box;
+    for (int a = 0; a < 3; a++) box.extent[a] = (int)mmixi_cuda_min(j.r.window[a], j.r.grid[a]);
+    mmixi_cuda_window_sized(&box);
+    /* the token at a place of the box, or one near to it; whether it is there */
+    auto token = [&](int i) {
+        mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, mmixi_cuda_min(i, box.keys - 1));
+        for (int a = 0; a < 3; a++) at.at[a] = mmixi_cuda_min(at.at[a], w.extent[a] - 1);
+        return mmixi_cuda_window_token3(w, at);
+    };
+    auto there = [&](int i) {
+        const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
+        return i < box.keys && at.at[0] < w.extent[0] && at.at[1] < w.extent[1] && at.at[2] < w.extent[2];
+    };
+    int own[2];
+    for (int e = 0; e < 2; e++)
+        own[e] = mmixi_cuda_window_place(j, box, mmixi_cuda_min(first + lane_row + 8 * e, box.keys - 1));
+    for (int key = 0; key < box.keys && (j.r.mask != MMIX_MASK_CAUSAL || key <= first); key += 64) {
+        float sum[MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_strip_zero(sum);
+        for (unsigned turn = piece; turn < walk; turn += j.pieces) {
+            float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], top[2], over[2], along[2];
+            int high[2];                         /* keys before it are seen */
+            const size_t b = turn / j.window_count;
+            w = mmixi_cuda_window_at<0>(j, turn % j.window_count);
+            __syncthreads();                     /* the last tiles, or pairs, were read */
+            auto load = [&](T *tile, const mmix_cuda_heads &v, size_t width, int padded, int place) {
+                mmixi_cuda_load(tile, padded + 8, mmixi_cuda_view_of<0, T>(v, b, h, width), 64, 64, padded,
+                                [&](int r) { return token(place + r); });
+            };
+            load(s.own_n, j.r.q, j.r.N, n, first);
+            load(s.own_p, j.r.dy, j.r.P, p, first);
+            load(s.n, j.r.k, j.r.N, n, key);
+            load(s.p, j.r.v, j.r.P, p, key);
+            if (tid < 64)
+                s.rows->place[tid] = there(key + tid) ? mmixi_cuda_window_place(j, box, key + tid) : -1;
+            for (int e = 0; e < 2; e++) {
+                const int row = first + lane_row + 8 * e;
+                const size_t index = (b * j.r.H + h) * j.r.L + (size_t)token(row);
+                top[e] = j.r.top[index];
+                over[e] = j.r.over[index];
+                along[e] = j.along[index];
+                high[e] = !there(row) ? 0 : j.r.mask == MMIX_MASK_CAUSAL ? row + 1 : box.keys;
+            }
+            mmixi_cuda_wait();
+            __syncthreads();
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_zero(Z);
+            mmixi_cuda_strip_add<0>(S, 0, 8, n,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.n + 8 * i * ldn + at, ldn); });
+            mmixi_cuda_strip_add<0>(Z, 0, 8, p,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.p + 8 * i * ldp + at, ldp); });
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) {
+                    const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2, place = s.rows->place[column];
+                    if (place < 0 || key + column >= high[e / 2]) continue;
+                    sum[i][e] += over[e / 2] * (Z[i][e] - along[e / 2])
+                        * mmixi_cuda_exp2(j.scale2 * S[i][e] + MMIXI_CUDA_LOG2E * bias[own[e / 2] - place]
+                                          - top[e / 2]);
+                }
+        }
+        __syncthreads();
+        mmixi_cuda_strip_each(sum, [&](float &x, int row, int column) {
+            pairs[(row0 + row) * 65 + column] = x;
+        });
+        __syncthreads();
+        const int last = mmixi_cuda_min(first + 64, box.keys) - 1,
+            end = mmixi_cuda_min(key + 64, box.keys) - 1,
+            least = mmixi_cuda_window_place(j, box, first) - mmixi_cuda_window_place(j, box, end) + center,
+            most = mmixi_cuda_window_place(j, box, last) - mmixi_cuda_window_place(j, box, key) + center;
+        for (int d = tid; d < (int)j.distances; d += MMIXI_CUDA_THREADS) {
+            float total = key ? to[d] : 0;
+            int apart[3];
+            for (int a = 3, left = d; a-- > 0; left /= 2 * (int)j.r.window[a] - 1)
+                apart[a] = left % (2 * (int)j.r.window[a] - 1) - (int)j.r.window[a] + 1;
+            for (int i = first; d >= least && d <= most && i <= last; i++) {
+                const mmixi_cuda_place3 at = mmixi_cuda_window_place3(box, i);
+                int t = 0, inside = 1;
+                for (int a = 0; a < 3; a++) {
+                    const int x = at.at[a] - apart[a];
+                    inside &= x >= 0 && x < box.extent[a];
+                    t = t * box.extent[a] + x;
+                }
+                if (inside && t >= key && t <= end) total += pairs[(i - first) * 65 + t - key];
+            }
+            to[d] = total;
+        }
+    }
+}
+
 static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
                                          char *base)
 {
@@ -2662,6 +2819,13 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
     j->p = (int)mmixi_cuda_round_up(x->P, 16);
     if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
     if (back && !x->naive) j->along = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
+    if (back && !x->naive && x->dbias && x->bias) {      /* shapes alone say what is added first, as in SSD */
+        const size_t tiles = (most + 63) / 64, walk = x->B * j->window_count, blocks = x->H * tiles;
+        j->pieces = (unsigned)mmixi_cuda_max(mmixi_cuda_min(MMIXI_CUDA_BUSY / blocks, walk), (size_t)1);
+        j->dbias.to = mmix_cuda_heads_plain(x->dbias, 1, x->H, j->distances, blocks * j->pieces);
+        if (j->dbias.to.share > 1)
+            j->dbias.part = mmixi_cuda_part(base, &at, blocks * j->pieces * j->distances);
+    }
     return at;
 }
 /* Bytes of shared memory; two stages where as many blocks fit as with one, or two. */
@@ -2702,7 +2866,13 @@ static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
     if (!error && both == 1 && j.r.dk.p)
         error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, FIXED, both == 1 ? 2 : 3>, blocks, 128,
                                   bytes, j.r.stream, j);
-    return error;
+    if (error || !j.dbias.to.p) return error;
+    const size_t parts = j.r.H * j.dbias.to.share;
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dbias<K>, parts, 128,
+                              mmixi_cuda_max(mmixi_cuda_attention_bytes<K>(j, 1, 1),
+                                             MMIXI_CUDA_PAIRS * sizeof(float)), j.r.stream, j);
+    return error ? error
+        : mmixi_cuda_sum_run<float>(j.dbias.part, j.dbias.to, 1, 1, parts, j.distances, j.r.stream);
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
 {
@@ -2732,9 +2902,9 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
         if (!error && (r.dk.p || r.dv.p))
             error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>,
                                     r.B * (r.H / r.k.share) * r.S * mmixi_cuda_max(r.N, r.P), r.stream, j);
+        if (!error && r.dbias && r.bias)
+            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dbias<T>, r.H * j.distances, r.stream, j);
     }
-    if (!error && back && r.dbias && r.bias)
-        error = mmixi_cuda_each(mmixi_cuda_attention_dbias<T>, r.H * j.distances, r.stream, j);
     return error;
 }
 static int mmixi_cuda_attention_call(const mmix_cuda_attention *x, int back)
@@ -3031,7 +3201,7 @@ MMIXI_CUDA_INLINE int mmixi_cuda_load_square(float *tile, const float *p, size_t
 {
     const int width = (int)mmixi_cuda_min(columns - column, (size_t)64), padded = (width + 15) / 16 * 16;
     const mmixi_cuda_view<float> v = { (float *)p + row * token + column, (ptrdiff_t)token, width,
-        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0, 0 };
+        token % 4 == 0 && width % 4 == 0 && (uintptr_t)p % 16 == 0 };
     mmixi_cuda_load(tile, 72, v, 64, (int)mmixi_cuda_min(rows - row, (size_t)64), padded,
                     [](int r) { return r; });
     return padded;
@@ -3057,9 +3227,9 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_c
                 [&](int k, int n) { return mmixi_cuda_b_columns<K>(y + k * 72 + 8 * n, 72); });
         }
     float *to = j.m + (group * j.R + row + (size_t)row0) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 2 == 0, [&](int r) {
-        return row + (size_t)(row0 + r) < j.R ? to + (size_t)r * j.C : NULL;
-    });
+    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.R - row, (size_t)64) - row0,
+                                  (int)mmixi_cuda_min(j.C - column, (size_t)64), j.C % 4 == 0,
+                                  [&](int r) { return to + (size_t)r * j.C; });
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
 template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
@@ -3086,9 +3256,8 @@ template <int K, int TRANSPOSED> MMIXI_CUDA_TILES mmixi_cuda_linear_apply(MMIXI_
             });
     }
     float *to = (float *)j.y + (at + (t + (size_t)row0) * j.X) * j.C + column;
-    mmixi_cuda_strip_store<float>(c, columns, j.C % 2 == 0, [&](int r0) {
-        return t + (size_t)(row0 + r0) < j.T ? to + (size_t)r0 * j.X * j.C : NULL;
-    });
+    mmixi_cuda_strip_store<float>(c, (int)mmixi_cuda_min(j.T - t, (size_t)64) - row0, columns, j.C % 4 == 0,
+                                  [&](int r) { return to + (size_t)r * j.X * j.C; });
 }
 static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
                                             const float *x, size_t R, const float *y, size_t C, float *m)
@@ -3463,167 +3632,133 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
 /* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
 struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
 typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run);
-/* Where an output's values come from; where the gradient of input i does, packed as (B, L, heads, width) or
-   in a piece; the upstream gradient of the first output. */
+/* Where an output's values come from; the upstream gradient of an output. */
 static void *mmixi_cuda_output(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
 {
     mmix_tensor *out = plan->call->out[i];
     return mmixi_cuda_expect(t, &plan->results, out, out ? mmix_data(out) : NULL, 0, 0, bf16);
 }
-static float *mmixi_cuda_gradient(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
+static void *mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
 {
-    mmix_call *call = plan->call;
-    return (float *)mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
+    return mmixi_cuda_send(t, plan->call->out[i], plan->call->dy[i], bf16);
 }
-static mmix_cuda_heads mmixi_cuda_gradient_heads(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, size_t H)
-{
-    return mmixi_cuda_packed(mmixi_cuda_gradient(t, plan, i, t->bf16), plan->call->in[i], H);
-}
-static mmix_cuda_heads mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, size_t H)
-{
-    const mmix_tensor *y = plan->call->out[0];
-    return mmixi_cuda_packed(mmixi_cuda_send(t, y, plan->call->dy[0], t->bf16), y, H);
-}
-static const float *mmixi_cuda_upstream_state(mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
-{
-    const mmix_call *call = plan->call;
-    return call->dy[1] ? (const float *)mmixi_cuda_send(t, call->out[1], call->dy[1], 0) : NULL;
-}
+/* One pass over the inputs of a call: the arrays themselves, or where their gradients come from. */
+struct mmixi_cuda_pass {
+    mmixi_cuda_layout *t;
+    mmixi_cuda_plan *plan;
+    size_t H;
+    int gradients;
 
-static int mmixi_cuda_plan_ssd(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+    void *gradient(int i, int bf16) const
+    {
+        mmix_call *call = plan->call;
+        return mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
+    }
+    void operator()(int i, mmix_cuda_heads &x, mmix_cuda_heads &dx) const
+    {
+        if (gradients) dx = mmixi_cuda_packed(gradient(i, t->bf16), plan->call->in[i], H);
+        else x = mmixi_cuda_send_heads(t, plan->call->in[i], H);
+    }
+    void operator()(int i, const float *&x, float *&dx) const
+    {
+        if (gradients) dx = (float *)gradient(i, 0);
+        else x = mmixi_cuda_send_reals(t, plan->call->in[i]);
+    }
+    void operator()(int i, const int32_t *&x) const
+    {
+        if (!gradients) x = mmixi_cuda_send_ints(t, plan->call->in[i]);
+    }
+};
+/* The three mixers: options, and each input with its gradient. */
+static void mmixi_cuda_inputs(mmix_cuda_ssd &x, const mmix_mixer &o, const mmixi_cuda_pass &array)
 {
-    mmix_call *call = plan->call;
-    mmix_tensor *const *in = call->in;
-    const mmix_mixer *o = (const mmix_mixer *)call->options;
-    const int back = plan->back;
-    mmix_cuda_ssd x;
-    memset(&x, 0, sizeof x);
-    x.precision = t->a->options.precision;
-    x.naive = t->a->options.naive;
-    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
-    x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
-    x.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? x.P : 1;
-    x.dt_softplus = o->dt_softplus;
-    x.reverse = o->direction == MMIX_REVERSE;
-    x.dt_low = o->dt_low; x.dt_high = o->dt_high;
-    x.stream = t->a->stream;
-    x.x = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
-    x.dt = mmixi_cuda_send_heads(t, in[MMIX_IN_DT], x.H);
-    x.A = mmixi_cuda_send_reals(t, in[MMIX_IN_A]);
-    x.b = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
-    x.c = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
-    x.D = mmixi_cuda_send_reals(t, in[MMIX_IN_D]);
-    x.dt_bias = mmixi_cuda_send_reals(t, in[MMIX_IN_DT_BIAS]);
-    x.initial_state = mmixi_cuda_send_reals(t, in[MMIX_IN_STATE]);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
-    x.seq_batch = (ptrdiff_t)x.L;
-    if (back) {
-        x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.dfinal = mmixi_cuda_upstream_state(t, plan);
-    }
-    t->up = t->at;
-    if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
-    } else {
-        x.dx = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
-        x.ddt = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_DT, x.H);
-        x.dA = mmixi_cuda_gradient(t, plan, MMIX_IN_A, 0);
-        x.db = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
-        x.dc = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
-        x.dD = mmixi_cuda_gradient(t, plan, MMIX_IN_D, 0);
-        x.ddt_bias = mmixi_cuda_gradient(t, plan, MMIX_IN_DT_BIAS, 0);
-        x.dinitial = mmixi_cuda_gradient(t, plan, MMIX_IN_STATE, 0);
-    }
-    t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_ssd_workspace(&x, back), NULL);
-    return !run ? 0 : back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
+    x.D_width = mmix_ndim(array.plan->call->in[MMIX_IN_D]) == 2 ? x.P : 1;
+    x.dt_softplus = o.dt_softplus;
+    x.reverse = o.direction == MMIX_REVERSE;
+    x.dt_low = o.dt_low; x.dt_high = o.dt_high;
+    array(MMIX_IN_V, x.x, x.dx);
+    array(MMIX_IN_DT, x.dt, x.ddt);
+    array(MMIX_IN_A, x.A, x.dA);
+    array(MMIX_IN_K, x.b, x.db);
+    array(MMIX_IN_Q, x.c, x.dc);
+    array(MMIX_IN_D, x.D, x.dD);
+    array(MMIX_IN_DT_BIAS, x.dt_bias, x.ddt_bias);
+    array(MMIX_IN_STATE, x.initial_state, x.dinitial);
+    array(MMIX_IN_SEQ_IDX, x.seq_idx);
 }
-static int mmixi_cuda_plan_attention(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+static void mmixi_cuda_inputs(mmix_cuda_attention &x, const mmix_mixer &o, const mmixi_cuda_pass &array)
 {
-    mmix_call *call = plan->call;
-    mmix_tensor *const *in = call->in;
-    const mmix_mixer *o = (const mmix_mixer *)call->options;
-    const int back = plan->back;
-    size_t rows;
-    mmix_cuda_attention x;
-    memset(&x, 0, sizeof x);
-    x.precision = t->a->options.precision;
-    x.naive = t->a->options.naive;
-    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
-    x.S = mmix_shape(in[MMIX_IN_K], 1); x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
-    rows = x.B * x.H * x.L;
-    x.scale = o->scale;
-    x.mask = o->mask;
-    x.prefix = o->prefix; x.left = o->left; x.right = o->right;
-    for (int a = 0; a < 3; a++) x.grid[a] = o->grid[a], x.window[a] = o->window[a], x.shift[a] = o->shift[a];
-    x.stream = t->a->stream;
-    x.q = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
-    x.k = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
-    x.v = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
-    x.seq_batch = (ptrdiff_t)x.L;
-    x.bias = mmixi_cuda_send_reals(t, in[MMIX_IN_BIAS]);
-    x.lefts = mmixi_cuda_send_ints(t, in[MMIX_IN_LEFTS]);
-    if (back) {
-        x.y = mmixi_cuda_send_heads(t, call->out[0], x.H);
-        x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
-        x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
-    }
-    t->up = t->at;
-    if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.top = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[1], rows, 0, 0);
-        x.over = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[0], rows, 0, 0);
-    } else {
-        x.dq = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
-        x.dk = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
-        x.dv = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
-        x.dbias = mmixi_cuda_gradient(t, plan, MMIX_IN_BIAS, 0);
-    }
-    t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_attention_workspace(&x, back), NULL);
-    return !run ? 0 : back ? mmix_cuda_attention_backward(&x) : mmix_cuda_attention_forward(&x);
+    x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
+    x.scale = o.scale;
+    x.mask = o.mask;
+    x.prefix = o.prefix; x.left = o.left; x.right = o.right;
+    for (int a = 0; a < 3; a++) x.grid[a] = o.grid[a], x.window[a] = o.window[a], x.shift[a] = o.shift[a];
+    array(MMIX_IN_Q, x.q, x.dq);
+    array(MMIX_IN_K, x.k, x.dk);
+    array(MMIX_IN_V, x.v, x.dv);
+    array(MMIX_IN_BIAS, x.bias, x.dbias);
+    array(MMIX_IN_SEQ_IDX, x.seq_idx);
+    array(MMIX_IN_LEFTS, x.lefts);
 }
-static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+static void mmixi_cuda_inputs(mmix_cuda_linear_attention &x, const mmix_mixer &o,
+                              const mmixi_cuda_pass &array)
+{
+    x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
+    x.feature = o.feature; x.normalise = o.normalise > 0; x.causal = o.mask == MMIX_MASK_CAUSAL;
+    x.eps = o.eps;
+    array(MMIX_IN_Q, x.q, x.dq);
+    array(MMIX_IN_K, x.k, x.dk);
+    array(MMIX_IN_V, x.v, x.dv);
+    array(MMIX_IN_STATE, x.initial_state, x.dinitial);
+    array(MMIX_IN_SEQ_IDX, x.seq_idx);
+}
+/* What else goes up for a backward, or comes down from a forward: the last state, or y and what rows of
+   attention save. */
+template <class X> static void mmixi_cuda_others(X &x, mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
+{
+    if (!plan->back) x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
+    else if (plan->call->dy[1]) x.dfinal = (const float *)mmixi_cuda_upstream(t, plan, 1, 0);
+}
+static void mmixi_cuda_others(mmix_cuda_attention &x, mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
+{
+    float **const to[2] = { &x.over, &x.top };
+    if (plan->back) x.y = mmixi_cuda_send_heads(t, plan->call->out[0], x.H);
+    for (int i = 0; i < 2; i++) {
+        mmix_real *saved = plan->call->saved[i];
+        const size_t rows = x.B * x.H * x.L;
+        *to[i] = (float *)(plan->back ? mmixi_cuda_send_saved(t, saved, rows)
+                           : mmixi_cuda_expect(t, &plan->results, NULL, saved, rows, 0, 0));
+    }
+}
+template <class X, size_t WORKSPACE(const X *, int), int FORWARD(const X *), int BACKWARD(const X *)>
+static int mmixi_cuda_plan_of(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
 {
     mmix_call *call = plan->call;
-    mmix_tensor *const *in = call->in;
-    const mmix_mixer *o = (const mmix_mixer *)call->options;
+    const mmix_tensor *y = call->out[0];
+    const mmix_mixer &o = *(const mmix_mixer *)call->options;
     const int back = plan->back;
-    mmix_cuda_linear_attention x;
+    X x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
     x.naive = t->a->options.naive;
-    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
-    x.S = mmix_shape(in[MMIX_IN_K], 1); x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
-    x.feature = o->feature; x.normalise = o->normalise > 0; x.causal = o->mask == MMIX_MASK_CAUSAL;
-    x.eps = o->eps;
     x.stream = t->a->stream;
-    x.q = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
-    x.k = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
-    x.v = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
+    x.B = mmix_shape(y, 0); x.L = mmix_shape(y, 1); x.H = mmix_shape(y, 2);
+    x.N = mmix_shape(call->in[MMIX_IN_K], 3); x.P = mmix_shape(y, 3);
     x.seq_batch = (ptrdiff_t)x.L;
-    x.initial_state = mmixi_cuda_send_reals(t, in[MMIX_IN_STATE]);
+    mmixi_cuda_inputs(x, o, { t, plan, x.H, 0 });
     if (back) {
-        x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.dfinal = mmixi_cuda_upstream_state(t, plan);
+        x.dy = mmixi_cuda_packed(mmixi_cuda_upstream(t, plan, 0, t->bf16), y, x.H);
+        mmixi_cuda_others(x, t, plan);
     }
     t->up = t->at;
-    if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
-    } else {
-        x.dq = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
-        x.dk = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
-        x.dv = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
-        x.dinitial = mmixi_cuda_gradient(t, plan, MMIX_IN_STATE, 0);
+    if (back) mmixi_cuda_inputs(x, o, { t, plan, x.H, 1 });
+    else {
+        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), y, x.H);
+        mmixi_cuda_others(x, t, plan);
     }
     t->down = t->at;
-    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_linear_attention_workspace(&x, back), NULL);
-    return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
+    x.workspace = mmixi_cuda_reserve(t, WORKSPACE(&x, back), NULL);
+    return !run ? 0 : back ? BACKWARD(&x) : FORWARD(&x);
 }
 
 /* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there
@@ -3794,9 +3929,15 @@ static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
 static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmixi_cuda_attachment *a = mmixi_cuda_attached(m);       /* NULL: detached since the op was recorded */
-    mmixi_cuda_layer *layer = call->op == MMIX_OP_SSD ? mmixi_cuda_plan_ssd
-        : call->op == MMIX_OP_SOFTMAX_ATTENTION ? mmixi_cuda_plan_attention
-        : call->op == MMIX_OP_LINEAR_ATTENTION ? mmixi_cuda_plan_linear : NULL;
+    mmixi_cuda_layer *layer = call->op == MMIX_OP_SSD
+        ? mmixi_cuda_plan_of<mmix_cuda_ssd, mmix_cuda_ssd_workspace, mmix_cuda_ssd_forward,
+                             mmix_cuda_ssd_backward>
+        : call->op == MMIX_OP_SOFTMAX_ATTENTION
+        ? mmixi_cuda_plan_of<mmix_cuda_attention, mmix_cuda_attention_workspace, mmix_cuda_attention_forward,
+                             mmix_cuda_attention_backward>
+        : call->op == MMIX_OP_LINEAR_ATTENTION
+        ? mmixi_cuda_plan_of<mmix_cuda_linear_attention, mmix_cuda_linear_attention_workspace,
+                             mmix_cuda_linear_attention_forward, mmix_cuda_linear_attention_backward> : NULL;
     return a && layer ? mmixi_cuda_mixer(m, a, call, back, layer) : mmixi_cuda_host(m, a, call, back);
 }
 static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 0); }

@@ -318,6 +318,43 @@ static void large_cases(int brief)
     mmix_destroy(gpu);
 }
 
+/* A bias's gradient: windows at the edges of tiles of 64 places, whole and cut by the grid, several of them and several
+   sequences, in the least and the most shared memory that a GPU has; the last: more than there are blocks for. */
+static void biases(int brief)
+{
+    static const size_t windows[][3] = { { 1, 7, 9 }, { 4, 4, 4 }, { 1, 5, 13 }, { 1, 3, 43 }, { 2, 8, 8 }, { 1, 1, 65 }, { 3, 7, 7 }, { 1, 2, 3 } };
+    mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
+    for (int form = 1; form < 4; form += 2) {
+        double most = 0;
+        for (int i = 0; i < (brief ? 2 : 14); i++) {
+            const int many = i == 13;
+            const size_t *window = windows[many ? 7 : (i + form) % 7];
+            size_t grid[3];
+            state = 0x51ed2701u * (uint64_t)(1 + i) + (uint64_t)form;
+            Case c = random_case(MMIX_SOFTMAX, form == 3);
+            memset(&c.o, 0, sizeof c.o);
+            for (int a = 0; a < 3; a++) grid[a] = window[a] > 9 ? any(window[a] - 1, window[a] + 1) : any(1, window[a] + window[a] / 2);
+            if (many) grid[0] = 1, grid[1] = 3, grid[2] = 4;
+            mmix_mixer_windows(&c.o, 3, grid, window, i % 2);
+            c.o.mask = chance(2) ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+            c.L = c.S = grid[0] * grid[1] * grid[2];
+            c.B = many ? 8 : any(1, 3); c.H = many ? 12 : 2; c.G = any(1, 2); c.N = one_of(3, 16, 24, 64); c.P = one_of(5, 16, 40, 64);
+            c.bias = 1;
+            c.packed = c.lefts = 0;
+#ifdef MMIX_CUDA_HOST
+            cuda_host.shared = i % 4 < 2 ? 99 * 1024 : CUDA_HOST_SHARED;
+#endif
+            one(cpu, gpu, form, c, &most);
+        }
+        printf("%-11s biases, worst error %.2g\n", forms[form].name, most);
+    }
+#ifdef MMIX_CUDA_HOST
+    cuda_host.shared = CUDA_HOST_SHARED;
+#endif
+    mmix_destroy(cpu);
+    mmix_destroy(gpu);
+}
+
 /* The usual widths, which have kernels of their own for bf16: several chunks and tiles, heads that share, each mask. */
 static void usual_widths(int brief)
 {
@@ -1092,10 +1129,11 @@ static void shared_memory(void)
             x.precision = precision; x.B = x.H = x.L = 1; x.N = sizes[i][0]; x.P = sizes[i][1];
             x.x.share = x.b.share = x.c.share = 1;
             mmixi_cuda_ssd_begin(&j, &x, 0, NULL);
-            printf("N %3d, P %3d, %-9s shared bytes: ssd forward %6d, backward %6d; attention forward %6d, backward %6d\n",
+            printf("N %3d, P %3d, %-9s shared bytes: ssd forward %6d, backward %6d; attention forward %6d, backward %6d, dbias %6d\n",
                    (int)x.N, (int)x.P, names[precision], (int)mmixi_cuda_ssd_bytes(&j, 0, 1), (int)mmixi_cuda_ssd_bytes(&j, 1, 1),
                    (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 0, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 0, 2)),
-                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 1, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 1, 2)));
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 1, 2) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 1, 2)),
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.n, j.p, 1, 1) : mmixi_cuda_attention_layout(&f, NULL, j.n, j.p, 1, 1)));
         }
 }
 
@@ -1114,6 +1152,7 @@ int main(int argc, char **argv)
     large_cases(brief);
     usual_widths(brief);
     strides(70, 16, 4);                          /* 16-byte rows */
+    strides(70, 20, 4);                          /* and end within 8 columns */
     strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
     strides(33, 7, 3);                           /* none */
     steps();
@@ -1131,6 +1170,7 @@ int main(int argc, char **argv)
     failures();
     limits(brief);
 #endif
+    biases(brief);                               /* in less shared memory, which failures() must not have met */
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed || !passed;
 }

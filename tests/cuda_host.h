@@ -12,8 +12,9 @@
    last: results must be right, and their bits equal), device memory that is not freed, host memory that is
    read, written or freed while a copy is under way (copies and kernels run at the next cudaStreamSynchronize,
    not before), shared memory read or written while a cp.async to it is under way (it holds NaN until its thread
-   waits), more shared memory than a kernel was allowed, a result that depends on the order of blocks, a
-   long sum left to tensor cores, which cut where a float is rounded (unless cuda_host.exact is set).
+   waits), more shared memory than a kernel was allowed, 16 bytes copied or stored that do not begin on 16, a
+   result that depends on the order of blocks, a long sum left to tensor cores, which cut where a float is
+   rounded (unless cuda_host.exact is set).
    What it cannot notice: blocks that wait for each other or meet halfway, bank conflicts, and speed.
 
    The runtime's calls are faked and can be told to fail; see struct cuda_host. */
@@ -334,11 +335,15 @@ static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transpos
         r[i] = transposed ? (low & 0xffff) | high << 16 : s[8 * i + g][t];
     }
 }
+static inline void cuda_host_aligned(const void *p, size_t bytes, const char *kind)
+{
+    if ((uintptr_t)p % bytes) cuda_host_die("an address that is no multiple of the bytes", kind);
+}
 /* cp.async and its wait: until then there is NaN. */
 static inline void cuda_host_copy(void *to, const void *from, size_t bytes, int seen)
 {
-    if (((uintptr_t)to | (uintptr_t)from) % bytes)
-        cuda_host_die("an address that is no multiple of the bytes", "cp.async");
+    cuda_host_aligned(to, bytes, "cp.async");
+    cuda_host_aligned(from, bytes, "cp.async");
     memset(to, 0xff, bytes);
     cuda_host_fibers[cuda_host_block.at].pending.push_back({ to, seen ? from : NULL, bytes });
 }

@@ -16,7 +16,7 @@ BEGIN { printf "%-52s %-6s %9s %6s %8s\n", "kernel", "", "registers", "stack", "
 {
     n = NF; kernels++
     printf "%-52s %-6s %9d %6d %8d\n", $1, $(n - 3), $(n - 2), $(n - 1), $n
-    if ($n > 0 && $1 ~ /(ssd_forward|ssd_backward|ssd_leave|attention_forward|attention_dq|attention_dkv)/) { bad++; list = list "\n  " $1 " " $(n - 3) }
+    if ($n > 0 && $1 ~ /(ssd_forward|ssd_backward|ssd_leave|attention_forward|attention_dq|attention_dkv|attention_dbias)/) { bad++; list = list "\n  " $1 " " $(n - 3) }
 }
 END {
     print "<0: F32, 1: TF32, 2: BF16, ...>"

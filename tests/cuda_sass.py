@@ -90,7 +90,7 @@ code, used = kernels(sys.argv[1]), registers(sys.argv[2])
 shared = {}
 for line in open(sys.argv[3]):
     n, p, *numbers = map(int, re.findall(r"\d+", line.replace("F32", "").replace("TF", "").replace("BF16", "")))
-    shared[n, p, "BF16" in line] = numbers               # ssd forward, backward, attention forward, backward
+    shared[n, p, "BF16" in line] = numbers               # ssd forward, backward, attention forward, backward, dbias
 
 
 def blocks_a_processor(name, nbytes):
@@ -100,14 +100,14 @@ def blocks_a_processor(name, nbytes):
 def nbytes(kernel, N, P, heads=1):
     s = shared[N, P, True]
     if kernel.startswith("attention"):
-        return s[2 if "forward" in kernel else 3]
+        return s[2 if "forward" in kernel else 4 if "dbias" in kernel else 3]
     return s["backward" in kernel] + (heads - 1) * N * (P + 8) * 6
 
 
 MAIN = [("ssd_forward<2,64,64>", 64, 64), ("ssd_forward<2,128,64>", 128, 64), ("ssd_leave<2,64,64,0>", 64, 64),
         ("ssd_backward<2,64,64>", 64, 64), ("ssd_backward<2,128,64>", 128, 64), ("attention_forward<2,8,1>", 64, 64),
-        ("attention_dq<2,8,1>", 64, 64), ("attention_dkv<2,8,1,3>", 64, 64), ("attention_forward<2,16,1>", 128, 128),
-        ("attention_dq<2,16,1>", 128, 128), ("attention_dkv<2,16,1,1>", 128, 128)]
+        ("attention_dq<2,8,1>", 64, 64), ("attention_dkv<2,8,1,3>", 64, 64), ("attention_dbias<2>", 64, 64),
+        ("attention_forward<2,16,1>", 128, 128), ("attention_dq<2,16,1>", 128, 128), ("attention_dkv<2,16,1,1>", 128, 128)]
 print(f"{arch}\n{'kernel':30s} {'code':>6s} {'loop':>5s} {'mma':>4s} {'shared':>6s} {'MUFU':>4s} {'div.':>4s} {'regs':>4s} "
       f"{'bytes':>6s} blocks")
 for name, N, P in MAIN:
