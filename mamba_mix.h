@@ -3921,7 +3921,11 @@ static const uint16_t *mmixi_halves(const mmix_tensor *t)
 {
     return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
 }
-MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL); }
+static inline mmix_real *mmixi_of(const mmix_tensor *t)
+{
+    return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL);
+}
+MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return mmixi_of(t); }
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
 
 /* ---- making ---- */
@@ -4081,7 +4085,7 @@ static inline void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
 {
     if (t) mmixi_owner(t)->packed = NULL;
-    return mmix_data(t);
+    return mmixi_of(t);
 }
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
@@ -4104,7 +4108,7 @@ MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, u
 /* Between a tensor and an array of its rows: `to`, or else `from`. */
 static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
 {
-    mmix_real *x = mmix_data(t);
+    mmix_real *x = mmixi_of(t);
     if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who) : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
         mmix_real *row = x + mmixi_row_offset(t, r);
@@ -4123,7 +4127,7 @@ MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
-    const mmix_real *x = mmix_data(t);
+    const mmix_real *x = mmixi_of(t);
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
 }
 
@@ -4442,7 +4446,7 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
     }
     for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
         mmix_tensor g = *gradients[k];
-        g.grad = mmix_data(&g);
+        g.grad = mmixi_of(&g);
         g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
         mmixi_grad_give(m, &g, outputs[k]);
     }
@@ -4606,7 +4610,7 @@ static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
     mmixi_even_rows(t, &step);
     return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)step);
 }
-static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
+static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
 static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
 /* task on runs of n rows, `grain` at a time. */
@@ -4641,7 +4645,7 @@ static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
     mmixi_mat x = mmixi_values(c->in[0]);
     ptrdiff_t in = (ptrdiff_t)r * x.rs, out = (ptrdiff_t)(r * x.cols);
     mmixi_row_pass p = { r, x.cols, x.rs, x.p + in, c->dy[0] ? c->dy[0] + out : NULL,
-                         mmix_data(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
+                         mmixi_of(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
     return p;
 }
 static inline void mmixi_row_next(mmixi_row_pass *p)
@@ -4670,13 +4674,13 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
         mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
         int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two) && !max;
-        mmix_real *y0 = mmix_data(out);
-        const mmix_real *a0 = back ? c->dy[0] : mmix_data(ta), *b0 = two ? mmix_data(tb) : NULL;
+        mmix_real *y0 = mmixi_of(out);
+        const mmix_real *a0 = back ? c->dy[0] : mmixi_of(ta), *b0 = two ? mmixi_of(tb) : NULL;
         for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
             mmix_real *own = y0 + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
             const mmix_real *a = a0 + (back ? r * n : mmixi_row_offset(ta, r)),
                 *b = two ? b0 + mmixi_row_offset(tb, r) : a,
-                *x = max && back ? mmix_data(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
+                *x = max && back ? mmixi_of(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
             if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
             else if (dense && !product) {
@@ -4885,8 +4889,8 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 /* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
 static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
-    mmix_real *y = mmix_data(c->out[0]), *dx = c->dx[0];
+    const mmix_real *x = mmixi_of(c->in[0]), *dy = c->dy[0];
+    mmix_real *y = mmixi_of(c->out[0]), *dx = c->dx[0];
     size_t n = c->size[0], inner = c->size[1];
     int add = c->add[0];
     for (size_t i = 0, at = 0; i < mmix_count(c->out[0]); i += inner) {
@@ -4938,8 +4942,8 @@ static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
     mmix_real *da = call->dx[0], *db = call->dx[1];
     int failed = 0;
     for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
-        mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
-            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
+        mmixi_mat a = mmixi_matrix_at(ta, mmixi_of(ta), i), b = mmixi_matrix_at(tb, mmixi_of(tb), i),
+            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmixi_of(tc), i);
         if (!call->dy[0]) failed |= mmixi_product(m, c, a, b, 0);
         if (da) failed |= mmixi_product(m, mmixi_matrix_at(ta, da, i), c, mmixi_t(b), call->add[0]);
         if (db) failed |= mmixi_product(m, mmixi_matrix_at(tb, db, i), mmixi_t(a), c, call->add[1]);
@@ -4967,7 +4971,7 @@ static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
     for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
         const mmix_tensor *part = c->in[p];
         place.shape[a] = part->shape[a];
-        if (!c->dy[0]) mmixi_put_all(m, part, mmix_data(part), &place, mmix_data(c->out[0]) + at, 0);
+        if (!c->dy[0]) mmixi_put_all(m, part, mmixi_of(part), &place, mmixi_of(c->out[0]) + at, 0);
         else if (c->dx[p]) mmixi_put_all(m, &place, c->dy[0] + at, part, c->dx[p], c->add[p]);
     }
     return 0;
@@ -5014,8 +5018,8 @@ static void mmixi_gather_columns(const mmix_call *c, mmixi_range range)
 {
     int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
     const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
-    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmix_data(in)) + range.begin),
-        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmix_data(y)) + range.begin),
+    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmixi_of(in)) + range.begin),
+        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmixi_of(y)) + range.begin),
         table = gather ? ours : theirs, list = gather ? theirs : ours;
     size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
     for (size_t i = 0; i < list.rows; i++) {
@@ -5029,7 +5033,7 @@ static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *x = c->in[0], *y = c->out[0];
     size_t D = mmixi_cols(x);
-    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
+    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
     if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
     return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, mmixi_lanes(m))), mmixi_gather_columns);
 }
@@ -5095,7 +5099,7 @@ static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
     const mmix_tensor *tz = c->in[3];
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     int center = c->op == MMIX_OP_LAYER_NORM;
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
+    const mmix_real *w = mmixi_of(c->in[1]), *b = mmixi_of(c->in[2]), width = (mmix_real)d;
     mmix_real *sums = (mmix_real *)(uintptr_t)c->options,
         *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
         *u = gate + (c->dy[0] ? D : 0), *du = u + D,       /* a forward needs silu(z) no longer */
@@ -5182,7 +5186,7 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *g = mmix_data(c->in[1]);
+    const mmix_real *g = mmixi_of(c->in[1]);
     for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
         mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
@@ -5234,13 +5238,13 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *w = c->in[1], *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
-    g.bias = mmix_data(c->in[2]);
+    g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    g.residual = mmix_data(c->in[3]);
+    g.residual = mmixi_of(c->in[3]);
     if (g.residual) g.ldr = mmixi_values(c->in[3]).rs;
-    g.row_scale = mmix_data(s);
+    g.row_scale = mmixi_of(s);
     if (s) g.rows_per_scale = x.rows / mmix_count(s);
     return mmixi_gemm_run(m, &g);
 }
@@ -5257,7 +5261,7 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
     mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]), dy;
     for (size_t i = 0; scaled && i < n; i += per)
-        m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
+        m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
     if (s) c->dy[0] = scaled;                    /* from here on dy is that of x Wᵀ + b */
     if (m->error_kind) return -1;
     dy = mmixi_rows_of(y, c->dy[0]);
@@ -5350,7 +5354,7 @@ static void mmixi_conv_rows(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
-    const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
+    const mmix_real *dy = j->c->dy[0], *bias = mmixi_of(j->c->in[2]);
     enum { COLUMNS = 256 };
     size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before;
     for (size_t d = 0; d < D; d += COLUMNS)
@@ -5373,7 +5377,7 @@ static void mmixi_conv_rows(void *arg, mmixi_range range)
 static void mmixi_conv_final(const mmixi_conv *j, size_t B)
 {
     const mmix_real *dy = j->c->dy[1];
-    mmix_real *y = j->c->dy[0] ? NULL : mmix_data(j->c->out[1]);
+    mmix_real *y = j->c->dy[0] ? NULL : mmixi_of(j->c->out[1]);
     size_t before = j->W - 1;
     for (size_t r = 0; r < B * before && (y || dy); r++) {
         size_t b = r / before, s = r % before;
@@ -5404,11 +5408,11 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
     const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
         D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(D / 4),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
-    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
-                     { mmix_data(c->in[0]), c->dx[0] },
-                     { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
+    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmixi_of(c->in[1])),
+                     { mmixi_of(c->in[0]), c->dx[0] },
+                     { mmixi_transposed(m, B, D, W - 1, mmixi_of(c->in[3])),
                        c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
-                     !back ? mmix_data(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
+                     !back ? mmixi_of(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
                      : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
     j.taps = (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8), sizeof *j.taps);
     if (m->error_kind) return -1;
@@ -5489,7 +5493,7 @@ static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
     size_t axis = c->size[1], n = in->shape[axis], inner = in->stride[axis], count = c->out[0]->shape[axis],
         most = mmixi_min(mmixi_max(4, n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1, at = 0;
     mmixi_tap *tap = (mmixi_tap *)mmixi_step_array(m, count, most, sizeof *tap);
-    mmix_real *x = dy ? c->dx[0] : mmix_data(in), *y = mmix_data(c->out[0]);
+    mmix_real *x = dy ? c->dx[0] : mmixi_of(in), *y = mmixi_of(c->out[0]);
     if (!tap) return -1;
     if (dy && !c->add[0]) mmixi_zero(m, mmix_count(in), x);
     for (size_t i = 0; i < count; i++)
@@ -5579,7 +5583,7 @@ static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         for (size_t t = range.begin; t < range.end; t++) {
-            const mmix_real *angles = mmix_data(c->in[1]);
+            const mmix_real *angles = mmixi_of(c->in[1]);
             double angle = angles ? (double)angles[mmixi_row_offset(c->in[1], t) + i]
                 : frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
@@ -5591,8 +5595,8 @@ static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const mmix_tensor *in = c->in[0];
-    const mmix_real *values = mmix_data(in), *dy = c->dy[0];
-    mmix_real *y = mmix_data(c->out[0]);
+    const mmix_real *values = mmixi_of(in), *dy = c->dy[0];
+    mmix_real *y = mmixi_of(c->out[0]);
     size_t N = in->shape[3], step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
     for (size_t r = range.begin; r < range.end; r++) {
         size_t at = mmixi_row_offset(in, r), t = r / in->shape[2] % (c->size[0] + c->size[1]);
@@ -5640,7 +5644,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections,
-        angles = mmix_data(pos) != NULL;
+        angles = mmixi_of(pos) != NULL;
     if (!mmixi_expect(m, "mmix_rope", &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return NULL;
     if (angles) o.dim = 2 * d.R, o.sections[0] = o.sections[1] = o.sections[2] = 0;
     if (!mmixi_rope_check(m, "mmix_rope", &o, d.N)
@@ -5956,12 +5960,12 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     size_t H = y->shape[2], P = y->shape[3];
     mmix_raw r = {
         *(const mmix_mixer *)c->options, y->shape[0], y->shape[1], k->shape[1], H, k->shape[3], P,
-        mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H),
-        mmixi_heads_of(v, mmix_data(v), H), mmixi_heads_of(y, mmix_data(y), H),
+        mmixi_heads_of(q, mmixi_of(q), H), mmixi_heads_of(k, mmixi_of(k), H),
+        mmixi_heads_of(v, mmixi_of(v), H), mmixi_heads_of(y, mmixi_of(y), H),
         mmix_data_i32(in[MMIX_IN_SEQ_IDX]), (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
-        mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
-        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H),
-        mmix_data(in[MMIX_IN_A]), mmix_data(in[MMIX_IN_D]), mmix_data(in[MMIX_IN_DT_BIAS]),
+        mmixi_of(in[MMIX_IN_STATE]), mmixi_of(c->out[1]), mmixi_of(in[MMIX_IN_BIAS]),
+        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmixi_of(in[MMIX_IN_DT]), H),
+        mmixi_of(in[MMIX_IN_A]), mmixi_of(in[MMIX_IN_D]), mmixi_of(in[MMIX_IN_DT_BIAS]),
         mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1, NULL, NULL, NULL,
         mmixi_heads_of(y, c->dy[0], H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
         mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
@@ -6148,7 +6152,7 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
             if (r->A)
                 mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token),
                                 delta + r->L, delta);
-            f(&j, b, h, r->A ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
+            f(&j, b, h, r->A ? delta : NULL, mmixi_of(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
         }
     return call.out[0];
 }
@@ -6165,14 +6169,14 @@ static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows
     x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0); x.final_state = NULL;
     for (size_t i = 0; dy && i < B * n * H; i++) {
         size_t h = i % H, token = i / H / n * L + rows[i / H % n];
-        mmix_data(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
+        mmixi_of(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
     }
     if (m->error_kind) return NULL;
     mmix_call call = mmixi_mixer_call(m, &x, &o);
     call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
     mmix_op_functions run = m->table[call.op];
     if (m->error_kind || run.forward(m, &call)) return NULL;
-    call.dy[0] = mmix_data(dy); call.dx[MMIX_IN_V] = mmix_data(dv);
+    call.dy[0] = mmixi_of(dy); call.dx[MMIX_IN_V] = mmixi_of(dv);
     if (run.backward(m, &call)) return NULL;
     mmix_rewind(m, mark);
     return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
@@ -6347,7 +6351,7 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
         all->data = mmixi_zeroed(m, mmixi_carried_bytes(all));
         if (!all->data) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(mmix_data(all) + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
+            memcpy(mmixi_of(all) + i * all->stride[0], mmixi_of(c) + i * c->stride[0] + (have - n) * row,
                    n * row * sizeof(mmix_real));
         mmixi_free(m, c->data, mmixi_carried_bytes(c));
         *c = *all;
@@ -6401,7 +6405,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         to = *t = mmixi_carried_rows(m, &at->part[i], what[i + softmax], softmax ? from->shape : shape,
                                      softmax ? sees : 0);
         if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
-        if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
+        if (to && from) mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
     }
     mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state, NULL, 0);
     if (y) {
@@ -7363,7 +7367,7 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
-    mmix_real *x = mmix_data(q->tensor);
+    mmix_real *x = mmixi_of(q->tensor);
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
     for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
     for (size_t i = range.begin; i < range.end; i++) x[i] = (mmix_real)mmixi_start_value(q, stream, i);
@@ -7409,7 +7413,7 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
-        t->grad = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
+        t->grad = train ? p->gradients + (mmixi_of(t) - p->values) : NULL;
         t->wants = train && !p->at[i].frozen; t->written = 0;
     }
     return 0;
@@ -7584,7 +7588,7 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
 static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
     if (taps && !taps[i]) taps[i] = x;
-    else if (taps && x) mmix_write(taps[i], mmix_data(x));
+    else if (taps && x) mmix_write(taps[i], mmixi_of(x));
 }
 /* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
    with more in its product, than ops say. */
@@ -7606,7 +7610,7 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
         n = all - at <= rows + more ? all - at : rows;
         for (int i = 0; i < 3; i++) part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
-        if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
+        if (made) memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
     }
     return y;
@@ -7765,7 +7769,7 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
         o.initial_state = past; o.final_state = &last;
     }
     x = mmix_conv1d(m, x, weight, bias, &o);
-    if (x && past) mmix_write(past, mmix_data(last));
+    if (x && past) mmix_write(past, mmixi_of(last));
     return x;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -7817,7 +7821,7 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double r
 {
     mmix_tensor *s = rate > 0 ? mmix_new1(m, n) : NULL;
     for (size_t i = 0; s && i < n; i++)
-        mmix_data(s)[i] = mmix_random_uniform(m, purpose, step, stream << 32 | i) < rate ? 0
+        mmixi_of(s)[i] = mmix_random_uniform(m, purpose, step, stream << 32 | i) < rate ? 0
             : (mmix_real)(1 / (1 - rate));
     return s;
 }
@@ -7882,7 +7886,7 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
     for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
         if (v != r / B) q[n++] = teacher + (v * B + r % B) * K;
     if (!B && teacher) q[n++] = teacher + r * K;
-    else if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
+    else if (!B && mmixi_of(target)) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
     return n;
 }
 /* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
@@ -7937,7 +7941,7 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
                                 const mmix_real *x, mmix_real *dx, mmix_real *d)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    const mmix_real *t = mmixi_of(c->in[1]) + mmixi_row_offset(c->in[1], r);
     size_t D = mmixi_cols(c->in[0]);
     for (size_t i = 0, w; i < D; i += w) {
         w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
@@ -8002,7 +8006,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
         if (o->relative) c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
         loss += mmixi_total(o->loss + r, o->layer) * weight;
     }
-    if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
+    if (!back) *mmixi_of(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
@@ -8076,7 +8080,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
 {
     mmixi_dims d;
     double entropy = 0, norm = 0, share = weight ? 0 : 1;
-    const mmix_real *rows = mmix_data(weight);
+    const mmix_real *rows = mmixi_of(weight);
     if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
                       student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
@@ -8094,7 +8098,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
         double mean = 0;
         for (size_t r = 0; r < d.T; r++)
-            mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
+            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
         if (!rows) mean /= (double)d.T;
         center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
         norm += (double)center[k] * center[k];
@@ -8225,7 +8229,7 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = (const mmix_adamw *)j->o;
     double t = (double)*j->steps;
-    size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
+    size_t at = (size_t)(mmixi_of(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
     mmix_real *x = p->values + at, *g = p->gradients + at, *b = j->s->m + at;
     if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(n, g, 0);
     else if (!j->s->v)
@@ -8495,7 +8499,7 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
     M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
     y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
     for (size_t i = 0; y && i < mmix_count(M); i++)
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmix_data(M)[i];
+        mmixi_of(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmixi_of(M)[i];
     return y;
 }
 /* One of an attention's projections, with its adapter. */
@@ -8584,7 +8588,7 @@ static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
-    const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
+    const mmix_real *x[2] = { mmixi_of(c->in[0]), mmixi_of(c->in[1]) }, *z = mmixi_of(c->in[2]);
     for (size_t i = range.begin; i < range.end; i++) {
         size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
@@ -8595,7 +8599,7 @@ static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
             share[1] = z ? 1 - share[0] : share[0];
         }
         for (int d = 0; d < 1 + (r < n); d++)
-            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
+            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmixi_of(c->out[0]) + i * P);
             else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
         if (r < n && c->dx[2])
             c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
@@ -8701,7 +8705,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
     mixer.mask = MMIX_MASK_BAND; mixer.left = window - 1; mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
-    mmix_real *sees = mmix_data(places), *place = sees + places->shape[1] - n;           /* from *sees on */
+    mmix_real *sees = mmixi_of(places), *place = sees + places->shape[1] - n;           /* from *sees on */
     for (size_t i = 0; i < n; i++, place++) {
         *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
         while (*place - *sees >= (mmix_real)window) sees++;
@@ -8834,11 +8838,11 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const 
                      : third ? ".attn.qkv" : ".attn.proj", fused ? dot + 7 : dot);
         const mmix_tensor *from = mmix_params_find(teacher, part ? name : to->name);
         if (!from || (no_key_bias && strstr(to->name, ".k_proj.bias"))) continue;        /* it is 0 */
-        if (mmix_count(from) != n * (third ? 3 : 1) || !mmix_data(from))
+        if (mmix_count(from) != n * (third ? 3 : 1) || !mmixi_of(from))
             return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the teacher it is "
                              "of %.0f%s", who, to->name, (double)n, (double)mmix_count(from),
-                             mmix_data(from) ? "" : " bf16");
-        memcpy(to->tensor->data, values + (mmix_data(from) - teacher->values)
+                             mmixi_of(from) ? "" : " bf16");
+        memcpy(to->tensor->data, values + (mmixi_of(from) - teacher->values)
                + (third ? (size_t)(part - parts) * n : 0), n * sizeof *values);
     }
     return 0;
@@ -8995,7 +8999,7 @@ static void mmixi_vision_declare(mmix_vision *v)
 static void mmixi_vision_sincos(const mmix_vision *v)
 {
     size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
-    mmix_real *row = mmix_data(v->positions) + (v->cls_positions ? 0 : D);
+    mmix_real *row = mmixi_of(v->positions) + (v->cls_positions ? 0 : D);
     for (size_t at = 0; at < g * g; at++, row += D)
         for (size_t i = 0; i < 4 * quarter; i++) {
             size_t kind = i / quarter, place = kind < 2 ? at % g : at / g;
@@ -9146,7 +9150,7 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
         size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
         double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
             period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
-        mmix_data(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
+        mmixi_of(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
     }
     return angles;
 }
@@ -9230,7 +9234,7 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
     else {
         u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-        mmix_write(u, mmix_data(pair[1]));
+        mmix_write(u, mmixi_of(pair[1]));
         r->done += n;
     }
     return x;
@@ -9363,7 +9367,7 @@ static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, s
     size_t patches = mmix_count(r->patch), L = mmix_shape(M, -1);
     for (size_t i = 0; M && i < mmix_count(r->read); i++) {
         size_t column = (size_t)mmix_data_i32(r->patch)[i % patches];
-        mmix_data(r->read)[i] += mmix_data(M)[(i / patches * rows + row) * L + column] / n;
+        mmixi_of(r->read)[i] += mmixi_of(M)[(i / patches * rows + row) * L + column] / n;
     }
 }
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
@@ -9696,7 +9700,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
         for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
             int32_t *token = mmix_data_i32(last.tokens) + b;
             if (!stop || !made || *token != stop)
-                *token = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                *token = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling,
                                      (uint64_t)b << 32 | mmix_state_tokens(s, 0));
             tokens[b * count + made] = *token;
             unfinished += !stop || *token != stop;
@@ -9734,8 +9738,8 @@ static void mmixi_adapters(mmix_decoder *d, int targets, mmix_real *values)
             mmix_mark mark = mmix_mark_here(m);
             const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
             if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)d->lora.rank), mmix_data(low),
-                           values + (mmix_data(w) - d->params->values));
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)d->lora.rank), mmixi_of(low),
+                           values + (mmixi_of(w) - d->params->values));
             mmix_rewind(m, mark);
         }
         else if (!values) lora->A = NULL;
@@ -9812,7 +9816,7 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
         }
         share = sqrt(square[0] / square[1]);
         u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
-        if (u) mmix_write(columns, mmix_data(u));
+        if (u) mmix_write(columns, mmixi_of(u));
         mmix_rewind(m, mark);
     }
 }
@@ -10065,12 +10069,12 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
     mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
     mask->weight = mmix_new1(m, all);
     for (size_t i = 0; !m->error_kind && i < 2 * n; i++) {
-        mmix_real *row = mmix_data(mask->masked) + i * patches;
+        mmix_real *row = mmixi_of(mask->masked) + i * patches;
         size_t crop = i / n * b->B + at + i % n, count = mmixi_dino_hide(d, crop, gh, gw, row);
         for (size_t k = 0; k < patches; k++)
             if (row[k] != 0) {
                 mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
-                mmix_data(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
+                mmixi_of(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
             }
     }
     if (mask->count) {
@@ -10781,7 +10785,7 @@ static inline double mmixi_dot(const double *x, const double *y, size_t n)
 static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
 {
     for (size_t r = 0; r < mmixi_rows(t); r++) {
-        const mmix_real *x = mmix_data(t) + mmixi_row_offset(t, r);
+        const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
         for (size_t i = 0; i < mmixi_cols(t); i++)
             if (!(fabs(x[i]) < 1e150))
                 return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
@@ -10832,10 +10836,10 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     }
     mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
     for (size_t b = 0; r.scaled && b < d.B; b++) {
-        const mmix_real *q = mmix_data(query) + b * d.D;
-        mmix_real *s = mmix_data(r.similarity) + b * d.N, *scaled = mmix_data(r.scaled) + b * d.N;
+        const mmix_real *q = mmixi_of(query) + b * d.D;
+        mmix_real *s = mmixi_of(r.similarity) + b * d.N, *scaled = mmixi_of(r.scaled) + b * d.N;
         for (size_t i = 0; i < d.N; i++)
-            s[i] = m->k->dot(d.D, q, mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i));
+            s[i] = m->k->dot(d.D, q, mmixi_of(patches) + mmixi_row_offset(patches, b * d.N + i));
         double high, low = mmixi_ends(s, d.N, &high);
         for (size_t i = 0; i < d.N; i++)
             scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
@@ -10885,12 +10889,12 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
     for (size_t at = 0; !m->error_kind && at < mmix_count(map); at += cells) {
         double left = 0;
         for (i = 0; i < cells; i++) {
-            all[i].score = mmix_data(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
+            all[i].score = mmixi_of(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
             left += mass * all[i].score;
         }
         mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
         for (i = 0; i < cells && left > 0 && sorted[i].score > 0; left -= sorted[i++].score)
-            mmix_data(kept)[(size_t)sorted[i].label] = 1;
+            mmixi_of(kept)[(size_t)sorted[i].label] = 1;
     }
     mmix_rewind(m, mark);
     return m->error_kind ? NULL : kept;
@@ -10920,7 +10924,7 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
     for (size_t row = first * Y; s && row < last * Y; row++) {
         size_t i = row % Y;
-        const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, row);
+        const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
         const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
         for (size_t j = 0; j < X; j++) {
             size_t inside = 0, all = 0;
@@ -11019,7 +11023,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
     for (size_t r = 0; r < mmixi_rows(map); r++) {
-        const mmix_real *value = mmix_data(map) + mmixi_row_offset(map, r);
+        const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
             int predicted = value[i] >= threshold;
@@ -11080,7 +11084,7 @@ MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, dou
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    const mmix_tensor *train, *test;             /* rows of length 1; if they are one, none votes on itself */
+    mmixi_mat train, test;                       /* rows of length 1; if they are one, none votes on itself */
     const int32_t *label;
     size_t k, classes;
     double T;
@@ -11090,13 +11094,13 @@ typedef struct mmixi_knn_job {
 static void mmixi_knn_tile(void *arg, mmixi_range range)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
-    mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
+    mmixi_mat train = j->train, test = j->test;
     size_t k = j->k;
     mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
     mmixi_scored_none(best, (range.end - range.begin) * k);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            if (j->test == j->train && t == r) continue;
+            if (test.p == train.p && t == r) continue;
             mmixi_scored it = { j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t)),
                                 (double)j->label[t] };
             mmixi_scored_take(best + (r - range.begin) * k, k, it);
@@ -11132,7 +11136,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     mmix_mark mark = mmix_mark_here(m);
     k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
-    mmixi_knn_job j = { m->k, train, others ? train : mmix_l2_normalise(m, test, 1e-12),
+    if (!others) test = mmix_l2_normalise(m, test, 1e-12);
+    mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(others ? train : test),
                         mmix_data_i32(train_label), k, classes, T,
                         (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
                                                          sizeof(mmixi_scored)), &r };
@@ -11222,11 +11227,11 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     j->loss = mmixi_doubles(m, n, R);
     if (m->error_kind) return -1;
     j->dz = j->z + all * C;
-    if (s->read(s->user, rows, n, mmix_data(x), j->label))
+    if (s->read(s->user, rows, n, mmixi_of(x), j->label))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
     if (m->error_kind) return -1;
-    for (size_t r = all; r-- > 0; mmix_data(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
-        memmove(mmix_data(x) + r * (D + 1), mmix_data(x) + r * D, D * sizeof(mmix_real));
+    for (size_t r = all; r-- > 0; mmixi_of(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
+        memmove(mmixi_of(x) + r * (D + 1), mmixi_of(x) + r * D, D * sizeof(mmix_real));
     if (mmixi_bounded(m, who, "a batch", x)) return -1;
     for (size_t i = 0; i < n * pixels; i++)
         if (j->label[i] != j->ignore) {
@@ -11312,7 +11317,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
                           NULL, NULL, NULL, NULL, 0, NULL };
     if (m->error_kind) return -1;
     for (size_t i = 0; i < R * part; i++)
-        j.w[i] = o->start ? mmix_data(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
+        j.w[i] = o->start ? mmixi_of(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
             : (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i % part));
     for (size_t i = 0; i < most; i++) order[i] = i;
     mmixi_shuffle(m, order, train->count, UINT32_MAX);
@@ -11327,7 +11332,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     }
     if (r.held[r.best] < 0) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rate: no loss stays finite", who);
     j.w += r.best * part; j.s = test; j.rates = 1;
-    memcpy(mmix_data(r.head), j.w, part * sizeof *j.w);
+    memcpy(mmixi_of(r.head), j.w, part * sizeof *j.w);
     for (size_t i = 0; i < most; i++) order[i] = i;
     mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
@@ -11460,7 +11465,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
     r.bound = mmixi_doubles(m, r.M.matrices, n);
     r.diagonal = mmixi_doubles(m, r.M.matrices, 1);
     r.joined = mmixi_doubles(m, d.B, n);
-    mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), d.H);
+    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d.H);
     for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
         size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block,
             rows = mmixi_min(block, d.L - i), cols = mmixi_min(block, d.L - j);
@@ -11528,7 +11533,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     uint32_t noise = 1;
     memset(r.mean, 0, D * sizeof *r.mean);
     for (size_t i = 0; i < N * D; i++) {
-        centred[i] = mmix_data(x)[mmixi_place(x, i)];
+        centred[i] = mmixi_of(x)[mmixi_place(x, i)];
         r.mean[i % D] += centred[i] / (double)N;
     }
     for (size_t i = 0; i < N * D; i++) {
@@ -11582,7 +11587,7 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
         uses[positions[i]] = !others;
     }
     for (size_t i = 0; i < d.B * d.D; i++) {
-        const mmix_real *x = mmix_data(tokens) + i / d.D * tokens->stride[0] + i % d.D;
+        const mmix_real *x = mmixi_of(tokens) + i / d.D * tokens->stride[0] + i % d.D;
         double sum = 0, count = 0, most = -HUGE_VAL;
         for (size_t t = 0; t < d.L; t++, x += tokens->stride[1]) {
             if (!uses[t]) continue;
@@ -11593,7 +11598,7 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
         if (!(count > 0))
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
                                         "left", (double)d.L));
-        mmix_data(out)[i] = (mmix_real)(max ? most : sum / count);
+        mmixi_of(out)[i] = (mmix_real)(max ? most : sum / count);
     }
     return out;
 }
@@ -11683,7 +11688,7 @@ static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const
 {
     if (!mmixi_expect(m, who, &v->d, mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND", tokens)
         || mmixi_bounded(m, who, "tokens", tokens)) return -1;
-    v->x = mmix_data(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
+    v->x = mmixi_of(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
     return m->error_kind ? -1 : 0;
 }
 /* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have (resized
@@ -11704,7 +11709,7 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
     if (mmixi_video_tokens(m, who, &first, tokens)) return NULL;
-    first.soft = mmix_data(mmix_fill(mmix_new3(m, K, gh, gw), 0));
+    first.soft = mmixi_of(mmix_fill(mmix_new3(m, K, gh, gw), 0));
     for (size_t i = 0; first.soft && i < d->N; i++) {
         size_t y = (2 * (i / gw) + 1) * d->H / (2 * gh), x = (2 * (i % gw) + 1) * d->W / (2 * gw);
         first.soft[(size_t)mmixi_index(mask, y * d->W + x) * d->N + i] = 1;
@@ -11730,14 +11735,14 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     size_t pixels = v->d.H * v->d.W, shape[2] = { v->d.H, v->d.W };
     mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
     mmix_mark mark = mmix_mark_here(m);
-    v->soft = mmix_data(r.soft);
+    v->soft = mmixi_of(r.soft);
     v->best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m), v->config.k, sizeof *v->best);
     if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
     mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
     mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
                                      v->d.H, v->d.W, 0, 0);
     if (!large) return -1;
-    mmix_real *map = mmix_data(large), *best = map;        /* of the labels so far, where label 0 was */
+    mmix_real *map = mmixi_of(large), *best = map;        /* of the labels so far, where label 0 was */
     for (size_t c = 0; c < v->d.K; c++, map += pixels) {
         double high, low = mmixi_ends(map, pixels, &high);
         int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
@@ -12098,7 +12103,7 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
                                     "sizes of 1 to 2^24, also of what is resized before it is cut, found "
                                     "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
                                     in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
-    mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
+    mmix_picture_normalise(mmixi_of(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
 }
@@ -12233,7 +12238,7 @@ static void mmixi_augment_task(void *arg, mmixi_range range)
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
     crop.image = b; crop.crop = i / j->B;
-    mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
+    mmix_augment_crop(mmixi_of(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
                       j->scratch + range.lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
@@ -13751,7 +13756,7 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        void *data = f->values ? f->values + (mmix_data(t) - p->values) : mmixi_data(t, t->dtype);
+        void *data = f->values ? f->values + (mmixi_of(t) - p->values) : mmixi_data(t, t->dtype);
         mmixi_model_array(f, prefix, p->at[i].name, mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL,
                           t->ndim, t->shape, data);
     }
@@ -13972,7 +13977,7 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
             for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
                 union { uint32_t bits; float f32; } u;
                 u.bits = (uint32_t)mmixi_number(p, 4);
-                mmix_data(q->tensor)[e] = (mmix_real)u.f32;
+                mmixi_of(q->tensor)[e] = (mmix_real)u.f32;
             }
         }
     }
