@@ -162,6 +162,25 @@ typedef void mmix_task(void *arg, size_t index);
 
 enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
 
+/* Memory of a device, a GPU's say, that tensors lie in, and what computes there; alloc NULL: there is none.
+   What tensors lie in is on the host and, as large, on the device; numbers are copied when somebody on the
+   other side asks for them. Calls come from the context's own thread. */
+typedef struct mmix_device {
+    void *(*alloc)(void *user, size_t size);             /* NULL when it has nothing */
+    void (*free)(void *user, void *ptr, size_t size);
+    /* Copy size bytes up, or down, before they return: 0, or -1. */
+    int (*put)(void *user, void *device, const void *host, size_t size);
+    int (*get)(void *user, void *host, const void *device, size_t size);
+    void *user;
+    /* NULL, or MMIX_OP_COUNT pairs that outlive the context, by MMIX_OP_…; NULLs: there is no kernel. In
+       them addresses, mmix_data's, mmix_save's and the call's, are those on the device. forward returns 0,
+       -1 after mmix_fail, or, before it has written or saved anything, 1: it does not do this call, as
+       without a backward none that is recorded. Then the op's function runs on the host. A call's backward
+       runs where its forward ran. */
+    const struct mmix_op_functions *kernels;
+    int strict;                              /* 1: an op that no kernel runs is an error */
+} mmix_device;
+
 /* Everything a context can be told; zeroes are the defaults. */
 typedef struct mmix_options {
     mmix_allocator allocator;
@@ -177,6 +196,7 @@ typedef struct mmix_options {
        the context's own thread): to pin it to a core, to name it, to set its priority. */
     void (*thread_start)(void *user, int lane);
     void *thread_user;
+    mmix_device device;
 } mmix_options;
 
 /* A new context, or NULL if memory ran out; options may be NULL and is not kept. */
@@ -273,7 +293,8 @@ MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. */
+/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. With a
+   device reals are NULL outside of an op's functions: mmix_read and mmix_write copy them. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
 /* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
@@ -333,6 +354,7 @@ typedef struct mmix_call {
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
     unsigned constant, passed;
+    int where;                               /* it ran: 1, on the device; the library's own */
 } mmix_call;
 
 /* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten between its op
@@ -342,7 +364,8 @@ typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_
 /* Step memory that lasts as long as the call's node; NULL on error. */
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
-/* The ops of the table. A device overrides them one by one; the rest stays as it is. */
+/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
+   functions have their tensors in the host's memory, kernels of mmix_device in the device's. */
 enum {
     MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP, MMIX_OP_LOG, MMIX_OP_SQRT,
     MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM, MMIX_OP_MATMUL,
@@ -357,6 +380,9 @@ enum {
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
+/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or by kernels
+   (1). MMIX_OP_COUNT are custom ops. */
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
 /* A pointer that overrides keep with their context, NULL at first. */
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
 MMIXDEF void *mmix_kernel_user(const mmix_ctx *m);
@@ -1883,6 +1909,8 @@ typedef struct mmixi_node {
     uint64_t digest[MMIX_MAX_INPUTS];            /* of the inputs, which nobody may overwrite */
 #endif
 } mmixi_node;
+/* Memory that is there twice. */
+typedef struct mmixi_twin { size_t base, size; char *device; } mmixi_twin;
 typedef struct mmixi_pool mmixi_pool;
 struct mmix_ctx {
     mmix_options options;
@@ -1893,6 +1921,10 @@ struct mmix_ctx {
     struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
     mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tape */
     void *table_user;                            /* mmix_kernel_user */
+    size_t calls[2][MMIX_OP_COUNT + 1];          /* mmix_op_calls */
+    mmixi_twin *twin;
+    size_t twins, twin_capacity;
+    int inside;                                  /* an op's function, MMIXI_HOST, or a kernel, MMIXI_KERNEL */
     mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
     mmixi_hole hole[MMIXI_HOLES + 1];            /* the last is for mmixi_step_free's own use */
     size_t holes;
@@ -2017,6 +2049,11 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
     unsigned char *p = (unsigned char *)ptr;
     if (!p) return;
+    for (size_t i = 0; i < m->twins; i++)
+        if (m->twin[i].base == (size_t)ptr) {
+            m->options.device.free(m->options.device.user, m->twin[i].device, m->twin[i].size);
+            m->twin[i] = m->twin[--m->twins];
+        }
     m->memory.bytes -= bytes + MMIXI_ALIGN;
     m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
 }
@@ -2030,6 +2067,28 @@ static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need,
     mmixi_free(m, array, *capacity * element);
     *capacity = n;
     return bigger;
+}
+/* p, lasting memory for tensors: if there is a device, as much of it goes with it. NULL on error. */
+static void *mmixi_twinned(mmix_ctx *m, void *p, size_t bytes)
+{
+    const mmix_device *d = &m->options.device;
+    mmixi_twin twin = { (size_t)p, bytes, NULL };
+    if (!p || !d->alloc) return p;
+    m->twin = (mmixi_twin *)mmixi_grow(m, m->twin, &m->twin_capacity, m->twins + 1, sizeof twin);
+    if (m->twins < m->twin_capacity) twin.device = (char *)d->alloc(d->user, bytes);
+    if (twin.device) return m->twin[m->twins++] = twin, p;
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of the device's memory: %.0f bytes more", (double)bytes);
+    mmixi_free(m, p, bytes);
+    return NULL;
+}
+/* The same place on the device, NULL if it has none; or on the host. */
+static void *mmixi_other(const mmix_ctx *m, const void *p, int device)
+{
+    for (const mmixi_twin *t = m->twin; t < m->twin + m->twins; t++) {
+        size_t at = (size_t)p - (device ? t->base : (size_t)t->device);
+        if (at < t->size) return (device ? t->device : (char *)t->base) + at;
+    }
+    return device ? NULL : (void *)(uintptr_t)p;
 }
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.bytes; }
@@ -2052,7 +2111,8 @@ static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
     mmixi_block b = { 0, bytes, 0, 0 };
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
-    if (a->count == a->capacity || !(b.base = b.low = (size_t)mmixi_alloc(m, bytes))) return -1;
+    if (a->count == a->capacity
+        || !(b.base = b.low = (size_t)mmixi_twinned(m, mmixi_alloc(m, bytes), bytes))) return -1;
     mmixi_poison(b.base, bytes, 1);
     b.high = b.low + bytes; a->block[a->count++] = b;
     return 0;
@@ -3877,6 +3937,7 @@ struct mmix_tensor {
     int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
     mmix_real scalar;                            /* data of a single element: backward does not free it */
     int lasting;                                 /* a parameter: any context may use it */
+    int where, grad_where;                       /* of an owner: MMIXI_HERE … */
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
     const mmix_real *packed;
     size_t packed_nr;
@@ -3912,20 +3973,55 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
     return n;
 }
 static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
+/* Bytes of an owner, whose rows may have gaps behind them; 0 of one that never was. */
+static size_t mmixi_held(const mmix_tensor *t)
+{
+    return (t->ndim ? t->shape[0] * t->stride[0] : t->data != NULL) * mmixi_dtype_size(t->dtype);
+}
+/* Numbers are up to date on the host, on both sides, or on the device. */
+enum { MMIXI_HERE, MMIXI_BOTH, MMIXI_THERE };
+enum { MMIXI_HOST = 1, MMIXI_KERNEL };
+/* Copies an owner's values, or its gradient, to the side that asks, if they are not there. Where they are. */
+static void *mmixi_bring(mmix_tensor *t, int gradient, int device)
+{
+    mmix_ctx *m = t->m;
+    const mmix_device *d = &m->options.device;
+    void *here = gradient ? t->grad : t->data, *there = mmixi_other(m, here, 1);
+    int *where = gradient ? &t->grad_where : &t->where;
+    if (here && *where == (device ? MMIXI_HERE : MMIXI_THERE)) {
+        if (device ? d->put(d->user, there, here, mmixi_held(t))
+            : d->get(d->user, here, there, mmixi_held(t)))
+            mmix_fail(m, MMIX_ERROR_DEVICE, "the device's %s failed", device ? "put" : "get");
+        *where = MMIXI_BOTH;
+    }
+    return device ? there : here;
+}
+/* Where an owner that has been on the device is read and, outside of ops, perhaps written. */
+static char *mmixi_fetch(mmix_tensor *t)
+{
+    void *p = mmixi_bring(t, 0, t->m->inside == MMIXI_KERNEL);
+    if (!t->m->inside) t->where = MMIXI_HERE;
+    return (char *)p;
+}
 static inline void *mmixi_data(const mmix_tensor *t, int dtype)
 {
-    char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
+    mmix_tensor *owner = t && t->dtype == dtype ? mmixi_owner(t) : NULL;
+    char *data = !owner ? NULL : owner->where ? mmixi_fetch(owner) : (char *)owner->data;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
 static const uint16_t *mmixi_halves(const mmix_tensor *t)
 {
     return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
 }
+/* mmix_data wherever the numbers are. */
 static inline mmix_real *mmixi_of(const mmix_tensor *t)
 {
     return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL);
 }
-MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return mmixi_of(t); }
+MMIXDEF mmix_real *mmix_data(const mmix_tensor *t)
+{
+    return t && t->m->twins && !t->m->inside ? NULL : mmixi_of(t);
+}
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
 
 /* ---- making ---- */
@@ -4172,7 +4268,8 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         mmix_tensor expected;
         for (; *spec != ' '; spec++) {
             if (*spec == ':')
-                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : spec[1] == 'w' && !mmixi_halves(t) ? dtype : -1;
+                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32
+                    : spec[1] == 'w' && mmix_dtype(t) != MMIX_DTYPE_BF16 ? dtype : -1;
             optional |= *spec == '?';
         }
         at = ++spec;
@@ -4182,8 +4279,9 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         front = spec > at ? leading : 0;
         expected.ndim = front + axes;
         if (!t) wrong = optional ? NULL : "is NULL";
-        else if (t->m != m && !t->lasting) wrong = "belongs to another context";
-        else if (!mmixi_data(t, t->dtype))
+        else if (t->m != m && (!t->lasting || t->m->twins || m->twins))
+            wrong = "belongs to another context";
+        else if (!mmixi_owner(t)->data)
             wrong = t->lasting ? "has no values (mmix_params_allocate comes first)"
                 : "has no values (mmix_backward consumed it)";
         else if (dtype >= 0 && t->dtype != dtype) wrong = kinds[dtype][t->dtype];
@@ -4277,26 +4375,38 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int
         if (owner->wants == 1) { owner->next_graded = m->graded; m->graded = owner; }
         owner->grad = own;
     }
+    if (owner->written != 1) owner->grad_where = MMIXI_HERE;
     shared |= t->base != NULL;
     if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), owner->grad);
     *add = shared || owner->written;
     owner->written = 1;
     return owner->grad + t->offset;
 }
+/* An owner whose gradient is read, or written, on the host. */
+static mmix_tensor *mmixi_grad_here(mmix_tensor *t)
+{
+    mmixi_bring(t, 1, 0);
+    t->grad_where = MMIXI_HERE;
+    return t;
+}
 /* What has reached `from` is the gradient of t: it becomes t's if t has none and it may, else it is added. */
 static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
     int add, whole = from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad;
     mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
-    if (to) mmixi_put_all(m, from, from->grad, t, to, add);
+    if (to) mmixi_grad_here(mmixi_owner(t));
+    if (to) mmixi_put_all(m, from, mmixi_grad_here(from)->grad, t, to, add);
     if (!whole) return;
-    t->grad = from->grad; t->written = from->written; from->grad = NULL;
+    t->grad = from->grad; t->written = from->written; t->grad_where = from->grad_where; from->grad = NULL;
 }
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
     mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL,
-        *g = owner && owner->written ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
-    if (g) { g->base = NULL; g->data = owner->grad; g->wants = 0; }
+        *all = owner && owner->written ? mmixi_view(t->m, owner, 0) : NULL,
+        *g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
+    if (!g) return NULL;
+    all->data = mmixi_grad_here(owner)->grad; all->wants = all->where = 0;
+    all->base = NULL; g->base = all;
     return g;
 }
 
@@ -4309,7 +4419,8 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
 }
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
-    call->saved[slot] = (mmix_real *)mmixi_step(m, count * sizeof(mmix_real));
+    void *p = mmixi_step(m, count * sizeof(mmix_real));
+    call->saved[slot] = (mmix_real *)mmixi_other(m, p, m->inside == MMIXI_KERNEL);
     call->saved_count[slot] = count;
     return call->saved[slot];
 }
@@ -4332,17 +4443,58 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
     void *copy = size ? mmixi_header(m, size) : NULL;
     return copy ? memcpy(copy, p, size) : size ? NULL : p;
 }
+/* ---- on the host, or on a device ---- */
+
+/* Runs half of an op on one side: what it reads is brought there, what it writes is noted to be there. The
+   ops in a checkpoint see to themselves. */
+static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
+{
+    int was = m->inside, made = device ? MMIXI_THERE : MMIXI_HERE, back = c->dy[0] != NULL, failed;
+    if (!m->twins || c->constant == ~0u) return f(m, c);
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
+        mmix_tensor *t = c->in[i] ? mmixi_owner(c->in[i]) : NULL;
+        if (!t) continue;
+        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;         /* mmix_data_i32 may be in use */
+        mmixi_bring(t, 0, device);
+        if (!c->dx[i]) continue;
+        if (c->add[i]) mmixi_bring(t, 1, device);
+        c->dx[i] = (mmix_real *)mmixi_other(m, c->dx[i], device);
+        t->grad_where = made;
+    }
+    for (int i = 0; i < 2 && c->out[i]; i++) {
+        mmix_tensor *t = mmixi_owner(c->out[i]);
+        if (!back) t->where = made;
+        mmixi_bring(t, 0, device); mmixi_bring(t, 1, device);
+        c->dy[i] = (const mmix_real *)mmixi_other(m, c->dy[i], device);
+    }
+    if (m->error_kind) return -1;
+    c->where = device;
+    m->inside = MMIXI_HOST + device;
+    failed = f(m, c);
+    m->inside = was;
+    m->calls[device][c->op] += failed <= 0;
+    return failed;
+}
 /* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
    is 1 before. `options` is copied, unless size is 0. Its first output, or NULL. */
 static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
                                         const void *options, size_t size)
 {
+    const mmix_op_functions *kernel = m->options.device.kernels;
     mmixi_node *node;
+    int failed = 1;
     if (m->error_kind || !call->out[0]) return NULL;
     for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
     call->m = m;
     call->options = call->recorded ? mmixi_kept(m, options, size) : options;
-    if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
+    if (m->error_kind) return NULL;
+    if (kernel && call->op < MMIX_OP_COUNT && (kernel += call->op)->forward)
+        failed = mmixi_call_on(m, kernel->forward, call, 1);
+    if (failed <= 0) run = kernel;
+    else if (m->options.device.strict && run->forward)
+        mmix_fail(m, MMIX_ERROR_DEVICE, "%s: no kernel ran it", mmix_op_name(call->op));
+    else failed = run->forward ? mmixi_call_on(m, run->forward, call, 0) : 0;
+    if (failed || m->error_kind) return NULL;
     for (int i = 0; i < 2 && call->out[i]; i++) call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
     if (!call->recorded) return call->out[0];
     m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
@@ -4382,7 +4534,8 @@ static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 {
     for (int i = MMIX_MAX_SAVED; i-- > 0;)
-        mmixi_step_free(m, node->call.saved[i], node->call.saved_count[i] * sizeof(mmix_real));
+        mmixi_step_free(m, mmixi_other(m, node->call.saved[i], 0),
+                        node->call.saved_count[i] * sizeof(mmix_real));
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
@@ -4408,7 +4561,8 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it "
                              "was recorded", i, mmix_op_name(call->op));
 #endif
-    failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
+    failed = mmixi_resolve(m, call) || mmixi_call_on(m, node->run.backward, call, call->where)
+        || m->error_kind;
     if (!failed && call->passed) mmixi_grad_give(m, call->out[0], call->in[call->passed - 1]);
     mmix_rewind(m, mark);
     return failed || m->error_kind;
@@ -4446,7 +4600,8 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
     }
     for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
         mmix_tensor g = *gradients[k];
-        g.grad = mmixi_of(&g);
+        g.grad = mmixi_of(gradients[k]);
+        g.grad_where = MMIXI_HERE;
         g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
         mmixi_grad_give(m, &g, outputs[k]);
     }
@@ -6175,9 +6330,9 @@ static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows
     mmix_call call = mmixi_mixer_call(m, &x, &o);
     call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
     mmix_op_functions run = m->table[call.op];
-    if (m->error_kind || run.forward(m, &call)) return NULL;
+    if (m->error_kind || mmixi_call_on(m, run.forward, &call, 0)) return NULL;
     call.dy[0] = mmixi_of(dy); call.dx[MMIX_IN_V] = mmixi_of(dv);
-    if (run.backward(m, &call)) return NULL;
+    if (mmixi_call_on(m, run.backward, &call, 0)) return NULL;
     mmix_rewind(m, mark);
     return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
 }
@@ -6266,17 +6421,13 @@ struct mmix_state {
 };
 enum { MMIXI_CARRIED_VALUES = 1, MMIXI_CARRIED_CONV };           /* behind keys, or a state */
 
-/* Part i of 3 · slots, and its bytes. */
+/* Part i of 3 · slots. */
 static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
-static size_t mmixi_carried_bytes(const mmix_tensor *c)
-{
-    return c->shape[0] * c->stride[0] * sizeof(mmix_real);
-}
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
     size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
@@ -6294,7 +6445,7 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
     for (size_t i = 0; s && i < 3 * s->slots; i++)
-        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_carried_bytes(mmixi_carried_part(s, i)));
+        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_held(mmixi_carried_part(s, i)));
     if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
@@ -6308,15 +6459,16 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
+        const void *data = mmixi_of(from);
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
-        if (!from->data) continue;
-        to->data = mmixi_alloc(s->m, mmixi_carried_bytes(from));
+        if (!data) continue;
+        to->data = mmixi_twinned(s->m, mmixi_alloc(s->m, mmixi_held(from)), mmixi_held(from));
         if (!to->data) {
             mmix_state_destroy(copy);
             return NULL;
         }
-        memcpy(to->data, from->data, mmixi_carried_bytes(from));
+        memcpy(to->data, data, mmixi_held(from));
     }
     return copy;
 }
@@ -6348,16 +6500,17 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if ((have + shape[1]) * row > c->stride[0]) {
         all->shape[1] = mmixi_max(2 * n, n + shape[1]);
         all->stride[0] = all->shape[1] * row;
-        all->data = mmixi_zeroed(m, mmixi_carried_bytes(all));
+        all->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(all)), mmixi_held(all));
         if (!all->data) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
             memcpy(mmixi_of(all) + i * all->stride[0], mmixi_of(c) + i * c->stride[0] + (have - n) * row,
                    n * row * sizeof(mmix_real));
-        mmixi_free(m, c->data, mmixi_carried_bytes(c));
+        mmixi_free(m, c->data, mmixi_held(c));
         *c = *all;
         if (sees) c->shape[1] = n;
     }
     *all = *c;
+    all->base = c;                               /* in which the numbers are told to be here or there */
     if (sees) all->shape[1] += shape[1];
     return all;
 }
@@ -7293,6 +7446,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
         mmixi_free(p->m, o, o->bytes);
     }
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
+    mmixi_free(p->m, p->values, p->slab * sizeof *p->values);
     mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
     mmixi_free(p->m, p, sizeof *p);
@@ -7302,6 +7456,11 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     for (size_t i = 0; i < p->count; i++)
         if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
     return NULL;
+}
+static mmix_real *mmixi_slab(const mmix_params *p)
+{
+    size_t bytes = p->slab * sizeof(mmix_real);
+    return (mmix_real *)mmixi_twinned(p->m, mmixi_zeroed(p->m, bytes), bytes);
 }
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
@@ -7377,7 +7536,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof *p->values);
+    p->values = mmixi_slab(p);
     for (size_t i = 0, at = 0; p->values && i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at; at += mmixi_slab_size(t);
@@ -7386,6 +7545,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
     return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
+static void mmixi_param_here(mmix_tensor *t) { mmixi_of(t); mmixi_grad_here(t); }
 /* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well;
    else all is freed, and what was wrong with the config is the file's error. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
@@ -7395,11 +7555,12 @@ static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
     return 0;
 }
-/* Whether there are values, if they are needed. */
+/* Whether there are values, if they are needed; these and the gradients are on the host then. */
 static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
     if (p && needed && !p->values)
         mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: mmix_params_allocate comes first", who);
+    for (size_t i = 0; p && needed && i < p->count; i++) mmixi_param_here(p->at[i].tensor);
     return p && !p->m->error_kind;
 }
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
@@ -7408,13 +7569,13 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     if (p->bf16) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
     if (!train || !p->gradients) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
-        p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
+        p->gradients = train ? mmixi_slab(p) : NULL;
     }
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         t->grad = train ? p->gradients + (mmixi_of(t) - p->values) : NULL;
-        t->wants = train && !p->at[i].frozen; t->written = 0;
+        t->wants = train && !p->at[i].frozen; t->written = t->grad_where = 0;
     }
     return 0;
 }
@@ -8254,6 +8415,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             const mmix_param *q = s->params->at + k;
             size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
             if (q->frozen || !q->tensor->written) continue;
+            mmixi_param_here(q->tensor);
             j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
             if (!j) break;
             j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
@@ -8842,7 +9004,7 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const 
             return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the teacher it is "
                              "of %.0f%s", who, to->name, (double)n, (double)mmix_count(from),
                              mmixi_of(from) ? "" : " bf16");
-        memcpy(to->tensor->data, values + (mmixi_of(from) - teacher->values)
+        memcpy(mmixi_of(to->tensor), values + (mmixi_of(from) - teacher->values)
                + (third ? (size_t)(part - parts) * n : 0), n * sizeof *values);
     }
     return 0;
@@ -9780,7 +9942,7 @@ static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
     const mmix_params *p = d->params;
     if (!d->adapters) return p->values;
     mmix_real *copy = mmixi_reals(d->m, p->slab, 1);
-    if (copy)
+    if (copy && mmixi_params_ready(p, "", 1))
         mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
     return copy;
 }
@@ -10175,8 +10337,9 @@ static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add, int
 {
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->adamw[i].params->count; k++) {
-            const mmix_tensor *t = d->adamw[i].params->at[k].tensor;
+            mmix_tensor *t = d->adamw[i].params->at[k].tensor;
             if (!t->written) continue;
+            mmixi_grad_here(t);
             mmixi_put(d->m->k, mmix_count(t), back ? x : t->grad, back ? t->grad : x, add);
             x += mmix_count(t);
         }
@@ -14125,6 +14288,7 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
         int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(m, p->count * sizeof *written) : NULL;
         if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
         if (!written) continue;
+        mmixi_params_ready(p, "", 1);
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
         mmixi_model_array(&f, moments, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
         mmixi_model_array(&f, moments, "written", MMIX_FILE_I64, 1, &p->count, written);
@@ -14179,8 +14343,8 @@ MMIXI_COLD_END
 #define MMIXI_OP_TWO(name, function) \
     table->forward = mmixi_##function##_forward, table->backward = mmixi_##function##_backward, table++;
 MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
-static const char mmixi_op_names[MMIX_OP_COUNT][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) };
-MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
+static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) "custom" };
+MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
@@ -14189,6 +14353,10 @@ MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functi
     mmixi_ops_fill(table);
     m->table[op] = functions ? *functions : table[op];
     return 0;
+}
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
+{
+    return op >= 0 && op <= MMIX_OP_COUNT ? m->calls[!!on_device][op] : 0;
 }
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
 {
@@ -14208,6 +14376,7 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (!allocator->alloc || !allocator->free) {
         allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
     }
+    if (!start.options.device.alloc) memset(&start.options.device, 0, sizeof start.options.device);
     start.seed = start.options.seed; start.lanes = start.options.threads;
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
@@ -14231,6 +14400,7 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_arena_free(m, &m->step);
     mmixi_arena_free(m, &m->header);
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
+    mmixi_free(m, m->twin, m->twin_capacity * sizeof *m->twin);
     mmixi_free(m, m->k, sizeof *m->k);
     mmix_ctx end = *m;
     mmixi_free(&end, m, sizeof *m);
