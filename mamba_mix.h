@@ -2082,7 +2082,7 @@ static void *mmixi_twinned(mmix_ctx *m, void *p, size_t bytes)
     return NULL;
 }
 /* The same place on the device, NULL if it has none; or on the host. */
-static void *mmixi_other(const mmix_ctx *m, const void *p, int device)
+static inline void *mmixi_other(const mmix_ctx *m, const void *p, int device)
 {
     for (const mmixi_twin *t = m->twin; t < m->twin + m->twins; t++) {
         size_t at = (size_t)p - (device ? t->base : (size_t)t->device);
@@ -4385,7 +4385,7 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int
 /* An owner whose gradient is read, or written, on the host. */
 static mmix_tensor *mmixi_grad_here(mmix_tensor *t)
 {
-    mmixi_bring(t, 1, 0);
+    if (t->grad_where) mmixi_bring(t, 1, 0);
     t->grad_where = MMIXI_HERE;
     return t;
 }
