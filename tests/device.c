@@ -13,11 +13,10 @@ int main(void)
 }
 #else
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- the device ---- */
 
-enum { BLOCKS = 64, NONE = 0, FORWARD = 1, BACKWARD = 2, DECLINES = 4, ALL = FORWARD | BACKWARD };
+enum { BLOCKS = 1 << 14, REGION = 1 << 28, NONE = 0, FORWARD = 1, BACKWARD = 2, DECLINES = 4, ALL = FORWARD | BACKWARD };
 typedef struct fake {
     char *block[BLOCKS];
     size_t size[BLOCKS], n, allocations, fail_alloc, copies[2], fail_copy, wrong, calls;
@@ -25,25 +24,21 @@ typedef struct fake {
     int kernels;                                 /* which there are; DECLINES: of every third call there is none */
     mmix_op_functions table[MMIX_OP_COUNT];
 } fake;
-static size_t pages(size_t size)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (size + page - 1) / page * page;
-}
-static void door(const fake *f, int open)
-{
-    for (size_t i = 0; i < f->n; i++) mprotect(f->block[i], pages(f->size[i]), open ? PROT_READ | PROT_WRITE : PROT_NONE);
-}
+static char *region;                             /* all devices' memory, from the front; begun anew when nothing is left of it */
+static size_t taken;
+static void door(int open) { mprotect(region, taken, open ? PROT_READ | PROT_WRITE : PROT_NONE); }
 static void *fake_alloc(void *user, size_t size)
 {
     fake *f = (fake *)user;
-    if (++f->allocations == f->fail_alloc || f->n == BLOCKS) return NULL;
-    char *p = (char *)mmap(NULL, pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == (char *)MAP_FAILED) return NULL;
-    memset(p, 0xff, size);                       /* NaN */
-    f->block[f->n] = p;
+    if (!region) region = (char *)mmap(NULL, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!f->n) taken = 0;
+    if (region == (char *)MAP_FAILED || ++f->allocations == f->fail_alloc || f->n == BLOCKS || size > REGION - taken - 64) return NULL;
+    char *p = f->block[f->n] = region + taken;
     f->size[f->n++] = size;
-    door(f, f->inside);
+    taken += (size + 63) / 64 * 64;
+    door(1);
+    memset(p, 0xff, size);                       /* NaN */
+    door(f->inside);
     return p;
 }
 static void fake_free(void *user, void *ptr, size_t size)
@@ -52,7 +47,6 @@ static void fake_free(void *user, void *ptr, size_t size)
     size_t i = 0;
     while (i < f->n && f->block[i] != ptr) i++;
     if (i == f->n || f->size[i] != size) { f->wrong++; return; }
-    munmap(ptr, pages(size));
     f->block[i] = f->block[--f->n];
     f->size[i] = f->size[f->n];
 }
@@ -63,9 +57,9 @@ static int fake_copy(fake *f, void *to, const void *from, size_t size, int up)
     while (i < f->n && at - (size_t)f->block[i] >= f->size[i]) i++;
     if (i == f->n || at - (size_t)f->block[i] + size > f->size[i]) { f->wrong++; return -1; }
     if (++f->copies[up] + f->copies[!up] == f->fail_copy) return -1;
-    door(f, 1);
+    door(1);
     memcpy(to, from, size);
-    door(f, f->inside);
+    door(f->inside);
     return 0;
 }
 static int fake_put(void *user, void *device, const void *host, size_t size) { return fake_copy((fake *)user, device, host, size, 1); }
@@ -78,9 +72,9 @@ static int fake_kernel(mmix_ctx *m, mmix_call *c)
     const int back = c->dy[0] != NULL;
     int failed;
     if (!back && ((f->kernels & DECLINES && ++f->calls % 3 == 0) || (c->recorded && !(f->kernels & BACKWARD)))) return 1;
-    door(f, f->inside = 1);
+    door(f->inside = 1);
     failed = (back ? own.backward : own.forward)(m, c);
-    door(f, f->inside = 0);
+    door(f->inside = 0);
     return failed;
 }
 static mmix_options with_device(fake *f, int kernels)
@@ -141,7 +135,7 @@ static void alike(const char *what, work_on *run)
     mmix_ctx *m = context(2, 9);
     const uint64_t expected = run(m);
     size_t calls[MMIX_OP_COUNT];
-    fake f;
+    static fake f;
     doing(what);
     FINE(m);
     CHECK(mmix_op_calls(m, MMIX_OP_LINEAR, 0) == 0);
@@ -445,7 +439,7 @@ static int cube(mmix_ctx *m, mmix_call *c)
 /* Who may read what, and where it is. */
 static void doors(void)
 {
-    fake f;
+    static fake f;
     mmix_ctx *m = device(&f, ALL), *other = context(1, 1);
     mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2), *y = mmix_scale(m, x, 2, 1), *z, *labels = numbers(m, 2, 3);
     int32_t *label = mmix_data_i32(labels);      /* it stays good */
@@ -502,7 +496,7 @@ static void doors(void)
 }
 static void strict(void)
 {
-    fake f;
+    static fake f;
     memset(&f, 0, sizeof f);
     mmix_options o = with_device(&f, ALL);
     o.device.strict = 1;
@@ -527,7 +521,7 @@ static void failures(void)
 {
     for (int copies = 0; copies < 2; copies++)
         for (size_t n = 1, total = 1; n <= total; n += copies ? 7 : 1) {
-            fake f;
+            static fake f;
             mmix_ctx *m = device(&f, ALL);
             doing(copies ? "copies fail" : "the device's memory ends");
             if (n == 1 && total == 1) {          /* all there are */
@@ -547,7 +541,7 @@ static void failures(void)
 
 static void every_op(void)
 {
-    fake f;
+    static fake f;
     mmix_ctx *m = device(&f, ALL);
     alike("ops", ops);
     ops(m); mmate(m);
