@@ -162,6 +162,25 @@ typedef void mmix_task(void *arg, size_t index);
 
 enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
 
+/* Memory of a device, a GPU's say, that tensors lie in, and what computes there; alloc NULL: there is none.
+   What tensors lie in is on the host and, as large, on the device; numbers are copied when somebody on the
+   other side asks for them. Calls come from the context's own thread. */
+typedef struct mmix_device {
+    void *(*alloc)(void *user, size_t size);             /* NULL when it has nothing */
+    void (*free)(void *user, void *ptr, size_t size);
+    /* Copy size bytes up, or down, before they return: 0, or -1. */
+    int (*put)(void *user, void *device, const void *host, size_t size);
+    int (*get)(void *user, void *host, const void *device, size_t size);
+    void *user;
+    /* NULL, or MMIX_OP_COUNT pairs that outlive the context, by MMIX_OP_…; NULLs: there is no kernel. In
+       them addresses, mmix_data's, mmix_save's and the call's, are those on the device. forward returns 0,
+       -1 after mmix_fail, or, before it has written or saved anything, 1: it does not do this call, as
+       without a backward none that is recorded. Then the op's function runs on the host. A call's backward
+       runs where its forward ran. */
+    const struct mmix_op_functions *kernels;
+    int strict;                              /* 1: an op that no kernel runs is an error */
+} mmix_device;
+
 /* Everything a context can be told; zeroes are the defaults. */
 typedef struct mmix_options {
     mmix_allocator allocator;
@@ -177,6 +196,7 @@ typedef struct mmix_options {
        the context's own thread): to pin it to a core, to name it, to set its priority. */
     void (*thread_start)(void *user, int lane);
     void *thread_user;
+    mmix_device device;
 } mmix_options;
 
 /* A new context, or NULL if memory ran out; options may be NULL and is not kept. */
@@ -273,7 +293,8 @@ MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. */
+/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. With a
+   device reals are NULL outside of an op's functions: mmix_read and mmix_write copy them. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
 /* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
@@ -333,6 +354,7 @@ typedef struct mmix_call {
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
     unsigned constant, passed;
+    int where;                               /* it ran: 1, on the device; the library's own */
 } mmix_call;
 
 /* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten between its op
@@ -342,7 +364,8 @@ typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_
 /* Step memory that lasts as long as the call's node; NULL on error. */
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
-/* The ops of the table. A device overrides them one by one; the rest stays as it is. */
+/* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
+   functions have their tensors in the host's memory, kernels of mmix_device in the device's. */
 enum {
     MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP, MMIX_OP_LOG, MMIX_OP_SQRT,
     MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM, MMIX_OP_MATMUL,
@@ -357,6 +380,9 @@ enum {
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
+/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or by kernels
+   (1). MMIX_OP_COUNT are custom ops. */
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
 /* A pointer that overrides keep with their context, NULL at first. */
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
 MMIXDEF void *mmix_kernel_user(const mmix_ctx *m);
@@ -1880,6 +1906,8 @@ typedef struct mmixi_node {
     uint64_t digest[MMIX_MAX_INPUTS];            /* of the inputs, which nobody may overwrite */
 #endif
 } mmixi_node;
+/* Memory that is there twice. */
+typedef struct mmixi_twin { size_t base, size; char *device; } mmixi_twin;
 typedef struct mmixi_pool mmixi_pool;
 struct mmix_ctx {
     mmix_options options;
@@ -1890,6 +1918,10 @@ struct mmix_ctx {
     struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
     mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tape */
     void *table_user;                            /* mmix_kernel_user */
+    size_t calls[2][MMIX_OP_COUNT + 1];          /* mmix_op_calls */
+    mmixi_twin *twin;
+    size_t twins, twin_capacity;
+    int inside;                                  /* an op's function, MMIXI_HOST, or a kernel, MMIXI_KERNEL */
     mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
     mmixi_hole hole[MMIXI_HOLES + 1];            /* the last is for mmixi_step_free's own use */
     size_t holes;
@@ -2014,6 +2046,11 @@ static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
     unsigned char *p = (unsigned char *)ptr;
     if (!p) return;
+    for (size_t i = 0; i < m->twins; i++)
+        if (m->twin[i].base == (size_t)ptr) {
+            m->options.device.free(m->options.device.user, m->twin[i].device, m->twin[i].size);
+            m->twin[i] = m->twin[--m->twins];
+        }
     m->memory.bytes -= bytes + MMIXI_ALIGN;
     m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
 }
@@ -2027,6 +2064,28 @@ static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need,
     mmixi_free(m, array, *capacity * element);
     *capacity = n;
     return bigger;
+}
+/* p, lasting memory for tensors: if there is a device, as much of it goes with it. NULL on error. */
+static void *mmixi_twinned(mmix_ctx *m, void *p, size_t bytes)
+{
+    const mmix_device *d = &m->options.device;
+    mmixi_twin twin = { (size_t)p, bytes, NULL };
+    if (!p || !d->alloc) return p;
+    m->twin = (mmixi_twin *)mmixi_grow(m, m->twin, &m->twin_capacity, m->twins + 1, sizeof twin);
+    if (m->twins < m->twin_capacity) twin.device = (char *)d->alloc(d->user, bytes);
+    if (twin.device) return m->twin[m->twins++] = twin, p;
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of the device's memory: %.0f bytes more", (double)bytes);
+    mmixi_free(m, p, bytes);
+    return NULL;
+}
+/* The same place on the device, NULL if it has none; or on the host. */
+static inline void *mmixi_other(const mmix_ctx *m, const void *p, int device)
+{
+    for (const mmixi_twin *t = m->twin; t < m->twin + m->twins; t++) {
+        size_t at = (size_t)p - (device ? t->base : (size_t)t->device);
+        if (at < t->size) return (device ? t->device : (char *)t->base) + at;
+    }
+    return device ? NULL : (void *)(uintptr_t)p;
 }
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.bytes; }
@@ -2049,7 +2108,8 @@ static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
     mmixi_block b = { 0, bytes, 0, 0 };
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
-    if (a->count == a->capacity || !(b.base = b.low = (size_t)mmixi_alloc(m, bytes))) return -1;
+    if (a->count == a->capacity
+        || !(b.base = b.low = (size_t)mmixi_twinned(m, mmixi_alloc(m, bytes), bytes))) return -1;
     mmixi_poison(b.base, bytes, 1);
     b.high = b.low + bytes; a->block[a->count++] = b;
     return 0;
@@ -3874,6 +3934,7 @@ struct mmix_tensor {
     int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
     mmix_real scalar;                            /* data of a single element: backward does not free it */
     int lasting;                                 /* a parameter: any context may use it */
+    int where, grad_where;                       /* of an owner: MMIXI_HERE … */
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
     const mmix_real *packed;
     size_t packed_nr;
@@ -3910,16 +3971,55 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
     return n;
 }
 static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
+/* Bytes of an owner, whose rows may have gaps behind them; 0 of one that never was. */
+static size_t mmixi_held(const mmix_tensor *t)
+{
+    return (t->ndim ? t->shape[0] * t->stride[0] : t->data != NULL) * mmixi_dtype_size(t->dtype);
+}
+/* Numbers are up to date on the host, on both sides, or on the device. */
+enum { MMIXI_HERE, MMIXI_BOTH, MMIXI_THERE };
+enum { MMIXI_HOST = 1, MMIXI_KERNEL };
+/* Copies an owner's values, or its gradient, to the side that asks, if they are not there. Where they are. */
+static void *mmixi_bring(mmix_tensor *t, int gradient, int device)
+{
+    mmix_ctx *m = t->m;
+    const mmix_device *d = &m->options.device;
+    void *here = gradient ? t->grad : t->data, *there = mmixi_other(m, here, 1);
+    int *where = gradient ? &t->grad_where : &t->where;
+    if (here && *where == (device ? MMIXI_HERE : MMIXI_THERE)) {
+        if (device ? d->put(d->user, there, here, mmixi_held(t))
+            : d->get(d->user, here, there, mmixi_held(t)))
+            mmix_fail(m, MMIX_ERROR_DEVICE, "the device's %s failed", device ? "put" : "get");
+        *where = MMIXI_BOTH;
+    }
+    return device ? there : here;
+}
+/* Where an owner that has been on the device is read and, outside of ops, perhaps written. */
+static char *mmixi_fetch(mmix_tensor *t)
+{
+    void *p = mmixi_bring(t, 0, t->m->inside == MMIXI_KERNEL);
+    if (!t->m->inside) t->where = MMIXI_HERE;
+    return (char *)p;
+}
 static inline void *mmixi_data(const mmix_tensor *t, int dtype)
 {
-    char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
+    mmix_tensor *owner = t && t->dtype == dtype ? mmixi_owner(t) : NULL;
+    char *data = !owner ? NULL : owner->where ? mmixi_fetch(owner) : (char *)owner->data;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
 static const uint16_t *mmixi_halves(const mmix_tensor *t)
 {
     return (const uint16_t *)mmixi_data(t, MMIX_DTYPE_BF16);
 }
-MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL); }
+/* mmix_data wherever the numbers are. */
+static inline mmix_real *mmixi_of(const mmix_tensor *t)
+{
+    return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL);
+}
+MMIXDEF mmix_real *mmix_data(const mmix_tensor *t)
+{
+    return t && t->m->twins && !t->m->inside ? NULL : mmixi_of(t);
+}
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
 
 /* ---- making ---- */
@@ -4079,7 +4179,7 @@ static inline void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
 {
     if (t) mmixi_owner(t)->packed = NULL;
-    return mmix_data(t);
+    return mmixi_of(t);
 }
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
@@ -4102,7 +4202,7 @@ MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, u
 /* Between a tensor and an array of its rows: `to`, or else `from`. */
 static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
 {
-    mmix_real *x = mmix_data(t);
+    mmix_real *x = mmixi_of(t);
     if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who) : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
         mmix_real *row = x + mmixi_row_offset(t, r);
@@ -4121,7 +4221,7 @@ MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
-    const mmix_real *x = mmix_data(t);
+    const mmix_real *x = mmixi_of(t);
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
 }
 
@@ -4166,7 +4266,8 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         mmix_tensor expected;
         for (; *spec != ' '; spec++) {
             if (*spec == ':')
-                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32 : spec[1] == 'w' && !mmixi_halves(t) ? dtype : -1;
+                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32
+                    : spec[1] == 'w' && mmix_dtype(t) != MMIX_DTYPE_BF16 ? dtype : -1;
             optional |= *spec == '?';
         }
         at = ++spec;
@@ -4176,8 +4277,9 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         front = spec > at ? leading : 0;
         expected.ndim = front + axes;
         if (!t) wrong = optional ? NULL : "is NULL";
-        else if (t->m != m && !t->lasting) wrong = "belongs to another context";
-        else if (!mmixi_data(t, t->dtype))
+        else if (t->m != m && (!t->lasting || t->m->twins || m->twins))
+            wrong = "belongs to another context";
+        else if (!mmixi_owner(t)->data)
             wrong = t->lasting ? "has no values (mmix_params_allocate comes first)"
                 : "has no values (mmix_backward consumed it)";
         else if (dtype >= 0 && t->dtype != dtype) wrong = kinds[dtype][t->dtype];
@@ -4271,26 +4373,38 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int
         if (owner->wants == 1) { owner->next_graded = m->graded; m->graded = owner; }
         owner->grad = own;
     }
+    if (owner->written != 1) owner->grad_where = MMIXI_HERE;
     shared |= t->base != NULL;
     if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), owner->grad);
     *add = shared || owner->written;
     owner->written = 1;
     return owner->grad + t->offset;
 }
+/* An owner whose gradient is read, or written, on the host. */
+static mmix_tensor *mmixi_grad_here(mmix_tensor *t)
+{
+    if (t->grad_where) mmixi_bring(t, 1, 0);
+    t->grad_where = MMIXI_HERE;
+    return t;
+}
 /* What has reached `from` is the gradient of t: it becomes t's if t has none and it may, else it is added. */
 static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
     int add, whole = from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad;
     mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
-    if (to) mmixi_put_all(m, from, from->grad, t, to, add);
+    if (to) mmixi_grad_here(mmixi_owner(t));
+    if (to) mmixi_put_all(m, from, mmixi_grad_here(from)->grad, t, to, add);
     if (!whole) return;
-    t->grad = from->grad; t->written = from->written; from->grad = NULL;
+    t->grad = from->grad; t->written = from->written; t->grad_where = from->grad_where; from->grad = NULL;
 }
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
     mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL,
-        *g = owner && owner->written ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
-    if (g) { g->base = NULL; g->data = owner->grad; g->wants = 0; }
+        *all = owner && owner->written ? mmixi_view(t->m, owner, 0) : NULL,
+        *g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
+    if (!g) return NULL;
+    all->data = mmixi_grad_here(owner)->grad; all->wants = all->where = 0;
+    all->base = NULL; g->base = all;
     return g;
 }
 
@@ -4303,7 +4417,8 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
 }
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
-    call->saved[slot] = (mmix_real *)mmixi_step(m, count * sizeof(mmix_real));
+    void *p = mmixi_step(m, count * sizeof(mmix_real));
+    call->saved[slot] = (mmix_real *)mmixi_other(m, p, m->inside == MMIXI_KERNEL);
     call->saved_count[slot] = count;
     return call->saved[slot];
 }
@@ -4326,17 +4441,58 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
     void *copy = size ? mmixi_header(m, size) : NULL;
     return copy ? memcpy(copy, p, size) : size ? NULL : p;
 }
+/* ---- on the host, or on a device ---- */
+
+/* Runs half of an op on one side: what it reads is brought there, what it writes is noted to be there. The
+   ops in a checkpoint see to themselves. */
+static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
+{
+    int was = m->inside, made = device ? MMIXI_THERE : MMIXI_HERE, back = c->dy[0] != NULL, failed;
+    if (!m->twins || c->constant == ~0u) return f(m, c);
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
+        mmix_tensor *t = c->in[i] ? mmixi_owner(c->in[i]) : NULL;
+        if (!t) continue;
+        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;         /* mmix_data_i32 may be in use */
+        mmixi_bring(t, 0, device);
+        if (!c->dx[i]) continue;
+        if (c->add[i]) mmixi_bring(t, 1, device);
+        c->dx[i] = (mmix_real *)mmixi_other(m, c->dx[i], device);
+        t->grad_where = made;
+    }
+    for (int i = 0; i < 2 && c->out[i]; i++) {
+        mmix_tensor *t = mmixi_owner(c->out[i]);
+        if (!back) t->where = made;
+        mmixi_bring(t, 0, device); mmixi_bring(t, 1, device);
+        c->dy[i] = (const mmix_real *)mmixi_other(m, c->dy[i], device);
+    }
+    if (m->error_kind) return -1;
+    c->where = device;
+    m->inside = MMIXI_HOST + device;
+    failed = f(m, c);
+    m->inside = was;
+    m->calls[device][c->op] += failed <= 0;
+    return failed;
+}
 /* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
    is 1 before. `options` is copied, unless size is 0. Its first output, or NULL. */
 static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
                                         const void *options, size_t size)
 {
+    const mmix_op_functions *kernel = m->options.device.kernels;
     mmixi_node *node;
+    int failed = 1;
     if (m->error_kind || !call->out[0]) return NULL;
     for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
     call->m = m;
     call->options = call->recorded ? mmixi_kept(m, options, size) : options;
-    if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
+    if (m->error_kind) return NULL;
+    if (kernel && call->op < MMIX_OP_COUNT && (kernel += call->op)->forward)
+        failed = mmixi_call_on(m, kernel->forward, call, 1);
+    if (failed <= 0) run = kernel;
+    else if (m->options.device.strict && run->forward)
+        mmix_fail(m, MMIX_ERROR_DEVICE, "%s: no kernel ran it", mmix_op_name(call->op));
+    else failed = run->forward ? mmixi_call_on(m, run->forward, call, 0) : 0;
+    if (failed || m->error_kind) return NULL;
     for (int i = 0; i < 2 && call->out[i]; i++) call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
     if (!call->recorded) return call->out[0];
     m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
@@ -4376,7 +4532,8 @@ static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 {
     for (int i = MMIX_MAX_SAVED; i-- > 0;)
-        mmixi_step_free(m, node->call.saved[i], node->call.saved_count[i] * sizeof(mmix_real));
+        mmixi_step_free(m, mmixi_other(m, node->call.saved[i], 0),
+                        node->call.saved_count[i] * sizeof(mmix_real));
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
@@ -4402,7 +4559,8 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it "
                              "was recorded", i, mmix_op_name(call->op));
 #endif
-    failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
+    failed = mmixi_resolve(m, call) || mmixi_call_on(m, node->run.backward, call, call->where)
+        || m->error_kind;
     if (!failed && call->passed) mmixi_grad_give(m, call->out[0], call->in[call->passed - 1]);
     mmix_rewind(m, mark);
     return failed || m->error_kind;
@@ -4440,7 +4598,8 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
     }
     for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
         mmix_tensor g = *gradients[k];
-        g.grad = mmix_data(&g);
+        g.grad = mmixi_of(gradients[k]);
+        g.grad_where = MMIXI_HERE;
         g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
         mmixi_grad_give(m, &g, outputs[k]);
     }
@@ -4604,7 +4763,7 @@ static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
     mmixi_even_rows(t, &step);
     return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)step);
 }
-static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
+static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
 static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
 /* task on runs of n rows, `grain` at a time. */
@@ -4639,7 +4798,7 @@ static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
     mmixi_mat x = mmixi_values(c->in[0]);
     ptrdiff_t in = (ptrdiff_t)r * x.rs, out = (ptrdiff_t)(r * x.cols);
     mmixi_row_pass p = { r, x.cols, x.rs, x.p + in, c->dy[0] ? c->dy[0] + out : NULL,
-                         mmix_data(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
+                         mmixi_of(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
     return p;
 }
 static inline void mmixi_row_next(mmixi_row_pass *p)
@@ -4668,13 +4827,13 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
         mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
         size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
         int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two) && !max;
-        mmix_real *y0 = mmix_data(out);
-        const mmix_real *a0 = back ? c->dy[0] : mmix_data(ta), *b0 = two ? mmix_data(tb) : NULL;
+        mmix_real *y0 = mmixi_of(out);
+        const mmix_real *a0 = back ? c->dy[0] : mmixi_of(ta), *b0 = two ? mmixi_of(tb) : NULL;
         for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
             mmix_real *own = y0 + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
             const mmix_real *a = a0 + (back ? r * n : mmixi_row_offset(ta, r)),
                 *b = two ? b0 + mmixi_row_offset(tb, r) : a,
-                *x = max && back ? mmix_data(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
+                *x = max && back ? mmixi_of(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
             if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
             else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
             else if (dense && !product) {
@@ -4883,8 +5042,8 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 /* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
 static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
-    mmix_real *y = mmix_data(c->out[0]), *dx = c->dx[0];
+    const mmix_real *x = mmixi_of(c->in[0]), *dy = c->dy[0];
+    mmix_real *y = mmixi_of(c->out[0]), *dx = c->dx[0];
     size_t n = c->size[0], inner = c->size[1];
     int add = c->add[0];
     for (size_t i = 0, at = 0; i < mmix_count(c->out[0]); i += inner) {
@@ -4936,8 +5095,8 @@ static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
     mmix_real *da = call->dx[0], *db = call->dx[1];
     int failed = 0;
     for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
-        mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
-            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
+        mmixi_mat a = mmixi_matrix_at(ta, mmixi_of(ta), i), b = mmixi_matrix_at(tb, mmixi_of(tb), i),
+            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmixi_of(tc), i);
         if (!call->dy[0]) failed |= mmixi_product(m, c, a, b, 0);
         if (da) failed |= mmixi_product(m, mmixi_matrix_at(ta, da, i), c, mmixi_t(b), call->add[0]);
         if (db) failed |= mmixi_product(m, mmixi_matrix_at(tb, db, i), mmixi_t(a), c, call->add[1]);
@@ -4965,7 +5124,7 @@ static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
     for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
         const mmix_tensor *part = c->in[p];
         place.shape[a] = part->shape[a];
-        if (!c->dy[0]) mmixi_put_all(m, part, mmix_data(part), &place, mmix_data(c->out[0]) + at, 0);
+        if (!c->dy[0]) mmixi_put_all(m, part, mmixi_of(part), &place, mmixi_of(c->out[0]) + at, 0);
         else if (c->dx[p]) mmixi_put_all(m, &place, c->dy[0] + at, part, c->dx[p], c->add[p]);
     }
     return 0;
@@ -5012,8 +5171,8 @@ static void mmixi_gather_columns(const mmix_call *c, mmixi_range range)
 {
     int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
     const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
-    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmix_data(in)) + range.begin),
-        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmix_data(y)) + range.begin),
+    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmixi_of(in)) + range.begin),
+        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmixi_of(y)) + range.begin),
         table = gather ? ours : theirs, list = gather ? theirs : ours;
     size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
     for (size_t i = 0; i < list.rows; i++) {
@@ -5027,7 +5186,7 @@ static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *x = c->in[0], *y = c->out[0];
     size_t D = mmixi_cols(x);
-    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
+    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
     if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
     return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, mmixi_lanes(m))), mmixi_gather_columns);
 }
@@ -5093,7 +5252,7 @@ static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
     const mmix_tensor *tz = c->in[3];
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     int center = c->op == MMIX_OP_LAYER_NORM;
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
+    const mmix_real *w = mmixi_of(c->in[1]), *b = mmixi_of(c->in[2]), width = (mmix_real)d;
     mmix_real *sums = (mmix_real *)(uintptr_t)c->options,
         *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
         *u = gate + (c->dy[0] ? D : 0), *du = u + D,       /* a forward needs silu(z) no longer */
@@ -5180,7 +5339,7 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *g = mmix_data(c->in[1]);
+    const mmix_real *g = mmixi_of(c->in[1]);
     for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
         double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
         mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
@@ -5233,13 +5392,13 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *w = c->in[1], *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
-    g.bias = mmix_data(c->in[2]);
+    g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    g.residual = mmix_data(c->in[3]);
+    g.residual = mmixi_of(c->in[3]);
     if (g.residual) g.ldr = mmixi_values(c->in[3]).rs;
-    g.row_scale = mmix_data(s);
+    g.row_scale = mmixi_of(s);
     if (s) g.rows_per_scale = x.rows / mmix_count(s);
     return mmixi_gemm_run(m, &g);
 }
@@ -5256,7 +5415,7 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
     mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]), dy;
     for (size_t i = 0; scaled && i < n; i += per)
-        m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
+        m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
     if (s) c->dy[0] = scaled;                    /* from here on dy is that of x Wᵀ + b */
     if (m->error_kind) return -1;
     dy = mmixi_rows_of(y, c->dy[0]);
@@ -5359,7 +5518,7 @@ static void mmixi_conv_rows(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *k = j->c->m->k;
-    const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
+    const mmix_real *dy = j->c->dy[0], *bias = mmixi_of(j->c->in[2]);
     size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before,
         columns = dy ? 512 : D;
     for (size_t d = 0; d < D; d += columns)
@@ -5382,7 +5541,7 @@ static void mmixi_conv_rows(void *arg, mmixi_range range)
 static void mmixi_conv_final(const mmixi_conv *j, size_t B)
 {
     const mmix_real *dy = j->c->dy[1];
-    mmix_real *y = j->c->dy[0] ? NULL : mmix_data(j->c->out[1]);
+    mmix_real *y = j->c->dy[0] ? NULL : mmixi_of(j->c->out[1]);
     size_t before = j->W - 1;
     for (size_t r = 0; r < B * before && (y || dy); r++) {
         size_t b = r / before, s = r % before;
@@ -5413,11 +5572,11 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
     const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
         D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(D / 4),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
-    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
-                     { mmix_data(c->in[0]), c->dx[0] },
-                     { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
+    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmixi_of(c->in[1])),
+                     { mmixi_of(c->in[0]), c->dx[0] },
+                     { mmixi_transposed(m, B, D, W - 1, mmixi_of(c->in[3])),
                        c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
-                     !back ? mmix_data(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
+                     !back ? mmixi_of(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
                      : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
     j.taps = (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8), sizeof *j.taps);
     if (m->error_kind) return -1;
@@ -5498,7 +5657,7 @@ static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
     size_t axis = c->size[1], n = in->shape[axis], inner = in->stride[axis], count = c->out[0]->shape[axis],
         most = mmixi_min(mmixi_max(4, n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1, at = 0;
     mmixi_tap *tap = (mmixi_tap *)mmixi_step_array(m, count, most, sizeof *tap);
-    mmix_real *x = dy ? c->dx[0] : mmix_data(in), *y = mmix_data(c->out[0]);
+    mmix_real *x = dy ? c->dx[0] : mmixi_of(in), *y = mmixi_of(c->out[0]);
     if (!tap) return -1;
     if (dy && !c->add[0]) mmixi_zero(m, mmix_count(in), x);
     for (size_t i = 0; i < count; i++)
@@ -5588,7 +5747,7 @@ static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         for (size_t t = range.begin; t < range.end; t++) {
-            const mmix_real *angles = mmix_data(c->in[1]);
+            const mmix_real *angles = mmixi_of(c->in[1]);
             double angle = angles ? (double)angles[mmixi_row_offset(c->in[1], t) + i]
                 : frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
@@ -5600,8 +5759,8 @@ static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const mmix_tensor *in = c->in[0];
-    const mmix_real *values = mmix_data(in), *dy = c->dy[0];
-    mmix_real *y = mmix_data(c->out[0]);
+    const mmix_real *values = mmixi_of(in), *dy = c->dy[0];
+    mmix_real *y = mmixi_of(c->out[0]);
     size_t N = in->shape[3], step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
     for (size_t r = range.begin; r < range.end; r++) {
         size_t at = mmixi_row_offset(in, r), t = r / in->shape[2] % (c->size[0] + c->size[1]);
@@ -5649,7 +5808,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections,
-        angles = mmix_data(pos) != NULL;
+        angles = mmixi_of(pos) != NULL;
     if (!mmixi_expect(m, "mmix_rope", &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return NULL;
     if (angles) o.dim = 2 * d.R, o.sections[0] = o.sections[1] = o.sections[2] = 0;
     if (!mmixi_rope_check(m, "mmix_rope", &o, d.N)
@@ -5965,12 +6124,12 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     size_t H = y->shape[2], P = y->shape[3];
     mmix_raw r = {
         *(const mmix_mixer *)c->options, y->shape[0], y->shape[1], k->shape[1], H, k->shape[3], P,
-        mmixi_heads_of(q, mmix_data(q), H), mmixi_heads_of(k, mmix_data(k), H),
-        mmixi_heads_of(v, mmix_data(v), H), mmixi_heads_of(y, mmix_data(y), H),
+        mmixi_heads_of(q, mmixi_of(q), H), mmixi_heads_of(k, mmixi_of(k), H),
+        mmixi_heads_of(v, mmixi_of(v), H), mmixi_heads_of(y, mmixi_of(y), H),
         mmix_data_i32(in[MMIX_IN_SEQ_IDX]), (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
-        mmix_data(in[MMIX_IN_STATE]), mmix_data(c->out[1]), mmix_data(in[MMIX_IN_BIAS]),
-        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmix_data(in[MMIX_IN_DT]), H),
-        mmix_data(in[MMIX_IN_A]), mmix_data(in[MMIX_IN_D]), mmix_data(in[MMIX_IN_DT_BIAS]),
+        mmixi_of(in[MMIX_IN_STATE]), mmixi_of(c->out[1]), mmixi_of(in[MMIX_IN_BIAS]),
+        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmixi_of(in[MMIX_IN_DT]), H),
+        mmixi_of(in[MMIX_IN_A]), mmixi_of(in[MMIX_IN_D]), mmixi_of(in[MMIX_IN_DT_BIAS]),
         mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1, NULL, NULL, NULL,
         mmixi_heads_of(y, c->dy[0], H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
         mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
@@ -6157,7 +6316,7 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
             if (r->A)
                 mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token),
                                 delta + r->L, delta);
-            f(&j, b, h, r->A ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
+            f(&j, b, h, r->A ? delta : NULL, mmixi_of(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
         }
     return call.out[0];
 }
@@ -6174,15 +6333,15 @@ static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows
     x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0); x.final_state = NULL;
     for (size_t i = 0; dy && i < B * n * H; i++) {
         size_t h = i % H, token = i / H / n * L + rows[i / H % n];
-        mmix_data(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
+        mmixi_of(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
     }
     if (m->error_kind) return NULL;
     mmix_call call = mmixi_mixer_call(m, &x, &o);
     call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
     mmix_op_functions run = m->table[call.op];
-    if (m->error_kind || run.forward(m, &call)) return NULL;
-    call.dy[0] = mmix_data(dy); call.dx[MMIX_IN_V] = mmix_data(dv);
-    if (run.backward(m, &call)) return NULL;
+    if (m->error_kind || mmixi_call_on(m, run.forward, &call, 0)) return NULL;
+    call.dy[0] = mmixi_of(dy); call.dx[MMIX_IN_V] = mmixi_of(dv);
+    if (mmixi_call_on(m, run.backward, &call, 0)) return NULL;
     mmix_rewind(m, mark);
     return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
 }
@@ -6271,17 +6430,13 @@ struct mmix_state {
 };
 enum { MMIXI_CARRIED_VALUES = 1, MMIXI_CARRIED_CONV };           /* behind keys, or a state */
 
-/* Part i of 3 · slots, and its bytes. */
+/* Part i of 3 · slots. */
 static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
-static size_t mmixi_carried_bytes(const mmix_tensor *c)
-{
-    return c->shape[0] * c->stride[0] * sizeof(mmix_real);
-}
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
     size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
@@ -6299,7 +6454,7 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
     for (size_t i = 0; s && i < 3 * s->slots; i++)
-        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_carried_bytes(mmixi_carried_part(s, i)));
+        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_held(mmixi_carried_part(s, i)));
     if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
@@ -6313,15 +6468,16 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
+        const void *data = mmixi_of(from);
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
-        if (!from->data) continue;
-        to->data = mmixi_alloc(s->m, mmixi_carried_bytes(from));
+        if (!data) continue;
+        to->data = mmixi_twinned(s->m, mmixi_alloc(s->m, mmixi_held(from)), mmixi_held(from));
         if (!to->data) {
             mmix_state_destroy(copy);
             return NULL;
         }
-        memcpy(to->data, from->data, mmixi_carried_bytes(from));
+        memcpy(to->data, data, mmixi_held(from));
     }
     return copy;
 }
@@ -6353,16 +6509,17 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     if ((have + shape[1]) * row > c->stride[0]) {
         all->shape[1] = mmixi_max(2 * n, n + shape[1]);
         all->stride[0] = all->shape[1] * row;
-        all->data = mmixi_zeroed(m, mmixi_carried_bytes(all));
+        all->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(all)), mmixi_held(all));
         if (!all->data) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(mmix_data(all) + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
+            memcpy(mmixi_of(all) + i * all->stride[0], mmixi_of(c) + i * c->stride[0] + (have - n) * row,
                    n * row * sizeof(mmix_real));
-        mmixi_free(m, c->data, mmixi_carried_bytes(c));
+        mmixi_free(m, c->data, mmixi_held(c));
         *c = *all;
         if (sees) c->shape[1] = n;
     }
     *all = *c;
+    all->base = c;                               /* in which the numbers are told to be here or there */
     if (sees) all->shape[1] += shape[1];
     return all;
 }
@@ -6410,7 +6567,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         to = *t = mmixi_carried_rows(m, &at->part[i], what[i + softmax], softmax ? from->shape : shape,
                                      softmax ? sees : 0);
         if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
-        if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
+        if (to && from) mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
     }
     mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state, NULL, 0);
     if (y) {
@@ -7299,6 +7456,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
         mmixi_free(p->m, o, o->bytes);
     }
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
+    mmixi_free(p->m, p->values, p->slab * sizeof *p->values);
     mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
     mmixi_free(p->m, p, sizeof *p);
@@ -7308,6 +7466,11 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     for (size_t i = 0; i < p->count; i++)
         if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
     return NULL;
+}
+static mmix_real *mmixi_slab(const mmix_params *p)
+{
+    size_t bytes = p->slab * sizeof(mmix_real);
+    return (mmix_real *)mmixi_twinned(p->m, mmixi_zeroed(p->m, bytes), bytes);
 }
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
@@ -7373,7 +7536,7 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
-    mmix_real *x = mmix_data(q->tensor);
+    mmix_real *x = mmixi_of(q->tensor);
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
     for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
     for (size_t i = range.begin; i < range.end; i++) x[i] = (mmix_real)mmixi_start_value(q, stream, i);
@@ -7383,7 +7546,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof *p->values);
+    p->values = mmixi_slab(p);
     for (size_t i = 0, at = 0; p->values && i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at; at += mmixi_slab_size(t);
@@ -7392,6 +7555,7 @@ static int mmixi_params_allocate(mmix_params *p, int start)
     return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
+static void mmixi_param_here(mmix_tensor *t) { mmixi_of(t); mmixi_grad_here(t); }
 /* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well;
    else all is freed, and what was wrong with the config is the file's error. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
@@ -7401,11 +7565,12 @@ static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
     return 0;
 }
-/* Whether there are values, if they are needed. */
+/* Whether there are values, if they are needed; these and the gradients are on the host then. */
 static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
     if (p && needed && !p->values)
         mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: mmix_params_allocate comes first", who);
+    for (size_t i = 0; p && needed && i < p->count; i++) mmixi_param_here(p->at[i].tensor);
     return p && !p->m->error_kind;
 }
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
@@ -7414,13 +7579,13 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     if (p->bf16) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
     if (!train || !p->gradients) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
-        p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
+        p->gradients = train ? mmixi_slab(p) : NULL;
     }
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
-        t->grad = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
-        t->wants = train && !p->at[i].frozen; t->written = 0;
+        t->grad = train ? p->gradients + (mmixi_of(t) - p->values) : NULL;
+        t->wants = train && !p->at[i].frozen; t->written = t->grad_where = 0;
     }
     return 0;
 }
@@ -7560,8 +7725,8 @@ static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
         mmix_mark mark = mmix_mark_here(m);
         const mmix_tensor *low = w->lora ? mmix_matmul(m, w->lora->B, w->lora->A) : NULL;
         if (low)
-            m->k->axpy(mmix_count(low), (mmix_real)(w->lora->alpha / (double)p->lora.rank), mmix_data(low),
-                       values + (mmix_data(w) - p->values));
+            m->k->axpy(mmix_count(low), (mmix_real)(w->lora->alpha / (double)p->lora.rank), mmixi_of(low),
+                       values + (mmixi_of(w) - p->values));
         mmix_rewind(m, mark);
     }
 }
@@ -7581,7 +7746,8 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
 static mmix_real *mmixi_params_merged(const mmix_params *p)
 {
     mmix_real *copy = p->adapters ? mmixi_reals(p->m, p->slab, 1) : NULL;
-    if (copy) mmixi_lora_add(p, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
+    if (copy && mmixi_params_ready(p, "", 1))
+        mmixi_lora_add(p, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
     return p->adapters ? copy : p->values;
 }
 
@@ -7680,7 +7846,7 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
 static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
     if (taps && !taps[i]) taps[i] = x;
-    else if (taps && x) mmix_write(taps[i], mmix_data(x));
+    else if (taps && x) mmix_write(taps[i], mmixi_of(x));
 }
 /* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
    with more in its product, than ops say. */
@@ -7702,7 +7868,7 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
         n = all - at <= rows + more ? all - at : rows;
         for (int i = 0; i < 3; i++) part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
-        if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
+        if (made) memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
     }
     return y;
@@ -7853,7 +8019,7 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
         o.initial_state = past; o.final_state = &last;
     }
     x = mmix_conv1d(m, x, weight, bias, &o);
-    if (x && past) mmix_write(past, mmix_data(last));
+    if (x && past) mmix_write(past, mmixi_of(last));
     return x;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -7905,7 +8071,7 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double r
 {
     mmix_tensor *s = rate > 0 ? mmix_new1(m, n) : NULL;
     for (size_t i = 0; s && i < n; i++)
-        mmix_data(s)[i] = mmix_random_uniform(m, purpose, step, stream << 32 | i) < rate ? 0
+        mmixi_of(s)[i] = mmix_random_uniform(m, purpose, step, stream << 32 | i) < rate ? 0
             : (mmix_real)(1 / (1 - rate));
     return s;
 }
@@ -7970,7 +8136,7 @@ static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o
     for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
         if (v != r / B) q[n++] = teacher + (v * B + r % B) * K;
     if (!B && teacher) q[n++] = teacher + r * K;
-    else if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
+    else if (!B && mmixi_of(target)) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
     return n;
 }
 /* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
@@ -8025,7 +8191,7 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
                                 const mmix_real *x, mmix_real *dx, mmix_real *d)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    const mmix_real *t = mmixi_of(c->in[1]) + mmixi_row_offset(c->in[1], r);
     size_t D = mmixi_cols(c->in[0]);
     for (size_t i = 0, w; i < D; i += w) {
         w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
@@ -8090,7 +8256,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
         if (o->relative) c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
         loss += mmixi_total(o->loss + r, o->layer) * weight;
     }
-    if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
+    if (!back) *mmixi_of(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
@@ -8164,7 +8330,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
 {
     mmixi_dims d;
     double entropy = 0, norm = 0, share = weight ? 0 : 1;
-    const mmix_real *rows = mmix_data(weight);
+    const mmix_real *rows = mmixi_of(weight);
     if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
                       student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
@@ -8182,7 +8348,7 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
         double mean = 0;
         for (size_t r = 0; r < d.T; r++)
-            mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
+            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
         if (!rows) mean /= (double)d.T;
         center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
         norm += (double)center[k] * center[k];
@@ -8313,7 +8479,7 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = (const mmix_adamw *)j->o;
     double t = (double)*j->steps;
-    size_t at = (size_t)(mmix_data(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
+    size_t at = (size_t)(mmixi_of(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
     mmix_real *x = p->values + at, *g = p->gradients + at, *b = j->s->m + at;
     if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(n, g, 0);
     else if (!j->s->v)
@@ -8338,6 +8504,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             const mmix_param *q = s->params->at + k;
             size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
             if (q->frozen || !q->tensor->written) continue;
+            mmixi_param_here(q->tensor);
             j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
             if (!j) break;
             j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
@@ -8583,7 +8750,7 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
     M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
     y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
     for (size_t i = 0; y && i < mmix_count(M); i++)
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmix_data(M)[i];
+        mmixi_of(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmixi_of(M)[i];
     return y;
 }
 /* One of an attention's projections. */
@@ -8672,7 +8839,7 @@ static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
-    const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
+    const mmix_real *x[2] = { mmixi_of(c->in[0]), mmixi_of(c->in[1]) }, *z = mmixi_of(c->in[2]);
     for (size_t i = range.begin; i < range.end; i++) {
         size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
@@ -8683,7 +8850,7 @@ static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
             share[1] = z ? 1 - share[0] : share[0];
         }
         for (int d = 0; d < 1 + (r < n); d++)
-            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
+            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmixi_of(c->out[0]) + i * P);
             else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
         if (r < n && c->dx[2])
             c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
@@ -8789,7 +8956,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
     mixer.mask = MMIX_MASK_BAND; mixer.left = window - 1; mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
-    mmix_real *sees = mmix_data(places), *place = sees + places->shape[1] - n;           /* from *sees on */
+    mmix_real *sees = mmixi_of(places), *place = sees + places->shape[1] - n;           /* from *sees on */
     for (size_t i = 0; i < n; i++, place++) {
         *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
         while (*place - *sees >= (mmix_real)window) sees++;
@@ -8922,11 +9089,11 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const 
                      : third ? ".attn.qkv" : ".attn.proj", fused ? dot + 7 : dot);
         const mmix_tensor *from = mmix_params_find(teacher, part ? name : to->name);
         if (!from || (no_key_bias && strstr(to->name, ".k_proj.bias"))) continue;        /* it is 0 */
-        if (mmix_count(from) != n * (third ? 3 : 1) || !mmix_data(from))
+        if (mmix_count(from) != n * (third ? 3 : 1) || !mmixi_of(from))
             return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the teacher it is "
                              "of %.0f%s", who, to->name, (double)n, (double)mmix_count(from),
-                             mmix_data(from) ? "" : " bf16");
-        memcpy(to->tensor->data, values + (mmix_data(from) - teacher->values)
+                             mmixi_of(from) ? "" : " bf16");
+        memcpy(mmixi_of(to->tensor), values + (mmixi_of(from) - teacher->values)
                + (third ? (size_t)(part - parts) * n : 0), n * sizeof *values);
     }
     return 0;
@@ -9082,7 +9249,7 @@ static void mmixi_vision_declare(mmix_vision *v)
 static void mmixi_vision_sincos(const mmix_vision *v)
 {
     size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
-    mmix_real *row = mmix_data(v->positions) + (v->cls_positions ? 0 : D);
+    mmix_real *row = mmixi_of(v->positions) + (v->cls_positions ? 0 : D);
     for (size_t at = 0; at < g * g; at++, row += D)
         for (size_t i = 0; i < 4 * quarter; i++) {
             size_t kind = i / quarter, place = kind < 2 ? at % g : at / g;
@@ -9237,7 +9404,7 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
         size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
         double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
             period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
-        mmix_data(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
+        mmixi_of(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
     }
     return angles;
 }
@@ -9321,7 +9488,7 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
     else {
         u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-        mmix_write(u, mmix_data(pair[1]));
+        mmix_write(u, mmixi_of(pair[1]));
         r->done += n;
     }
     return x;
@@ -9465,7 +9632,7 @@ static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, s
     size_t patches = mmix_count(r->patch), L = mmix_shape(M, -1);
     for (size_t i = 0; M && i < mmix_count(r->read); i++) {
         size_t column = (size_t)mmix_data_i32(r->patch)[i % patches];
-        mmix_data(r->read)[i] += mmix_data(M)[(i / patches * rows + row) * L + column] / n;
+        mmixi_of(r->read)[i] += mmixi_of(M)[(i / patches * rows + row) * L + column] / n;
     }
 }
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
@@ -9793,7 +9960,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
         for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
             int32_t *token = mmix_data_i32(last.tokens) + b;
             if (!stop || !made || *token != stop)
-                *token = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                *token = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling,
                                      (uint64_t)b << 32 | mmix_state_tokens(s, 0));
             tokens[b * count + made] = *token;
             unfinished += !stop || *token != stop;
@@ -9835,7 +10002,7 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
         }
         share = sqrt(square[0] / square[1]);
         u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
-        if (u) mmix_write(columns, mmix_data(u));
+        if (u) mmix_write(columns, mmixi_of(u));
         mmix_rewind(m, mark);
     }
 }
@@ -10088,12 +10255,12 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
     mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
     mask->weight = mmix_new1(m, all);
     for (size_t i = 0; !m->error_kind && i < 2 * n; i++) {
-        mmix_real *row = mmix_data(mask->masked) + i * patches;
+        mmix_real *row = mmixi_of(mask->masked) + i * patches;
         size_t crop = i / n * b->B + at + i % n, count = mmixi_dino_hide(d, crop, gh, gw, row);
         for (size_t k = 0; k < patches; k++)
             if (row[k] != 0) {
                 mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
-                mmix_data(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
+                mmixi_of(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
             }
     }
     if (mask->count) {
@@ -10194,8 +10361,9 @@ static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add, int
 {
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->adamw[i].params->count; k++) {
-            const mmix_tensor *t = d->adamw[i].params->at[k].tensor;
+            mmix_tensor *t = d->adamw[i].params->at[k].tensor;
             if (!t->written) continue;
+            mmixi_grad_here(t);
             mmixi_put(d->m->k, mmix_count(t), back ? x : t->grad, back ? t->grad : x, add);
             x += mmix_count(t);
         }
@@ -10803,7 +10971,7 @@ static inline double mmixi_dot(const double *x, const double *y, size_t n)
 static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
 {
     for (size_t r = 0; r < mmixi_rows(t); r++) {
-        const mmix_real *x = mmix_data(t) + mmixi_row_offset(t, r);
+        const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
         for (size_t i = 0; i < mmixi_cols(t); i++)
             if (!(fabs(x[i]) < 1e150))
                 return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
@@ -10854,10 +11022,10 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     }
     mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
     for (size_t b = 0; r.scaled && b < d.B; b++) {
-        const mmix_real *q = mmix_data(query) + b * d.D;
-        mmix_real *s = mmix_data(r.similarity) + b * d.N, *scaled = mmix_data(r.scaled) + b * d.N;
+        const mmix_real *q = mmixi_of(query) + b * d.D;
+        mmix_real *s = mmixi_of(r.similarity) + b * d.N, *scaled = mmixi_of(r.scaled) + b * d.N;
         for (size_t i = 0; i < d.N; i++)
-            s[i] = m->k->dot(d.D, q, mmix_data(patches) + mmixi_row_offset(patches, b * d.N + i));
+            s[i] = m->k->dot(d.D, q, mmixi_of(patches) + mmixi_row_offset(patches, b * d.N + i));
         double high, low = mmixi_ends(s, d.N, &high);
         for (size_t i = 0; i < d.N; i++)
             scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
@@ -10907,12 +11075,12 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
     for (size_t at = 0; !m->error_kind && at < mmix_count(map); at += cells) {
         double left = 0;
         for (i = 0; i < cells; i++) {
-            all[i].score = mmix_data(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
+            all[i].score = mmixi_of(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
             left += mass * all[i].score;
         }
         mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
         for (i = 0; i < cells && left > 0 && sorted[i].score > 0; left -= sorted[i++].score)
-            mmix_data(kept)[(size_t)sorted[i].label] = 1;
+            mmixi_of(kept)[(size_t)sorted[i].label] = 1;
     }
     mmix_rewind(m, mark);
     return m->error_kind ? NULL : kept;
@@ -10942,7 +11110,7 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
     for (size_t row = first * Y; s && row < last * Y; row++) {
         size_t i = row % Y;
-        const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, row);
+        const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
         const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
         for (size_t j = 0; j < X; j++) {
             size_t inside = 0, all = 0;
@@ -11041,7 +11209,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
     for (size_t r = 0; r < mmixi_rows(map); r++) {
-        const mmix_real *value = mmix_data(map) + mmixi_row_offset(map, r);
+        const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
             int predicted = value[i] >= threshold;
@@ -11102,7 +11270,7 @@ MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, dou
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    const mmix_tensor *train, *test;             /* rows of length 1; if they are one, none votes on itself */
+    mmixi_mat train, test;                       /* rows of length 1; if they are one, none votes on itself */
     const int32_t *label;
     size_t k, classes;
     double T;
@@ -11112,13 +11280,13 @@ typedef struct mmixi_knn_job {
 static void mmixi_knn_tile(void *arg, mmixi_range range)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
-    mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
+    mmixi_mat train = j->train, test = j->test;
     size_t k = j->k;
     mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
     mmixi_scored_none(best, (range.end - range.begin) * k);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            if (j->test == j->train && t == r) continue;
+            if (test.p == train.p && t == r) continue;
             mmixi_scored it = { j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t)),
                                 (double)j->label[t] };
             mmixi_scored_take(best + (r - range.begin) * k, k, it);
@@ -11154,7 +11322,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     mmix_mark mark = mmix_mark_here(m);
     k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
-    mmixi_knn_job j = { m->k, train, others ? train : mmix_l2_normalise(m, test, 1e-12),
+    if (!others) test = mmix_l2_normalise(m, test, 1e-12);
+    mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(others ? train : test),
                         mmix_data_i32(train_label), k, classes, T,
                         (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
                                                          sizeof(mmixi_scored)), &r };
@@ -11244,11 +11413,11 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     j->loss = mmixi_doubles(m, n, R);
     if (m->error_kind) return -1;
     j->dz = j->z + all * C;
-    if (s->read(s->user, rows, n, mmix_data(x), j->label))
+    if (s->read(s->user, rows, n, mmixi_of(x), j->label))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
     if (m->error_kind) return -1;
-    for (size_t r = all; r-- > 0; mmix_data(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
-        memmove(mmix_data(x) + r * (D + 1), mmix_data(x) + r * D, D * sizeof(mmix_real));
+    for (size_t r = all; r-- > 0; mmixi_of(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
+        memmove(mmixi_of(x) + r * (D + 1), mmixi_of(x) + r * D, D * sizeof(mmix_real));
     if (mmixi_bounded(m, who, "a batch", x)) return -1;
     for (size_t i = 0; i < n * pixels; i++)
         if (j->label[i] != j->ignore) {
@@ -11334,7 +11503,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
                           NULL, NULL, NULL, NULL, 0, NULL };
     if (m->error_kind) return -1;
     for (size_t i = 0; i < R * part; i++)
-        j.w[i] = o->start ? mmix_data(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
+        j.w[i] = o->start ? mmixi_of(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
             : (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i % part));
     for (size_t i = 0; i < most; i++) order[i] = i;
     mmixi_shuffle(m, order, train->count, UINT32_MAX);
@@ -11349,7 +11518,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     }
     if (r.held[r.best] < 0) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rate: no loss stays finite", who);
     j.w += r.best * part; j.s = test; j.rates = 1;
-    memcpy(mmix_data(r.head), j.w, part * sizeof *j.w);
+    memcpy(mmixi_of(r.head), j.w, part * sizeof *j.w);
     for (size_t i = 0; i < most; i++) order[i] = i;
     mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
@@ -11482,7 +11651,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
     r.bound = mmixi_doubles(m, r.M.matrices, n);
     r.diagonal = mmixi_doubles(m, r.M.matrices, 1);
     r.joined = mmixi_doubles(m, d.B, n);
-    mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), d.H);
+    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d.H);
     for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
         size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block,
             rows = mmixi_min(block, d.L - i), cols = mmixi_min(block, d.L - j);
@@ -11550,7 +11719,7 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     uint32_t noise = 1;
     memset(r.mean, 0, D * sizeof *r.mean);
     for (size_t i = 0; i < N * D; i++) {
-        centred[i] = mmix_data(x)[mmixi_place(x, i)];
+        centred[i] = mmixi_of(x)[mmixi_place(x, i)];
         r.mean[i % D] += centred[i] / (double)N;
     }
     for (size_t i = 0; i < N * D; i++) {
@@ -11604,7 +11773,7 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
         uses[positions[i]] = !others;
     }
     for (size_t i = 0; i < d.B * d.D; i++) {
-        const mmix_real *x = mmix_data(tokens) + i / d.D * tokens->stride[0] + i % d.D;
+        const mmix_real *x = mmixi_of(tokens) + i / d.D * tokens->stride[0] + i % d.D;
         double sum = 0, count = 0, most = -HUGE_VAL;
         for (size_t t = 0; t < d.L; t++, x += tokens->stride[1]) {
             if (!uses[t]) continue;
@@ -11615,7 +11784,7 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
         if (!(count > 0))
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
                                         "left", (double)d.L));
-        mmix_data(out)[i] = (mmix_real)(max ? most : sum / count);
+        mmixi_of(out)[i] = (mmix_real)(max ? most : sum / count);
     }
     return out;
 }
@@ -11705,7 +11874,7 @@ static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const
 {
     if (!mmixi_expect(m, who, &v->d, mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND", tokens)
         || mmixi_bounded(m, who, "tokens", tokens)) return -1;
-    v->x = mmix_data(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
+    v->x = mmixi_of(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
     return m->error_kind ? -1 : 0;
 }
 /* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have (resized
@@ -11726,7 +11895,7 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
     if (mmixi_video_tokens(m, who, &first, tokens)) return NULL;
-    first.soft = mmix_data(mmix_fill(mmix_new3(m, K, gh, gw), 0));
+    first.soft = mmixi_of(mmix_fill(mmix_new3(m, K, gh, gw), 0));
     for (size_t i = 0; first.soft && i < d->N; i++) {
         size_t y = (2 * (i / gw) + 1) * d->H / (2 * gh), x = (2 * (i % gw) + 1) * d->W / (2 * gw);
         first.soft[(size_t)mmixi_index(mask, y * d->W + x) * d->N + i] = 1;
@@ -11752,14 +11921,14 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     size_t pixels = v->d.H * v->d.W, shape[2] = { v->d.H, v->d.W };
     mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
     mmix_mark mark = mmix_mark_here(m);
-    v->soft = mmix_data(r.soft);
+    v->soft = mmixi_of(r.soft);
     v->best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m), v->config.k, sizeof *v->best);
     if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
     mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
     mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
                                      v->d.H, v->d.W, 0, 0);
     if (!large) return -1;
-    mmix_real *map = mmix_data(large), *best = map;        /* of the labels so far, where label 0 was */
+    mmix_real *map = mmixi_of(large), *best = map;        /* of the labels so far, where label 0 was */
     for (size_t c = 0; c < v->d.K; c++, map += pixels) {
         double high, low = mmixi_ends(map, pixels, &high);
         int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
@@ -12120,7 +12289,7 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
                                     "sizes of 1 to 2^24, also of what is resized before it is cut, found "
                                     "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
                                     in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
-    mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
+    mmix_picture_normalise(mmixi_of(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
 }
@@ -12255,7 +12424,7 @@ static void mmixi_augment_task(void *arg, mmixi_range range)
     mmix_crop crop = j->crop;
     crop.picture = j->pictures[j->index ? j->index[b] : b];
     crop.image = b; crop.crop = i / j->B;
-    mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
+    mmix_augment_crop(mmixi_of(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
                       j->scratch + range.lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
@@ -13773,7 +13942,7 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
     mmix_real *merged = !f->a && !*prefix && p->adapters ? mmixi_params_merged(p) : NULL;   /* not of a run */
     for (size_t i = 0; !f->a && !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        void *data = merged ? merged + (mmix_data(t) - p->values) : mmixi_data(t, t->dtype);
+        void *data = merged ? merged + (mmixi_of(t) - p->values) : mmixi_data(t, t->dtype);
         mmixi_model_array(f, prefix, p->at[i].name, mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL,
                           t->ndim, t->shape, data);
     }
@@ -13993,7 +14162,7 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
             for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
                 union { uint32_t bits; float f32; } u;
                 u.bits = (uint32_t)mmixi_number(p, 4);
-                mmix_data(q->tensor)[e] = (mmix_real)u.f32;
+                mmixi_of(q->tensor)[e] = (mmix_real)u.f32;
             }
         }
     }
@@ -14141,6 +14310,7 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
         int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(m, p->count * sizeof *written) : NULL;
         if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
         if (!written) continue;
+        mmixi_params_ready(p, "", 1);
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
         mmixi_model_array(&f, moments, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
         mmixi_model_array(&f, moments, "written", MMIX_FILE_I64, 1, &p->count, written);
@@ -14195,8 +14365,8 @@ MMIXI_COLD_END
 #define MMIXI_OP_TWO(name, function) \
     table->forward = mmixi_##function##_forward, table->backward = mmixi_##function##_backward, table++;
 MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
-static const char mmixi_op_names[MMIX_OP_COUNT][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) };
-MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
+static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) "custom" };
+MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
@@ -14205,6 +14375,10 @@ MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functi
     mmixi_ops_fill(table);
     m->table[op] = functions ? *functions : table[op];
     return 0;
+}
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
+{
+    return op >= 0 && op <= MMIX_OP_COUNT ? m->calls[!!on_device][op] : 0;
 }
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
 {
@@ -14224,6 +14398,7 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (!allocator->alloc || !allocator->free) {
         allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
     }
+    if (!start.options.device.alloc) memset(&start.options.device, 0, sizeof start.options.device);
     start.seed = start.options.seed; start.lanes = start.options.threads;
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
@@ -14247,6 +14422,7 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_arena_free(m, &m->step);
     mmixi_arena_free(m, &m->header);
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
+    mmixi_free(m, m->twin, m->twin_capacity * sizeof *m->twin);
     mmixi_free(m, m->k, sizeof *m->k);
     mmix_ctx end = *m;
     mmixi_free(&end, m, sizeof *m);

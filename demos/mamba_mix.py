@@ -115,7 +115,7 @@ const size_t *mmix_py_layout(void);
 
 # "...": not all members, so that the size may differ.
 _STRUCTS = """
-mmix_options { ptr allocator[5]; int threads, simd; uint64_t seed; ptr parallel_for, parallel_user, thread_start, thread_user; }
+mmix_options { ptr allocator[5]; int threads, simd; uint64_t seed; ptr parallel_for, parallel_user, thread_start, thread_user, device[7]; }
 mmix_memory_use { size_t bytes, peak, allocations; }
 mmix_mixer { int kind; ptr q, k, v; double scale; int mask; size_t prefix, left, right; ptr lefts; size_t grid[3], window[3],
              shift[3]; ptr bias; int feature, normalise; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,

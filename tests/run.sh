@@ -69,7 +69,7 @@ else
     fi
     # in float, double and regression; in float and double alone
     programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
-        mmate decoder_files llama2c text decoder_arguments internals video"
+        mmate decoder_files llama2c text decoder_arguments internals video device"
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
