@@ -3587,10 +3587,10 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIX_SELF "mamba_mix.h"                  /* this file's name, if you gave it another */
 #endif
 
-/* Short loops that cross a cache line are up to a fifth slower: one line each. */
+/* Short loops that cross a cache line are up to a fifth slower: one line each. And here gcse brings 2 %. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
-#pragma GCC optimize("align-loops=64")
+#pragma GCC optimize("align-loops=64", "gcse")
 #endif
 #define MMIXI_LEVEL 0
 #include MMIX_SELF
