@@ -3933,8 +3933,8 @@ struct mmix_tensor {
     int wants;                                   /* a gradient: a leaf, or MMIXI_RECORDED an op's output */
     int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
     mmix_real scalar;                            /* data of a single element: backward does not free it */
-    int lasting;                                 /* a parameter: any context may use it */
-    int where, grad_where;                       /* of an owner: MMIXI_HERE … */
+    unsigned char lasting,                       /* a parameter: any context may use it */
+        where, grad_where;                       /* of an owner: MMIXI_HERE … */
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
     const mmix_real *packed;
     size_t packed_nr;
@@ -3985,7 +3985,7 @@ static void *mmixi_bring(mmix_tensor *t, int gradient, int device)
     mmix_ctx *m = t->m;
     const mmix_device *d = &m->options.device;
     void *here = gradient ? t->grad : t->data, *there = mmixi_other(m, here, 1);
-    int *where = gradient ? &t->grad_where : &t->where;
+    unsigned char *where = gradient ? &t->grad_where : &t->where;
     if (here && *where == (device ? MMIXI_HERE : MMIXI_THERE)) {
         if (device ? d->put(d->user, there, here, mmixi_held(t))
             : d->get(d->user, here, there, mmixi_held(t)))
@@ -4447,7 +4447,8 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
    ops in a checkpoint see to themselves. */
 static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
 {
-    int was = m->inside, made = device ? MMIXI_THERE : MMIXI_HERE, back = c->dy[0] != NULL, failed;
+    unsigned char made = device ? MMIXI_THERE : MMIXI_HERE;
+    int was = m->inside, back = c->dy[0] != NULL, failed;
     if (!m->twins || c->constant == ~0u) return f(m, c);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
         mmix_tensor *t = c->in[i] ? mmixi_owner(c->in[i]) : NULL;
@@ -11322,11 +11323,11 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     mmix_mark mark = mmix_mark_here(m);
     k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
-    if (!others) test = mmix_l2_normalise(m, test, 1e-12);
-    mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(others ? train : test),
-                        mmix_data_i32(train_label), k, classes, T,
-                        (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
-                                                         sizeof(mmixi_scored)), &r };
+    test = others ? train : mmix_l2_normalise(m, test, 1e-12);
+    if (m->error_kind) return -1;
+    mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(test), mmix_data_i32(train_label), k, classes,
+                        T, (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
+                                                            sizeof(mmixi_scored)), &r };
     mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
