@@ -7670,8 +7670,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 /* Which of MMIX_LORA_… the matrix of this name belongs to, or 0. */
 static int mmixi_lora_target(const char *name)
 {
-    static const char *const part[] = { ".mlp.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".attn.qkv.",
-                                        ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj." };
+    static const char part[][20] = { ".mlp.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".attn.qkv.",
+                                     ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj." };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (strstr(name, part[i])) return i ? MMIX_LORA_MIXER : MMIX_LORA_FFN;
     return 0;
