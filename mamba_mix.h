@@ -5451,9 +5451,8 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 {
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
-    x = mmix_scale(m, mmixi_linear(m, x, lora->A, NULL, NULL, NULL, 0),
-                   lora->alpha / (double)lora->A->shape[0], 0);
-    return mmixi_linear(m, x, lora->B, NULL, y, s, 0);
+    x = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
+    return mmix_linear_add(m, x, lora->B, NULL, y, s);
 }
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s)
