@@ -7708,7 +7708,8 @@ MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targ
     p->lora.rank = rank; p->lora.alpha = alpha; p->lora.targets = targets;
     p->adapters = mmix_params_create(p->m);
     for (const mmix_param *q = at; p->adapters && q < end; q = of)
-        for (int target = 1; target <= 2; target++)      /* in this order moments lie in files of runs */
+        /* in this order moments lie in files of runs */
+        for (int target = MMIX_LORA_FFN; target <= MMIX_LORA_MIXER; target++)
             for (of = q; of < end && mmixi_name_block(of->name) == mmixi_name_block(q->name); of++)
                 if (targets & target && of->tensor->ndim == 2 && mmixi_lora_target(of->name) == target)
                     mmixi_lora_beside(p, of);
