@@ -26,9 +26,8 @@
 #include "scenes.h"
 #include "program.h"
 #include "evaluate.h"
-#include "learn.h"
 #include "report.h"
-#include <ctype.h>
+#include "learn.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <time.h>
@@ -38,7 +37,7 @@
 
 enum { SWARMS_TRAIN = 1500, SWARMS_TEST = 1000 };
 enum { TILE = 104, GAP = 4, SHEET_ROWS = 5 };
-enum { SHOWN = 8, MAP_SIDE = 224, SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
+enum { SWARM_SIDE = 144, MAPS_JUDGED = 200, PLOTTED = 512 };
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
 enum { SETS = 40 };
 
@@ -57,7 +56,8 @@ static const char help[] =
     "  --minutes M     training time, the mean over the mixers        (1.5)\n"
     "  --steps N       so many steps instead (up to a multiple of 20), for results that can be repeated\n"
     "  --seed N        of swarms, weights, crops                      (1)\n"
-    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones  (96)\n"
+    "  --size N        pictures are brought to N x N pixels to be judged, and cut from no larger ones (of a packed\n"
+    "                  file: than it was packed with)                 (96)\n"
     "  --set NAME=X    a number of the recipe, such as batch=64, again and again; --set list: all of them\n"
     "  --pack FILE     write the pictures and masks into one .safetensors, to be read in place of DIR; train nothing\n"
     "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the recipe's\n"
@@ -78,7 +78,7 @@ typedef struct settings {
     double minutes;
     size_t steps, size;                                  /* steps 0: as many as fit into the minutes */
     char prefix[1000];                                   /* of the run files that are written */
-    char kept[2][1024];                                  /* images and masks of a loaded run */
+    char *plan, kept[4][4096];                           /* plan_text; images, masks, start and sets of a loaded run */
 } settings;
 
 /* What a mixer is trained by here: on swarms, whose only secret is shape, crops keep their colours, for there is
@@ -204,11 +204,6 @@ static size_t look_side(const pictures *p, const mmix_dino_config *c)
     return p->train.whole ? p->size : c->augment.global_size;
 }
 
-static size_t shown(const pictures *p, size_t k)         /* the k-th test picture of the report */
-{
-    return k * p->test.count / SHOWN;
-}
-
 /* Leave-one-out k-NN of rows of D, `stride` apart, one for each picture. 0, or -1. */
 static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D, score *s)
 {
@@ -226,20 +221,6 @@ static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t strid
     return bad ? -1 : 0;
 }
 
-/* Maps of the report's pictures. */
-static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side, uint8_t *out)
-{
-    size_t pixels = MAP_SIDE * MAP_SIDE;
-    for (size_t k = 0; k < SHOWN && k < p->test.count; k++) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_map map;
-        if (!look_maps(m, v, &p->test.picture[shown(p, k)], 1, 1, side, MAP_SIDE, &map))
-            for (size_t i = 0; i < pixels; i++)
-                report_heat((double)mmix_data(map.map)[i], out + 3 * (k * pixels + i));
-        mmix_rewind(m, mark);
-    }
-}
-
 /* What features of pictures at `side` pixels are worth, and maps. 0, or -1; w->map is to be freed in any case. */
 static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictures *p, worth *w)
 {
@@ -253,7 +234,7 @@ static int evaluate(mmix_ctx *m, const mmix_vision *v, size_t side, const pictur
     else if (!look(m, v, &p->train, p->size, side, x, 0, NULL) &&
              !look(m, v, &p->test, p->size, side, x + p->train.count * READS * D, large, &w->auc)) {
         for (int k = 0; p->classes > 1 && k < READS; k++) vote(m, p, x + (size_t)k * D, READS * D, D, &w->knn[k]);
-        w->rank = effective_rank(m, x, count < 1024 ? count : 1024, READS * D, D);
+        w->rank = effective_rank(m, x, count, READS * D, D);
         draw_maps(m, v, p, large, w->map);
     }
     free(x);
@@ -312,17 +293,32 @@ static const char *run_file(const char *prefix, int mixer, char *path, size_t ro
     return path;
 }
 
-/* Saves a run. Its note holds lines "name value", then what was plotted, and loss and entropy of each step. 0,
+/* What is the same in all files of a run, whose mixers have one plan: lines "name value", to be freed; NULL without
+   memory. */
+static char *plan_text(const settings *o, uint64_t print)
+{
+    const char *start = o->start ? o->start : "";
+    size_t room = strlen(start) + 200, n;
+    for (int i = 0; i < o->sets; i++) room += strlen(o->set[i]) + 1;
+    char *text = (char *)malloc(room);
+    if (!text) return NULL;
+    n = (size_t)snprintf(text, room, "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nsteps %zu\n"
+                         "start %s\nset", o->size, o->seed, print, o->mixers, o->steps, start);
+    for (int i = 0; i < o->sets; i++) n += (size_t)snprintf(text + n, room - n, " %s", o->set[i]);
+    text[n++] = '\n', text[n] = 0;
+    return text;
+}
+
+/* Saves a run. Its note holds the plan, more such lines, then what was plotted, and loss and entropy of each step. 0,
    or -1. */
-static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, settings *o, uint64_t print, int mixer)
+static int save_run(mmix_ctx *m, const mmix_dino *d, const run *r, const settings *o, int mixer)
 {
     const char *images = o->images ? o->images : "", *masks = o->masks ? o->masks : "";
-    size_t room = strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
+    size_t room = strlen(o->plan) + strlen(images) + strlen(masks) + 4096 + r->done * 48, n = 0;
     char *note = (char *)malloc(room), path[1100];
     if (!note) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to save the run");
-    n += (size_t)snprintf(note, room, "size %zu\nseed %" PRIu64 "\npictures %" PRIu64 "\nmixers %d\nimages %s\n"
-                          "masks %s\nseconds %.3f\ndone %zu %zu\n", o->size, o->seed, print, o->mixers, images,
-                          masks, r->seconds, r->plotted, r->done);
+    n += (size_t)snprintf(note, room, "%simages %s\nmasks %s\nseconds %.3f\npeak %zu\ncollapse %s\ndone %zu %zu\n", o->plan,
+                          images, masks, r->seconds, r->peak, r->collapse, r->plotted, r->done);
     for (size_t i = 0; i < r->plotted; i++)
         n += (size_t)snprintf(note + n, room - n, "%.9g %.9g %.9g\n", r->plot[0][i], r->plot[1][i], r->plot[2][i]);
     for (size_t i = 0; i < r->done; i++)
@@ -350,6 +346,9 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
     char value[64], *end;
     note_value(note, "seconds", value, sizeof value);
     r->seconds = strtod(value, NULL);
+    note_value(note, "peak", value, sizeof value);
+    r->peak = strtoul(value, NULL, 10);
+    note_value(note, "collapse", r->collapse, sizeof r->collapse);
     const char *at = note_value(note, "done", value, sizeof value);
     r->plotted = at ? strtoul(at, &end, 10) : EPOCHS + 2;
     r->done = at ? strtoul(end, &end, 10) : 0;
@@ -368,34 +367,43 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
 static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
 {
     char path[1100], value[64];
-    size_t any = 0;
     for (int k = 0; k < MIXERS; k++) {
         FILE *f = fopen(run_file(o->load, k, path, sizeof path), "rb");
         if (!f) continue;
         fclose(f);
         mmix_dino *d = mmix_dino_load(m, path);
         if (!d) return fail("%s; give another PREFIX, or start anew without --load", mmix_error(m));
-        const char *note = mmix_dino_note(d);
-        int whole = note_value(note, "mixers", value, sizeof value) != NULL;
-        o->mixers = atoi(value);
-        whole = note_value(note, "size", value, sizeof value) && whole;
-        o->size = strtoul(value, NULL, 10);
-        note_value(note, "seed", value, sizeof value);
-        o->seed = strtoull(value, NULL, 10);
-        note_value(note, "pictures", value, sizeof value);
-        *print = strtoull(value, NULL, 10);
+        const char *note = mmix_dino_note(d), *end = note ? strstr(note, "\nimages ") : NULL;
+        size_t n = end ? (size_t)(end - note) + 1 : 0;
+        int ours = note_value(note, "steps", value, sizeof value) && n, same = !o->plan || !strncmp(o->plan, note, n);
+        if (ours && !o->plan && (o->plan = (char *)calloc(n + 1, 1)) != NULL) memcpy(o->plan, note, n);
         note_value(note, "images", o->kept[0], sizeof o->kept[0]);
         note_value(note, "masks", o->kept[1], sizeof o->kept[1]);
         r[k].config = *mmix_dino_config_of(d);
         r[k].found = 1;
-        any++;
         mmix_dino_destroy(d);
-        if (!whole) return fail("%s: no run of this demo; give --load a PREFIX that it saved", path);
+        if (!ours) return fail("%s: no run of this demo; give --load a PREFIX that it saved", path);
+        if (!o->plan) return fail("no memory for a plan");
+        if (!same) return fail("%s: of another run than the other files of --load %s; move it away", path, o->load);
     }
-    if (!any) return fail("--load %s: no %s-softmax.safetensors or the like; give the PREFIX that was saved",
-                          o->load, o->load);
+    if (!o->plan) return fail("--load %s: no %s-softmax.safetensors or the like; give the PREFIX that was saved",
+                              o->load, o->load);
+    note_value(o->plan, "size", value, sizeof value);
+    o->size = strtoul(value, NULL, 10);
+    note_value(o->plan, "seed", value, sizeof value);
+    o->seed = strtoull(value, NULL, 10);
+    note_value(o->plan, "pictures", value, sizeof value);
+    *print = strtoull(value, NULL, 10);
+    note_value(o->plan, "mixers", value, sizeof value);
+    o->mixers = atoi(value);
+    note_value(o->plan, "steps", value, sizeof value);
+    o->steps = strtoul(value, NULL, 10);
+    note_value(o->plan, "start", o->kept[2], sizeof o->kept[2]);
+    note_value(o->plan, "set", o->kept[3], sizeof o->kept[3]);
+    for (char *at = strtok(o->kept[3], " "); at && o->sets < SETS; at = strtok(NULL, " ")) o->set[o->sets++] = at;
     if (!o->images && *o->kept[0]) o->images = o->kept[0];
     if (!o->masks && *o->kept[1]) o->masks = o->kept[1];
+    if (*o->kept[2]) o->start = o->kept[2];
     return 0;
 }
 
@@ -440,6 +448,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         mmix_dino_destroy(d);
         if (mmix_error(m)) return fail("%s", mmix_error(m));
     }
+    if (measure && interrupted) return fprintf(stderr, "\ndino: stopped before there was anything to save\n"), 130;
     if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
     o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
@@ -484,7 +493,7 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
 
 /* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at both ends.
    0, 1 if it was interrupted (and saved), -1. */
-static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t print, int mixer)
+static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int mixer)
 {
     size_t side = look_side(p, &r->config);
     mmix_dino_stats s;
@@ -522,20 +531,20 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
         if (s.collapse && !*r->collapse)
             fprintf(stderr, "%s, step %zu: %s\n", mixer_name[mixer], r->done, s.collapse);
         snprintf(r->collapse, sizeof r->collapse, "%s", s.collapse ? s.collapse : "");
-        if (t - saved > SAVE_SECONDS && !save_run(m, d, r, o, print, mixer)) saved = now();
+        if (mmix_memory(m).peak > r->peak) r->peak = mmix_memory(m).peak;
+        if (t - saved > SAVE_SECONDS && !save_run(m, d, r, o, mixer)) saved = now();
         if (t - said < line_pause() && r->done < r->steps) continue;
         said = t;
         show_progress(r, mixer, &s, (double)(r->done - first) / (t - start));
     }
-    r->peak = mmix_memory(m).peak;
-    if (!mmix_error(m)) save_run(m, d, r, o, print, mixer);
+    if (!mmix_error(m)) save_run(m, d, r, o, mixer);
     if (!mmix_error(m) && !interrupted) {
         report_say("%s: judging what it has learned", mixer_name[mixer]);
         evaluate(m, mmix_dino_backbone(d, 1), side, p, &r->after);
+        if (r->after.rank < r->before.rank / 2)
+            fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to %.1f\n",
+                    mixer_name[mixer], r->before.rank, r->after.rank);
     }
-    if (r->after.rank < r->before.rank / 2)
-        fprintf(stderr, "%s: class tokens have narrowed, from an effective rank of %.1f to %.1f\n",
-                mixer_name[mixer], r->before.rank, r->after.rank);
     mmix_dino_destroy(d);
     return mmix_error(m) ? -1 : interrupted ? 1 : 0;
 }
@@ -673,8 +682,8 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
     const score *token = r[best].after.knn;
     if (p->classes > 1)
         report_html(h, "<p>Without a label %d of %d networks learned what helps to name a class: the nearest "
-                       "neighbours by the class token of the best, %s, name <b>%.1f&nbsp;%%</b> of the "
-                       "pictures rightly (&plusmn; %.1f), untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
+                       "neighbours by the class token of the best, %s, name it rightly in "
+                       "<b>%.1f&nbsp;%%</b> (the mean over the classes, &plusmn; %.1f), untrained %.1f&nbsp;%%, where raw pixels do %.1f&nbsp;%%, histograms of edges "
                        "%.1f&nbsp;%% and guessing %.1f&nbsp;%%.</p>\n", better, n, mixer_name[best],
                     100 * token->balanced, 100 * token->balanced_error, 100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
@@ -878,14 +887,14 @@ static int write_report(mmix_ctx *m, const settings *o, const run *r, const pict
         report_html(&h, ", the whole process held at most %.0f MiB", (double)use.ru_maxrss / unit);
 #endif
     report_html(&h, ". Recipes:");
-    for (int k = 0; k < MIXERS && !o->load; k++) {
+    for (int k = 0; k < MIXERS; k++) {
         recipe of = recipe_of(o, k);
         if (r[k].chosen) report_html(&h, "<br><code>%s", mixer_name[k]);
         for (size_t i = 1; r[k].chosen && i < RECIPE_NUMBERS; i++)
             report_html(&h, " %s=%g", recipe_number[i].name, *recipe_at(&of, i));
         if (r[k].chosen) report_html(&h, "</code>");
     }
-    report_html(&h, "%s</p>\n", o->load ? " those of the run files." : "");
+    report_html(&h, "</p>\n");
     if (report_close(&h)) return fail("%s", h.error);
     if (o->figures) draw_sheet(o, r, p);
     fprintf(stderr, "report: %s\n", path);
@@ -904,6 +913,8 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     mmix_seed_set(m, o->seed);
     if (!o->pack && report_ready(o->out, path, sizeof path)) return 2;
     if (!o->pack && report_folders(o->prefix)) return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
+    if (o->figures && snprintf(path, sizeof path, "%s/first-light.png", o->figures) && report_folders(path))
+        return fail("cannot write %s: %s", path, strerror(errno));
     if (o->images) report_say("reading the pictures in %s", o->images);
     else report_say("drawing %d swarms of %zu x %zu pixels", SWARMS_TRAIN + SWARMS_TEST, o->size, o->size);
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);
@@ -920,12 +931,13 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
                     o->load);
     bad = plan(m, o, r, p);
     if (bad) return bad;
+    if (!o->plan && (o->plan = plan_text(o, print)) == NULL) return fail("no memory for a plan");
     if (report_few(o->steps)) report_say("%zu steps: %s", o->steps, report_few(o->steps));
     for (int k = 0; k < MIXERS; k++) {
-        int end = r[k].chosen ? train(m, &r[k], o, p, print, k) : 0;
+        int end = r[k].chosen ? train(m, &r[k], o, p, k) : 0;
         if (end < 0) return fail("%s", mmix_error(m));
         if (!end) continue;
-        fprintf(stderr, "\ndino: stopped and saved; go on with --load %s --out %s\n", o->prefix, o->out);
+        fprintf(stderr, "\ndino: stopped and saved; go on with --load \"%s\" --out \"%s\"\n", o->prefix, o->out);
         return 130;
     }
     if (evaluate_plain(m, p, &plain_ones)) return fail("%s", mmix_error(m));
@@ -958,6 +970,7 @@ int main(int argc, char **argv)
         free(r[k].after.map);
     }
     pictures_free(&p);
+    free(o.plan);
     mmix_destroy(m);
     return status;
 }

@@ -21,8 +21,8 @@
 #include "scenes.h"
 #include "program.h"
 #include "evaluate.h"
-#include "learn.h"
 #include "report.h"
+#include "learn.h"
 #include <limits.h>
 #include <mpi.h>
 

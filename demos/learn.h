@@ -11,7 +11,7 @@
    by their pictures' classes, to compare.
 
    Sections: recipes · pictures to learn from · features · with labels.
-   Include mamba_mix.h, pictures.h, scenes.h, program.h and evaluate.h before. */
+   Include mamba_mix.h, pictures.h, scenes.h, program.h, evaluate.h and report.h before. */
 #ifndef LEARN_H
 #define LEARN_H
 
@@ -185,21 +185,32 @@ static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size
 /* What crops are cut from. */
 static inline const mmix_picture *crop_from(const picture_set *set) { return set->whole ? set->whole : set->picture; }
 
+/* Whether Ctrl-C stops the program. It may have ended a judgement by an error of the library: that is not one. */
+static inline int stopped(mmix_ctx *m)
+{
+    if (interrupted && mmix_error_kind(m) == MMIX_ERROR_INTERRUPTED) mmix_error_clear(m);
+    return interrupted && !mmix_error(m);
+}
+
 /* ---- features --------------------------------------------------------------------------------------- */
 
 enum { READ_TOKEN, READ_MEAN, READ_MAX, READS };         /* rows of a picture's features, D each */
 static const char *const read_name[READS] = {"class token", "mean of the patches", "maximum of the patches"};
 
-/* Tokens of n square pictures, `every` apart, at side x side pixels. */
-static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n,
-                                    size_t every, size_t side)
+/* n square pictures, `every` apart, at side x side pixels: (n, 3, side, side); and their tokens. */
+static inline mmix_tensor *look_stack(mmix_ctx *m, const mmix_picture *picture, size_t n, size_t every, size_t side)
 {
     mmix_tensor *part[MMIX_MAX_INPUTS];
     for (size_t i = 0; i < n; i++) {
         mmix_picture p = picture[i * every];
         part[i] = mmix_image_resized(m, p, mmix_resizing_evaluate(p.width, p.height, side, side));
     }
-    return mmix_vision_forward(m, v, mmix_concat(m, 0, part, n), NULL);
+    return mmix_concat(m, 0, part, n);
+}
+static inline mmix_features look_at(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n,
+                                    size_t every, size_t side)
+{
+    return mmix_vision_forward(m, v, look_stack(m, picture, n, every, side), NULL);
 }
 /* Maps (n, out, out) of where their patches resemble the class token. 0, or -1. */
 static inline int look_maps(mmix_ctx *m, const mmix_vision *v, const mmix_picture *picture, size_t n, size_t every,
@@ -229,7 +240,7 @@ static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set
             memcpy(x + (at * READS + i) * D, mmix_data(row[i % READS]) + i / READS * D, D * sizeof *x);
         mmix_rewind(m, mark);
     }
-    for (size_t at = 0; s && set->mask && at < set->count && !mmix_error(m) && !interrupted; at += n * s->every) {
+    for (size_t at = 0; s && s->every && set->mask && at < set->count && !mmix_error(m) && !interrupted; at += n * s->every) {
         mmix_mark mark = mmix_mark_here(m);
         size_t left = (set->count - at + s->every - 1) / s->every;
         mmix_map map;
@@ -241,6 +252,22 @@ static inline int look(mmix_ctx *m, const mmix_vision *v, const picture_set *set
         mmix_rewind(m, mark);
     }
     return mmix_error(m) || interrupted ? -1 : 0;
+}
+
+/* The k-th test picture of a report, of SHOWN; and their maps, seen at `side` pixels, (SHOWN, MAP_SIDE, MAP_SIDE, 3). */
+enum { SHOWN = 8, MAP_SIDE = 224 };
+static inline size_t shown(const pictures *p, size_t k) { return picture_spread(k, SHOWN, p->test.count); }
+static inline void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, size_t side, uint8_t *out)
+{
+    const size_t pixels = MAP_SIDE * MAP_SIDE;
+    for (size_t k = 0; k < SHOWN && k < p->test.count; k++) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_map map;
+        if (!look_maps(m, v, &p->test.picture[shown(p, k)], 1, 1, side, MAP_SIDE, &map))
+            for (size_t i = 0; i < pixels; i++)
+                report_heat((double)mmix_data(map.map)[i], out + 3 * (k * pixels + i));
+        mmix_rewind(m, mark);
+    }
 }
 
 /* Patches of n square pictures, seen at `side` pixels, into d->tokens[0], which is open; sets their grid. 0, or -1. */
@@ -260,14 +287,17 @@ static inline int look_patches(mmix_ctx *m, const mmix_vision *v, const mmix_pic
     return mmix_error(m) || interrupted ? -1 : 0;
 }
 
-/* e^(entropy of σ/Σσ) of the singular values of x (n, D), `stride` apart, less their mean. */
-static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t n, size_t stride, size_t D)
+/* e^(entropy of σ/Σσ) of the singular values of x (rows, D), `stride` apart, less their mean; of at most RANKED rows,
+   from all over. */
+enum { RANKED = 1024 };
+static inline double effective_rank(mmix_ctx *m, const mmix_real *x, size_t rows, size_t stride, size_t D)
 {
+    size_t n = rows < RANKED ? rows : RANKED;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *t = mmix_new2(m, n, D);
     mmix_pca_result p;
     double all = 0, entropy = 0;
-    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + i * stride, D * sizeof *x);
+    for (size_t i = 0; t && i < n; i++) memcpy(mmix_data(t) + i * D, x + picture_spread(i, n, rows) * stride, D * sizeof *x);
     if (!t || n < 2 || mmix_pca(m, t, D, &p)) return NAN;
     for (size_t k = 0; k < D; k++) all += sqrt(fmax(p.variance[k], 0));
     for (size_t k = 0; k < D; k++) {

@@ -25,13 +25,13 @@
 #include "scenes.h"
 #include "program.h"
 #include "evaluate.h"
-#include "learn.h"
 #include "report.h"
+#include "learn.h"
 #include "linear_figures.h"
 #include <inttypes.h>
 
 enum { STAGES = 3, SIDES = 3, FIFTHS = 5, PLOTTED = 1 + FIFTHS + STAGES };
-enum { SHOWN = 8, MAP_SIDE = 224, MAPS_JUDGED = 200, HELD = 64, COMPARED = 256, TOGETHER = 8 };
+enum { MAPS_JUDGED = 200, HELD = 64, COMPARED = 256, TOGETHER = 8 };
 enum { TAUGHT = 1000, SEGMENTED = 320 };                 /* pictures of heads at most: the probe's; both halves */
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
 enum { COSTED = 8, LOOKS = 4 };                          /* sizes whose cost is measured: of --cost at most; of a run */
@@ -224,16 +224,6 @@ static mmix_tensor *draw_turn(mmix_ctx *m, const settings *o, const mmix_vision 
     return draw_crops(m, o, p, number, side[number % n]);
 }
 
-/* n square pictures, `every` apart, (n, 3, side, side). */
-static mmix_tensor *stack(mmix_ctx *m, const mmix_picture *picture, size_t n, size_t every, size_t side)
-{
-    mmix_tensor *part[MMIX_MAX_INPUTS];
-    for (size_t i = 0; i < n; i++)
-        part[i] = mmix_image_resized(m, picture[i * every], mmix_resizing_evaluate(picture[i * every].width,
-                                     picture[i * every].height, side, side));
-    return mmix_concat(m, 0, part, n);
-}
-
 /* ---- likeness ------------------------------------------------------------------------------------------ */
 
 /* How near a student's features are to the teacher's: the mean cosine of class tokens and of patch tokens after the
@@ -266,7 +256,7 @@ static int compare(mmix_ctx *m, const mmix_vision *t, const mmix_vision *s, cons
         memset(&o, 0, sizeof o);
         o.class_last = 1;                                /* as the student's tokens stand */
         n = all - at < TOGETHER ? all - at : TOGETHER;
-        mmix_tensor *image = stack(m, p->test.picture + at * every, n, every, p->size);
+        mmix_tensor *image = look_stack(m, p->test.picture + at * every, n, every, p->size);
         for (int k = 0; k < 2; k++) {
             o.outputs = made[k];
             f[k] = mmix_vision_forward(m, k ? s : t, image, &o);
@@ -296,7 +286,7 @@ static int compare_mixers(mmix_ctx *m, const mmix_vision *t, const mmix_vision *
         o[0].class_last = 1, o[0].outputs = reads + 1, o[0].mixed = mixed[0];
         o[1].inputs = reads, o[1].mixed = mixed[1];      /* the first block reads its own */
         n = all - at < TOGETHER ? all - at : TOGETHER;
-        mmix_tensor *image = stack(m, p->test.picture + at * every, n, every, p->size);
+        mmix_tensor *image = look_stack(m, p->test.picture + at * every, n, every, p->size);
         for (int k = 0; k < 2; k++) mmix_vision_forward(m, k ? s : t, image, &o[k]);
         for (size_t b = 0; b < depth && !mmix_error(m); b++)
             error[b] += (double)n / (double)all * mmix_item(mmix_kd_hidden(m, mixed[1][b], mixed[0][b], NULL, 1));
@@ -598,8 +588,6 @@ typedef struct worth {
     uint8_t *map;                                        /* (SHOWN, MAP_SIDE, MAP_SIDE, 3), for the report */
 } worth;
 
-static size_t shown(const pictures *p, size_t k) { return k * p->test.count / SHOWN; }  /* the report's k-th picture */
-
 /* Leave-one-out k-NN of the test pictures' class tokens, rows of D, `stride` apart. 0, or -1. */
 static int vote(mmix_ctx *m, const pictures *p, const mmix_real *x, size_t stride, size_t D, score *s)
 {
@@ -670,19 +658,6 @@ static int segment(mmix_ctx *m, const settings *o, const mmix_vision *v, const p
     return bad || interrupted ? -1 : 0;
 }
 
-static void draw_maps(mmix_ctx *m, const mmix_vision *v, const pictures *p, uint8_t *out)
-{
-    const size_t pixels = MAP_SIDE * MAP_SIDE;
-    for (size_t k = 0; k < SHOWN && k < p->test.count; k++) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_map map;
-        if (!look_maps(m, v, &p->test.picture[shown(p, k)], 1, 1, p->size, MAP_SIDE, &map))
-            for (size_t i = 0; i < pixels; i++)
-                report_heat((double)mmix_data(map.map)[i], out + 3 * (k * pixels + i));
-        mmix_rewind(m, mark);
-    }
-}
-
 /* 0, or -1; w->map is to be freed in any case. */
 static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmix_vision *v, const pictures *p,
                  const char *name, worth *w)
@@ -699,7 +674,7 @@ static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmi
     else if (!look(m, v, &p->test, p->size, p->size, x, p->size, &w->auc) && !compare(m, t, v, p, COMPARED, &w->like)) {
         if (p->classes > 1 && !vote(m, p, x, READS * D, D, &w->knn)) probe_classes(m, v, p, x, &w->probe);
         if (p->test.mask && p->test.count > 1 && !mmix_error(m)) segment(m, o, v, p, name, &w->masks);
-        draw_maps(m, v, p, w->map);
+        draw_maps(m, v, p, p->size, w->map);
     }
     free(x);
     return mmix_error(m) || interrupted ? -1 : 0;
@@ -750,7 +725,7 @@ static int weigh(mmix_ctx *m, settings *o, run *r)
             one.kind = k && k <= KINDS ? k - 1 : 0;
             for (size_t b = 0; b < t->depth; b++) one.keep[b] = k > KINDS && b % 4 == 3;
             if (measure(m, k ? student_config(&one, t) : *t, o->cost[i], &x[i][k]))
-                return interrupted && !mmix_error(m) ? 130 : fail("--cost: %s", mmix_error(m));
+                return stopped(m) ? 130 : fail("--cost: %s", mmix_error(m));
             fprintf(stderr, "%.0f pixels, %s: %.3f s, of the processor %.3f s\n", x[i][k].pixels, name[k],
                     x[i][k].seconds, x[i][k].processor);
         }
@@ -776,7 +751,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
         end = (o->kind == AUTO && choose(m, o, r, p)) || plan(m, o, r, p, steps);
         if (!end && (r->student = convert(m, o, r->teacher, p)) != NULL)
             r->distill = mmix_vision_distill_create(r->teacher, r->student, stages_of(o, steps));
-        if (interrupted && !mmix_error(m)) return fprintf(stderr, "\nlinear: stopped before there was anything to save\n"), 130;
+        if (stopped(m)) return fprintf(stderr, "\nlinear: stopped before there was anything to save\n"), 130;
         if (!r->distill || make_history(m, r)) return fail("%s", mmix_error(m));
     }
     if (report_few(r->steps)) report_say("%zu steps: %s", r->steps, report_few(r->steps));
@@ -786,13 +761,13 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p, worth *w)     /* 
     const mmix_vision *network[NETWORKS] = {r->teacher, before, r->student};
     for (int k = 0; k < NETWORKS && !end; k++) {
         report_say("judging the %s", network_name[k]);
-        if (judge(m, o, r->teacher, network[k], p, network_name[k], &w[k])) end = interrupted && !mmix_error(m) ? 1 : -1;
+        if (judge(m, o, r->teacher, network[k], p, network_name[k], &w[k])) end = stopped(m) ? 1 : -1;
     }
     mmix_vision_destroy(before);
     if (!end) report_say("measuring time and memory at up to %d times %zu pixels", 1 << (LOOKS - 1), o->size);
     for (size_t i = 0; i < 2 * LOOKS && !end; i++)
         if (measure(m, *mmix_vision_config_of(i % 2 ? r->student : r->teacher), o->size << i / 2, &x[i / 2][i % 2]))
-            end = interrupted && !mmix_error(m) ? 1 : -1;
+            end = stopped(m) ? 1 : -1;
     if (end < 0) return fail("%s", mmix_error(m));
     if (end) return fprintf(stderr, "\nlinear: stopped and saved; go on with the same options and --resume\n"), 130;
     if (o->json) print_json(o, r, w, x[0], p);

@@ -31,7 +31,7 @@ static const report_column cost[COST] = {
     {"seconds", "seconds", "seconds", 9, 4},
     {"processor_seconds", "processor", "processor, s", 9, 4},
     {"pictures_per_second", "pict/s", "pictures a second", 9, 3},
-    {"times", "times", "times the teacher&rsquo;s speed", 6, 2},
+    {"times", "times", "times the teacher’s speed", 6, 2},
     {"peak_mib", "MiB", "peak MiB", 7, 1},
     {"weights_mib", "weights", "of them weights", 7, 1},
 };
@@ -154,8 +154,8 @@ static void report_finding(report *h, const settings *o, const run *r, const wor
                    "<b>%.3f</b>, before %.3f", kind[o->kind].title, replaced(o, depth), depth, r->seconds / 60,
                 s->like.patches, w[BEFORE].like.patches, s->like.token, w[BEFORE].like.token);
     if (isfinite(s->knn.balanced))
-        report_html(h, "; the nearest neighbours name the class of <b>%.1f&nbsp;%%</b> of the pictures (&plusmn; %.1f), "
-                       "the teacher&rsquo;s of %.1f&nbsp;%%, before learning of %.1f&nbsp;%%", 100 * s->knn.balanced,
+        report_html(h, "; the nearest neighbours name a picture&rsquo;s class rightly in <b>%.1f&nbsp;%%</b> (the mean over the "
+                       "classes, &plusmn; %.1f), the teacher&rsquo;s in %.1f&nbsp;%%, before learning in %.1f&nbsp;%%", 100 * s->knn.balanced,
                     100 * s->knn.balanced_error, 100 * t->knn.balanced, 100 * w[BEFORE].knn.balanced);
     if (s->auc.judged)
         report_html(h, "; Binary-AUC is <b>%.3f</b>, the teacher&rsquo;s %.3f, before learning %.3f", maps_auc(&s->auc),

@@ -776,7 +776,7 @@ static inline void report_drop(report *r)
 static inline int report_folders(const char *path)
 {
     char part[1300];
-    for (size_t i = 1; path[i] && i < sizeof part; i++) {
+    for (size_t i = *path != 0; path[i] && i < sizeof part; i++) {
         if (path[i] != '/' && path[i] != '\\') continue;
         snprintf(part, sizeof part, "%.*s", (int)i, path);
 #ifdef _WIN32
@@ -795,6 +795,7 @@ static inline int report_folders(const char *path)
 /* The path FOLDER/report.html, tried before anything is worked on. 0, or an exit status with the reason said. */
 static inline int report_ready(const char *folder, char *path, size_t room)
 {
+    if (!*folder) return report_refuse("--out: give the name of a folder");
     snprintf(path, room, "%s/report.html", folder);
     return report_folders(path) ? report_refuse("cannot write %s: %s", path, strerror(errno)) : 0;
 }

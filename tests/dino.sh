@@ -80,6 +80,17 @@ fi
 "$dino" --start $t/whole-ssd.safetensors --mixer ssd --steps 20 --json --out $t/s $small >$t/start.json 2>$t/err && ok || { no "--start"; tail -n 2 $t/err; }
 # it begins where the other ended: untrained here is trained there
 [ "$(sed -n 's/.*"after": {//p' $t/whole.json)" = "$(sed -n 's/.*"before": {//p' $t/start.json)" ] && ok || no "--start does not begin with the weights"
+# a run of three of which two have not begun: they are trained as was planned
+"$dino" --steps 20 --set least=0.3 --save $t/three --json --out $t/3 $small >$t/three.json 2>$t/err && cp $t/three-softmax.safetensors $t/one-softmax.safetensors &&
+    "$dino" --load $t/one --json --out $t/1 --threads 2 >$t/one.json 2>$t/err || { no "a run of three"; tail -n 2 $t/err; }
+results() { grep -E '"(before|after)": ' "$1"; }
+[ "$(results $t/three.json | grep -c before)" = 3 ] && [ "$(results $t/three.json)" = "$(results $t/one.json)" ] && ok || no "--load changes mixers that have not begun"
+grep -q 'linear place=.* least=0.3' $t/1/report.html && ok || no "a loaded run's recipe is not in its report"
+cp $t/part-ssd.safetensors $t/one-ssd.safetensors
+refused "files of two runs" --load $t/one --out $t/c
+grep -q 'one-ssd.*another run' $t/err && ok || no "the message does not name the file of the other run"
+refused "a folder without a name" --steps 20 $small --out ''
+refused "figures that cannot be written" --steps 20 $small --out $t/o --figures $t/file
 head -c 5000 $t/part-ssd.safetensors >$t/cut-ssd.safetensors
 cp $t/cut-ssd.safetensors $t/before
 refused "truncated run file" --load $t/cut --out $t/c
