@@ -30,7 +30,6 @@
 #include "linmu_figures.h"
 #include "text.h"
 #include "heads.h"
-#include <ctype.h>
 #include <inttypes.h>
 
 #define fail report_refuse
@@ -125,7 +124,8 @@ static const char help[] =
     "  --json            results as JSON on stdout\n"
     "  --help\n\n"
     "`figures` draws how M-MATE finds its tokens, four .svg files in DIR, and nothing else.\n"
-    "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
+    "A student is saved every two minutes, a teacher when it has learned; Ctrl-C saves a student, too, and says how\n"
+    "to go on.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 typedef struct settings {
@@ -217,7 +217,13 @@ static int read_options(settings *o, int argc, char **argv)
         if (!strcmp(budget_name, budgets[b].name)) o->budget = &budgets[b];
     if (read_only(o, only)) return 2;
     if (!o->budget) return fail("--budget %s: give small or full", budget_name);
-    if (!o->parts) o->parts = (1 << PARTS) - 1;
+    const int named = o->parts;
+    if (!named) o->parts = (1 << PARTS) - 1;
+    for (int p = 0; p < LEARNED; p++) {
+        if (!(o->parts >> p & 1) || table_has(o, p, first_way(o, p))) continue;
+        if (named) return fail("--only %s: no way to distil %s; leave it out, or %s", only, part_name[p], part_name[p]);
+        o->parts &= ~(1 << p);
+    }
     if (!o->seeds) o->seeds = o->budget->seeds;
     o->seed = seed;
     for (int p = 0; p < LEARNED; p++) {
@@ -678,6 +684,7 @@ static size_t stretches(const settings *o, int part)
 static mmix_distill_config plan(const job *j, const variant *v)
 {
     const mmix_distill_config three = mmix_linmu_stages();
+    const size_t total = STAGES * j->o->steps[j->part];
     mmix_distill_config c = three;
     c.stages = v->stages;
     c.calibrate = 0;                                     /* done before the first score: see student_create */
@@ -689,7 +696,7 @@ static mmix_distill_config plan(const job *j, const variant *v)
         mmix_stage *s = &c.stage[i];
         *s = three.stage[c.stages <= STAGES ? STAGES - c.stages + i : i - (i > 0)];
         if (v->control == SWIN_FIRST ? !i : c.stages > STAGES && i == 1) s->train = MMIX_TRAIN_SWIN;
-        s->steps = STAGES * j->o->steps[j->part] / c.stages;
+        s->steps = total * (i + 1) / c.stages - total * i / c.stages;
         s->warmup = s->steps / 20;
         if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
         s->lr *= stage_rate[j->part];
@@ -793,8 +800,7 @@ static int keep(const job *j, const variant *v, const outcome *out, const mmix_d
     char path[1200], *note = (char *)malloc(NOTE_ROOM);
     if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a note");
     write_note(j, v, out, note);
-    if (v == variants + first_way(j->o, j->part))
-        mmix_decoder_save(student, job_path(j, "student", "safetensors", path, sizeof path));
+    mmix_decoder_save(student, job_path(j, v->key, "student.safetensors", path, sizeof path));
     FILE *f = fopen(job_path(j, v->key, "txt", path, sizeof path), "wb");
     int bad = !f || fputs(note, f) < 0;
     if (f) bad |= fclose(f) != 0;
@@ -815,7 +821,7 @@ static int save(const job *j, const variant *v, const mmix_distill *run, const o
     return bad;
 }
 
-/* Whether --load has the end of a run; then *student, too, of the first variant. */
+/* Whether --load has the end of a run; then *student, too. */
 static int finished(const job *j, const variant *v, outcome *out, mmix_decoder **student)
 {
     char path[1200];
@@ -825,8 +831,7 @@ static int finished(const job *j, const variant *v, outcome *out, mmix_decoder *
         mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
                   "without --load", path);
     free(note);
-    if (v == variants + first_way(j->o, j->part))
-        *student = mmix_decoder_open(j->m, job_path(j, "student", "safetensors", path, sizeof path));
+    *student = mmix_decoder_open(j->m, job_path(j, v->key, "student.safetensors", path, sizeof path));
     return 1;
 }
 
@@ -1068,7 +1073,7 @@ static int load_questions(job *j)
     for (int k = 0; k < 2 && !mmix_error(m); k++) {
         snprintf(path, sizeof path, "%s/%s/questions.json", j->o->data, half[k]);
         text[k] = read_text(m, path);
-        for (const char *c = text[k]; c && *c; c++) rows += *c == '[';
+        for (const char *c = text[k]; c && *c; c++) rows += *c == ']';
         const char *last = text[k] ? strrchr(text[k], ',') : NULL;
         clips[k] = last ? strtoul(last + 1, NULL, 10) + 1 : 0;
         if (text[k] && (!last || clips[k] > 1000000))
@@ -1225,7 +1230,7 @@ static void report_stages(report *h, const settings *o, int part, const result *
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimiser steps of %zu rows. Two "
                    "stages: without the first; a single stage: everything trains, all losses at once; their last "
-                   "score stands under stage 3.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
+                   "score stands under stage 3, as that of four does, the first of which has none here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
                 part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked, part == TEXT ? "stories" : "questions",
                 STAGES * o->steps[part], o->budget->batch[part],
                 part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval]; &#9650; and &#9660;: more than two "
@@ -1320,9 +1325,9 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
                       const mmix_sequence *sequence, size_t layer, size_t H, head *h)
 {
     size_t L = mmix_shape(sequence->tokens, 1), n = L * L;
-    mmix_tensor *value = mmix_new2(m, 2, H), *M = mmix_decoder_matrix(m, teacher, sequence, layer);
+    mmix_tensor *M = mmix_decoder_matrix(m, teacher, sequence, layer);
     double distance[64], share[64];
-    if (!value || !M) return;
+    if (!M) return;
     const mmix_real *a = mmix_data(M);
     head_reach(a, H, 1, L, NEAREST, share, distance);
     for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
@@ -1464,7 +1469,7 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
 
 /* ---- examples ------------------------------------------------------------------------------------------ */
 
-/* What tokens mean; after the first of a story a space is dropped, as llama2.c does. */
+/* What tokens mean. */
 static void report_tokens(report *h, const job *j, const int32_t *token, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -1634,6 +1639,7 @@ static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report 
             j.print = fold(j.print, j.t.token, j.t.count * j.t.width * sizeof *j.t.token);
             j.print = fold(j.print, numbers, sizeof numbers);
             j.print = fold(j.print, &j.t.frames, sizeof j.t.frames);
+            j.print = fold(j.print, &o->teach[part], sizeof o->teach[part]);
             end = rate(m, &j.t, j.teacher, held_rows(&j.t, o), 0, &r[s].teacher, NULL);
         }
         for (int v = 0; v < VARIANTS && !end; v++) {
@@ -1895,7 +1901,7 @@ static void find(const settings *o, result (*r)[SEEDS_MOST], const length *x, si
         table_cell(teacher, sizeof teacher, p, r[p], o->seeds, TEACHER, STAGES);
         table_cell(start, sizeof start, p, r[p], o->seeds, shown, 0);
         n += (size_t)snprintf(out + n, room - n, "%s",
-                              n ? ", " : "<p>Without attention, after three stages, students reach ");
+                              n ? ", " : "<p>Without attention, at the end of their stages, students reach ");
         n += (size_t)snprintf(out + n, room - n, of[p], end);
         n += (size_t)snprintf(out + n, room - n, " (the teacher %s, the conversion alone %s)", teacher, start);
     }
@@ -1962,8 +1968,8 @@ int main(int argc, char **argv)
     }
     if (o.load && o.parts & ((1 << LEARNED) - 1) && !saved_before(&o))
         return fail("--load %s: no file of a run of these parts and seeds is there", o.load);
-    if (report_folders(o.prefix)) return fail("cannot write %s-*: %s", o.prefix, strerror(errno));
     if (report_ready(o.out, path, sizeof path)) return 2;
+    if (report_folders(o.prefix)) return fail("cannot write %s-*: %s", o.prefix, strerror(errno));
     for (int p = 0; p < LEARNED; p++)
         if (o.parts >> p & 1 && report_few(STAGES * o.steps[p]))
             report_say("%s, %zu steps a student: %s", part_name[p], STAGES * o.steps[p],
@@ -1985,7 +1991,7 @@ int main(int argc, char **argv)
         if (end < 0) status = fail("%s", mmix_error(m));
         else {
             const int saved = saved_before(&o);
-            fprintf(stderr, saved ? "\nlinmu: stopped; go on with the same options and --load %s\n"
+            fprintf(stderr, saved ? "\nlinmu: stopped; go on with the same options and --load \"%s\"\n"
                     : "\nlinmu: stopped before there was anything to save as %s\n", o.prefix);
             status = 130;
         }

@@ -25,6 +25,7 @@ refused "no number" text --steps many
 refused "too few steps" text --steps 1
 refused "unknown budget" text --budget huge
 refused "no such way to distil" text --only three,frob
+refused "a way of another part" text --only w222
 refused "too many frames" video --frames 65
 refused "missing teacher" text --teacher $t/nothing.bin
 refused "missing folder" pictures --data $t/nothing
@@ -50,6 +51,10 @@ done
     { no "not the ways that were named"; cat $t/frames.txt; }
 # from random weights a student begins elsewhere; more than three stages end with a score, too
 awk '/^four stages/ { start = $3; ends = NF } /^random start/ { random = $3 } END { exit !(start != random && ends > 12) }' $t/frames.txt && ok || no "scores"
+
+# all of it again from its files
+"$linmu" video --frames 4 --only flex,random,four --teach 3 --steps 4 --load $t/frames/run --out $t/frames >$t/again.txt 2>$t/err &&
+    cmp -s $t/frames.txt $t/again.txt && ok || { no "what is loaded differs"; tail -n 2 $t/err; }
 
 # the whole part of text, two steps a stage; then the same, stopped when its first student learns
 { "$linmu" text --steps 2 --json --out $t/whole 2>&1 >$t/whole.json && echo done; } |
