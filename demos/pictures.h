@@ -488,11 +488,13 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
 {
     size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1), at = 0, pixels = p->size * p->size;
     mmix_entry *e = (mmix_entry *)calloc(n + 1, sizeof *e);
+    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
+    int split = p->packed || (train && test && picture_is_folder(train) && picture_is_folder(test));
     for (int k = 0; e && k < (p->test.mask ? 3 : 2); k++) {
         const picture_set *set = k ? &p->test : &p->train;
-        for (size_t i = 0; i < set->count; i++, at++) {
+        for (size_t i = 0; i < set->count && at < n; i++, at++) {
             const char *name = set->name[i] + strlen(folder) + 1;
-            if (!strncmp(name, "train/", 6) || !strncmp(name, "test/", 5)) name = strchr(name, '/') + 1;
+            if (split) name = strchr(name, '/') + 1;
             mmix_picture in = !k && set->whole ? set->whole[i] : set->picture[i];
             e[at].name = picture_join(k == 2 ? "mask" : k ? "test" : "train", "/", name);
             e[at].dtype = MMIX_FILE_U8, e[at].ndim = k == 2 ? 2 : 3;
@@ -501,14 +503,16 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
             if (!e[at].name) at = n;
         }
     }
-    if (!e || at > n) snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
+    free(train);
+    free(test);
+    if (!train || !test || !e || at > n) snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
     else if (mmix_archive_save(m, path, e, n, NULL)) snprintf(p->error, sizeof p->error, "%s", mmix_error(m));
     for (size_t i = 0; e && i < n; i++) free((char *)(uintptr_t)e[i].name);
     free(e);
     return *p->error ? -1 : 0;
 }
 
-typedef struct picture_unpacking { pictures *p; picture_set *set; const mmix_entry **entry; int bad; } picture_unpacking;
+typedef struct picture_unpacking { pictures *p; picture_set *set; const mmix_entry **entry; } picture_unpacking;
 static inline void picture_unpack_task(void *arg, size_t i)
 {
     picture_unpacking *job = (picture_unpacking *)arg;
@@ -516,7 +520,7 @@ static inline void picture_unpack_task(void *arg, size_t i)
     const mmix_entry *e = job->entry[i];
     mmix_picture in = {(const uint8_t *)e->data, e->shape[1], e->shape[0]};
     mmix_resizing r = mmix_resizing_box(picture_square(in.width, in.height), size, size);
-    if (picture_resize(job->set->rgb + i * size * size * 3, in, r)) job->bad = 1;
+    if (picture_resize(job->set->rgb + i * size * size * 3, in, r)) job->entry[i] = NULL;
     if (job->set->whole) job->set->whole[i] = in;
 }
 
@@ -527,7 +531,7 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
     picture_set *set = part ? &p->test : &p->train;
     size_t all = mmix_archive_count(p->packed), n = 0, skip = strlen(begin), pixels = p->size * p->size;
     const mmix_entry **entry = (const mmix_entry **)calloc(all + 1, sizeof *entry);
-    picture_unpacking job = {p, set, entry, 0};
+    picture_unpacking job = {p, set, entry};
     for (size_t i = 0; entry && i < all; i++) {
         const mmix_entry *e = mmix_archive_entry(p->packed, i);
         if (strncmp(e->name, begin, skip)) continue;
@@ -559,7 +563,8 @@ static inline int picture_unpack(pictures *p, mmix_ctx *m, int part, int masks, 
         else if (set->mask) memcpy(set->mask + i * pixels, mask->data, pixels);
     }
     if (!*p->error) mmix_parallel_for(m, n, picture_unpack_task, &job);
-    if (job.bad) snprintf(p->error, sizeof p->error, "%s: its pictures cannot be brought to size", path);
+    for (size_t i = 0; i < n && !*p->error; i++)
+        if (!entry[i]) snprintf(p->error, sizeof p->error, "%s: its pictures cannot be brought to size", path);
     free((void *)entry);
     return *p->error ? -1 : 0;
 }

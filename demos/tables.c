@@ -25,8 +25,8 @@
 #include "program.h"
 #include "evaluate.h"
 #include "scenes.h"
-#include "learn.h"
 #include "report.h"
+#include "learn.h"
 #include <inttypes.h>
 
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
@@ -179,7 +179,7 @@ static recipe recipe_of(const settings *o, const network *n)
     recipe r = recipe_standard(n->mixer);
     for (int i = 0; i < o->sets; i++) recipe_set(&r, o->set[i]);
     r.dim = floor(r.dim * n->scale), r.heads = fmax(1, floor(r.heads * n->scale));
-    if (n->mixer >= MMIX_SSD) r.dim = fmax(32, floor(r.dim / 32) * 32);
+    if (n->mixer >= MMIX_SSD && n->scale != 1) r.dim = fmax(32, floor(r.dim / 32) * 32);
     r.deviation /= sqrt(n->scale);
     if (n->place != OWN) r.place = n->place;
     return r;
@@ -426,6 +426,8 @@ static int read_masks(exam *e)
         *(test ? &e->seg_tests : &e->seg_trains) += 1;
     }
     free(mask);
+    if (!e->seg_trains && !mmix_error(e->m) && !interrupted)
+        report_say("--masks %s: none of a training picture, so no head learns masks", e->o->masks);
     return mmix_error(e->m) || interrupted ? -1 : 0;
 }
 
@@ -484,14 +486,10 @@ static int see(exam *e, const mmix_vision *v, const mmix_picture *picture, size_
     size_t D = mmix_vision_config_of(v)->dim, blocks = blocks_of(v);
     mmix_ctx *m = e->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *part[MMIX_MAX_INPUTS];
     mmix_vision_options want;
     memset(&want, 0, sizeof want);
     want.n_last = blocks;
-    for (size_t i = 0; i < n; i++)
-        part[i] = mmix_image_resized(m, picture[i], mmix_resizing_evaluate(picture[i].width, picture[i].height, side,
-                                                                           side));
-    mmix_features f = mmix_vision_forward(m, v, mmix_concat(m, 0, part, n), &want);
+    mmix_features f = mmix_vision_forward(m, v, look_stack(m, picture, n, 1, side), &want);
     mmix_tensor *row[READS] = {f.token, mmix_pool_tokens(m, f.patches, NULL, 0, 1, 0),
                                mmix_pool_tokens(m, f.patches, NULL, 0, 1, 1)};
     for (size_t i = 0; i < n && !mmix_error(m); i++) {
@@ -522,15 +520,16 @@ static mmix_real *see_all(exam *e, const mmix_vision *v)
 }
 
 /* The standard error of the effective rank of class tokens: the jackknife by tenths. */
-static double rank_error(exam *e, const mmix_real *x, size_t n, size_t stride, size_t D)
+static double rank_error(exam *e, const mmix_real *x, size_t stride, size_t D)
 {
     enum { PARTS_OUT = 10 };
+    size_t n = e->count < RANKED ? e->count : RANKED;
     double mean = 0, square = 0;
     mmix_real *rest = (mmix_real *)malloc(n * D * sizeof *rest);
     for (size_t k = 0; rest && k < PARTS_OUT; k++) {
         size_t kept = 0;
         for (size_t i = 0; i < n; i++)
-            if (i % PARTS_OUT != k) memcpy(rest + kept++ * D, x + i * stride, D * sizeof *rest);
+            if (i % PARTS_OUT != k) memcpy(rest + kept++ * D, x + picture_spread(i, n, e->count) * stride, D * sizeof *rest);
         double r = effective_rank(e->m, rest, kept, D, D), off = r - mean;
         mean += off / (double)(k + 1);
         square += off * (r - mean);
@@ -596,6 +595,11 @@ static void corrupt_task(void *arg, size_t i)
     free(scratch);
 }
 
+static int describe(exam *e, int kind, mmix_picture p, mmix_real *out)                   /* 0, or -1 */
+{
+    return plain_describe(kind, p, out) ? mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for descriptors") : 0;
+}
+
 /* n test pictures, corrupted, into rgb. 0, or -1. */
 static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n, uint8_t *rgb, mmix_picture *out)
 {
@@ -633,7 +637,7 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
             n = tests - i < few ? tests - i : few;
             bad = corrupt(e, which, k < 0 ? 0 : corruption[which].amount[k % STRENGTHS], at + i, n, rgb, picture);
             if (!bad && v) bad = see(e, v, picture, n, side, x + i * stride);
-            for (size_t b = 0; b < n && !bad && !v; b++) bad = plain_describe(kind, picture[b], x + (i + b) * stride);
+            for (size_t b = 0; b < n && !bad && !v; b++) bad = describe(e, kind, picture[b], x + (i + b) * stride);
         }
         bad = bad || interrupted || probe_say(e->m, head, x, stride, &of, e->said) ||
               score_said(e->m, &of, label, e->said, e->p.classes, &s);
@@ -773,7 +777,7 @@ static int judge_rows(exam *e, const mmix_real *x, size_t stride, size_t D, line
 /* The short judgement, after a quarter q of the steps: lines `at Q/NAME …`. 0, or -1 and nothing is added. */
 static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
 {
-    size_t D = mmix_vision_config_of(v)->dim, n = e->count < 1024 ? e->count : 1024;
+    size_t D = mmix_vision_config_of(v)->dim;
     lines of = {NULL, 0, 0};
     char line[200];
     mmix_reset(e->m);
@@ -782,10 +786,7 @@ static int judge_short(exam *e, const mmix_vision *v, size_t q, lines *l)
     int bad = !x || judge_rows(e, x, ROW * D, D, &of, "") ||
               judge_maps(e, v, q < QUARTERS ? MAPS_JUDGED / 2 : MAPS_JUDGED, &of) ||
               judge_ranks(e, v, side_of(e->o, 1), RANK_PICTURES, &of, NULL);
-    if (!bad) {                                          /* class tokens of pictures from all over */
-        size_t every = e->count / n;
-        put(e->m, &of, effective_rank(e->m, x, n, every * ROW * D, D), rank_error(e, x, n, every * ROW * D, D), "rank");
-    }
+    if (!bad) put(e->m, &of, effective_rank(e->m, x, e->count, ROW * D, D), rank_error(e, x, ROW * D, D), "rank");
     free(x);
     for (char *at = of.text, *end; at && *at && !bad; at = end + 1) {
         end = strchr(at, '\n');
@@ -1038,12 +1039,6 @@ static void learner_end(learner *n)
     free(n->l.text);
 }
 
-/* Ctrl-C may have ended a judgement, by an error of the library: that is not one. */
-static int stopped(exam *e)
-{
-    if (interrupted && mmix_error_kind(e->m) == MMIX_ERROR_INTERRUPTED) mmix_error_clear(e->m);
-    return interrupted && !mmix_error(e->m);
-}
 static int time_is_up(const exam *e) { return e->o->minutes > 0 && now() - e->start > 60 * e->o->minutes; }
 
 /* How far a network and the plan are. `left`: networks after this one. */
@@ -1082,7 +1077,7 @@ static int train(exam *e, learner *n, size_t seed, const char *path, size_t left
         if (now() - e->spoke > line_pause())
             show_progress(e, n, seed, loss, (double)made / busy, left);
     }
-    stopped(e);
+    stopped(e->m);
     if (mmix_error(e->m)) return -1;
     mmix_reset(e->m);
     return learner_save(e, n, path) ? -1 : 1;
@@ -1105,7 +1100,7 @@ static int make_network(exam *e, size_t k, size_t seed, size_t left)
         put(e->m, &n.l, mmix_vision_flops(backbone(&n), side, side) / 1e6, 0, "mflops");
         end = judge_long(e, backbone(&n), n.of->name, &n.l);
         if (!end) end = write_whole(e->m, path, n.l.text);
-        else if (stopped(e)) end = 1;
+        else if (stopped(e->m)) end = 1;
     }
     learner_end(&n);
     return end;
@@ -1152,7 +1147,7 @@ static int make_baselines(exam *e)
         mmix_real *x = (mmix_real *)malloc(e->count * D * sizeof *x);
         snprintf(prefix, sizeof prefix, "%s", name[k]);
         if (!x) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
-        for (size_t i = 0; i < e->count && !bad; i++) bad = plain_describe(k, e->square[i], x + i * D);
+        for (size_t i = 0; i < e->count && !bad; i++) bad = describe(e, k, e->square[i], x + i * D);
         p.scale.mean = NULL;
         bad = bad || judge_rows(e, x, D, D, &l, prefix) ||
               probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
@@ -1174,7 +1169,7 @@ static int make_baselines(exam *e)
     if (middle.judged) put(m, &l, maps_auc(&middle), maps_error(&middle), "middle/auc");
     bad = bad || judge_background(e, &l) || write_whole(m, file_of(e->o, BASELINES, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
-    return !bad ? 0 : stopped(e) ? 1 : -1;
+    return !bad ? 0 : stopped(e->m) ? 1 : -1;
 }
 
 /* Milliseconds and MiB of one picture's way through an untrained network, at `side` pixels, in a context of its
@@ -1220,7 +1215,7 @@ static int make_cost(exam *e)                            /* 0; 1: stopped; -1 */
     took(e, "time and memory");
     bad = bad || write_whole(e->m, file_of(e->o, COST, 0, ".txt", path, sizeof path), l.text);
     free(l.text);
-    return !bad ? 0 : stopped(e) ? 1 : -1;
+    return !bad ? 0 : stopped(e->m) ? 1 : -1;
 }
 
 #include "tables_report.h"

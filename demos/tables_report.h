@@ -591,7 +591,7 @@ static void report_correlations(book *b)
         for (int c = 0, any = 0; c < KINDS; c++)
             if (c != SPEARMAN && (low[k][c] > 0 || high[k][c] < 0))
                 add(&s, "%s %s (%.2f)", any++ ? "," : "", how[c], r[k][c]);
-            else if (c == BETWEEN && !any) add(&s, " in no way that excludes 0");
+            else if (c == BETWEEN && !any) add(&s, isfinite(low[k][0]) ? " in no way that excludes 0" : ": too few networks");
     }
     add(&s, ".");
     say(b, "b", s.text);
@@ -605,7 +605,8 @@ static void report_correlations(book *b)
         *cells = 0;
         cell(cells, sizeof cells, "%s|%zu", x[k].says, p[k].n);
         for (int c = 0; c < KINDS; c++)
-            if (isfinite(r[k][c])) cell(cells, sizeof cells, "|%.2f (%.2f, %.2f)", r[k][c], low[k][c], high[k][c]);
+            if (isfinite(low[k][c])) cell(cells, sizeof cells, "|%.2f (%.2f, %.2f)", r[k][c], low[k][c], high[k][c]);
+            else if (isfinite(r[k][c])) cell(cells, sizeof cells, "|%.2f", r[k][c]);
             else cell(cells, sizeof cells, "|-");
         row(b, cells, 0);
     }
