@@ -434,7 +434,7 @@ MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_power(mmix_ctx *m, mmix_tensor *x, double p);
 /* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
-   drawn from the seed, step and stream. For training; a rate of 0 gives x itself. */
+   drawn from the seed, step and stream (below 2³²). For training; a rate of 0 gives x itself. */
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
 
 /* Sum over one axis, which disappears; sum and mean of all elements: a scalar. */
@@ -936,9 +936,9 @@ MMIXDEF int mmix_params_merge(mmix_params *p);
 /* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
    nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
    (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
-   shortest; a classifier ("head.…", "lm_head.…") that is no parameter is left alone. An error, with nothing
-   read: a parameter that is missing or has another shape, or a name with the prefix that is no parameter. 0,
-   or -1. */
+   shortest; classifiers ("head.…", "lm_head.…"), mask tokens and constants that are no parameters are left
+   alone. An error, with nothing read: a parameter that is missing or has another shape, or a name with the
+   prefix that is no parameter. 0, or -1. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 /* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
    "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
@@ -1021,7 +1021,7 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
                                  mmix_tensor *residual, mmix_tensor *s);
 
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
-   without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
+   without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
 
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
@@ -1201,7 +1201,7 @@ typedef struct mmix_vision_options {
     const size_t *dense;
     size_t n_dense;
     int dense_norm, train;                   /* train: drop path is on */
-    uint64_t step, stream;                   /* for drop path's random numbers */
+    uint64_t step, stream;                   /* for drop path's random numbers; stream below 2²² */
     /* As of mmix_decoder_options: `depth` places for what a block's mixer makes (not Mamba), for its output;
        what blocks read. class_last: tokens stand as with MMIX_CLASS_LAST, where the mixer does not mind */
     mmix_tensor **mixed, **outputs, **inputs;
@@ -1768,7 +1768,7 @@ typedef struct mmix_distill {
    train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
-/* Adapters stay with the student: see mmix_decoder_merge. */
+/* Adapters stay with the student, for mmix_params_merge; all its parameters may train again. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
 /* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
    stages are over (nothing was done), -1: mmix_error. The caller resets the batch; stats may be NULL. */
@@ -1800,7 +1800,7 @@ MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, m
 /* What mmix_distill_save wrote of such a run. */
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student);
-/* As mmix_linmu_calibrate, of Flex-MA and of linear attention. */
+/* As mmix_linmu_calibrate, of Flex-MA and of linear attention; where the teacher is Local-Swin nothing is. */
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
 
 #ifdef __cplusplus
@@ -5310,12 +5310,12 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
 {
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ...D"
+    if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ~D"
                       : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
-    if (z && mmixi_rows(z) != mmixi_rows(x)) return mmixi_unfit(m, who, x, z, "as many rows");
     if (!groups || d.D % groups || !(eps >= 0))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
-                                    (double)d.D, (double)groups, eps));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, "
+                                    "expected groups that divide them, eps at least 0", who, (double)d.D,
+                                    (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups; call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
@@ -7463,7 +7463,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
 }
 MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 {
-    for (size_t i = 0; i < p->count; i++)
+    for (size_t i = 0; p && i < p->count; i++)
         if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
     return NULL;
 }
@@ -7495,6 +7495,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
                                      const size_t *shape, int start, double a, double b)
 {
     char full[MMIXI_PARAM_NAME] = "";
+    if (!p) return NULL;
     size_t length = prefix && name ? (size_t)snprintf(full, sizeof full, "%s%s", prefix, name) : SIZE_MAX;
     mmix_ctx *m = p->m;
     if (length >= MMIXI_PARAM_NAME)
@@ -7639,6 +7640,7 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         "A_log L 1 16, dt_bias S 1e-3 1e-1, dt_spread E 1e-3 1e-1, last_tap T 0 0";
     mmix_tensor **to = NULL;
     va_list list;
+    if (!p) return -1;
     size_t fan = 1;
     va_start(list, spec);
     for (const char *at = spec; at; at = strchr(at, ',')) {
@@ -7713,6 +7715,8 @@ MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targ
             for (of = q; of < end && mmixi_name_block(of->name) == mmixi_name_block(q->name); of++)
                 if (targets & target && of->tensor->ndim == 2 && mmixi_lora_target(of->name) == target)
                     mmixi_lora_beside(p, of);
+    if (p->adapters && !p->adapters->count)
+        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: there is no matrix of targets %d", targets);
     if (!mmix_params_allocate(p->adapters)) return 0;
     mmixi_lora_drop(p);
     return -1;
@@ -7731,18 +7735,6 @@ static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
         mmix_rewind(m, mark);
     }
 }
-MMIXDEF int mmix_params_merge(mmix_params *p)
-{
-    if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
-    if (p->adapters && p->in_run)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these adapters; "
-                         "mmix_distill_destroy comes first");
-    mmixi_lora_add(p, p->values);
-    if (p->m->error_kind) return -1;
-    mmixi_params_changed(p);
-    mmixi_lora_drop(p);
-    return 0;
-}
 /* The slab; where there are adapters a copy with them, in step memory. NULL on error. */
 static mmix_real *mmixi_params_merged(const mmix_params *p)
 {
@@ -7751,12 +7743,28 @@ static mmix_real *mmixi_params_merged(const mmix_params *p)
         mmixi_lora_add(p, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
     return p->adapters ? copy : p->values;
 }
+MMIXDEF int mmix_params_merge(mmix_params *p)
+{
+    if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
+    if (p->adapters && p->in_run)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these adapters; "
+                         "mmix_distill_destroy comes first");
+    mmix_mark mark = mmix_mark_here(p->m);
+    const mmix_real *merged = mmixi_params_merged(p);
+    if (p->adapters && !p->m->error_kind) memcpy(p->values, merged, p->slab * sizeof *merged);
+    mmix_rewind(p->m, mark);
+    if (p->m->error_kind) return -1;
+    mmixi_params_changed(p);
+    mmixi_lora_drop(p);
+    return 0;
+}
 
 /* ---- numbers of configs ---- */
 /* What a config's numbers are is said once, in the order of its struct and of files, for checks, text and
    parsing: "size dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both
-   any. Kinds are size, int, double and halves (of a uint64_t, the upper first); with a digit so many; with a
-   capital letter files of older versions lack it. | stands where a struct with doubles begins or ends. */
+   any. No limit has a decimal point: a locale may have another one. Kinds are size, int, double and halves
+   (of a uint64_t, the upper first); with a digit so many; with a capital letter files of older versions lack
+   it. | stands where a struct with doubles begins or ends. */
 typedef struct mmixi_setting {
     void *at;
     size_t count;
@@ -7862,7 +7870,8 @@ enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(1
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
                                  size_t rows, mmix_tensor *y)
 {
-    size_t more = mmix_ndim(y) == 2 ? 2 : 0;     /* one or two rows alone would be dot products */
+    /* one or two rows alone would be dot products */
+    size_t more = 2 / (mmix_ndim(y) == 2 ? 1 : mmix_shape(y, 1));
     for (size_t at = 0, n, all = mmix_shape(y, 0); at < all && !m->error_kind; at += n) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part[3];
@@ -7972,6 +7981,8 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
     mmix_tensor *in[3] = { x, residual, s };
     if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
         return mmixi_swiglu(m, layer, in);
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual)) return NULL;
     mmix_tensor *y = mmix_new2(m, B * L, D);
     mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_flat(m, x); in[1] = mmixi_flat(m, residual);
@@ -8034,8 +8045,9 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_dims d;
-    if (state && both)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
+    if (state && (both || seq_idx))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: %s", both ? "a bidirectional layer has no state to "
+                  "carry over" : "state and seq_idx do not go together");
     if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x)
         || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot))) return NULL;
     if (in) state = NULL;                        /* the slot carries everything */
@@ -8085,7 +8097,7 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
     if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x)
         || mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999)) return NULL;
     mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
-    return s ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
+    return rate > 0 ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
 }
 
 MMIXI_COLD_END
@@ -8110,6 +8122,13 @@ typedef struct mmixi_loss_options {
     double *loss, *square;
     mmix_real *blocks;
 } mmixi_loss_options;
+static mmixi_loss_options mmixi_loss_of(double T, double weight)
+{
+    mmixi_loss_options o;
+    memset(&o, 0, sizeof o);
+    o.T = T; o.weight = weight;
+    return o;
+}
 /* Rows go by in blocks that stay in the nearest cache. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
 /* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
@@ -8279,12 +8298,11 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
                                         int32_t ignore_index)
 {
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
-    mmixi_loss_options o = { 1, 1, ignore_index, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL };
+    mmixi_loss_options o = mmixi_loss_of(1, 1);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..."
-                      : "logits ...K, target ...K", logits, target)) return NULL;
-    if (mmix_count(target) != mmixi_rows(logits) * (labels ? 1 : d.K))
-        return mmixi_unfit(m, "mmix_cross_entropy", logits, target, "a target for each row of logits");
+    o.ignore = ignore_index;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ~"
+                      : "logits ...K, target ~K", logits, target)) return NULL;
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
@@ -8306,15 +8324,14 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
     if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
                       ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, relative, d.B * d.L, 0, 0, NULL,
-                             NULL, NULL, NULL, NULL, NULL };
+    mmixi_loss_options o = mmixi_loss_of(1, 1 / (double)(mmixi_max(d.N, 1) * d.D));
+    o.relative = relative; o.layer = d.B * d.L;
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    mmixi_loss_options o = { temperature, temperature * temperature, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,
-                             NULL, NULL };
+    const mmixi_loss_options o = mmixi_loss_of(temperature, temperature * temperature);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
                       mask)
@@ -8342,8 +8359,9 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
                   "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
     /* of the mean over rows: a picture has so many pairs of views; rows with weights are summed */
     double times = crops ? (double)crops / (double)(2 * crops - 2) : rows ? (double)d.T : 1;
-    mmixi_loss_options o = { student_temp, times, 0, 0, 0, crops ? d.T / 2 : 0, teacher_temp, &entropy,
-                             center, rows, NULL, NULL, NULL };
+    mmixi_loss_options o = mmixi_loss_of(student_temp, times);
+    o.pictures = crops ? d.T / 2 : 0; o.teacher_T = teacher_temp; o.entropy = &entropy; o.center = center;
+    o.rows = rows;
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
     for (size_t r = 0; rows && r < d.T; r++) share += rows[r];
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
@@ -8458,7 +8476,8 @@ static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mm
                              double factor, int decay, int first)
 {
     mmix_real scale = (mmix_real)factor, wd = (mmix_real)(decay ? o->weight_decay : 0),
-        lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum, keep = (mmix_real)(1 - o->dampening);
+        lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum,
+        keep = (mmix_real)(momentum > 0 ? 1 - o->dampening : 1);         /* torch: 0 has no b */
     for (size_t i = 0; i < n; i++) {
         mmix_real d = scale * g[i] + wd * p[i];
         b[i] = first ? d : momentum * b[i] + keep * d;
@@ -8543,8 +8562,8 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
                                const unsigned char *skip)
 {
     return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 1, "
-                                "double beta2 0 1, double eps 0 1e30", clip, skip);
+                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
+                                "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30", clip, skip);
 }
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
@@ -8563,8 +8582,8 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
-    int same = teacher->count == student->count && teacher->slab == student->slab && !student->bf16;
     if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
+    int same = teacher->count == student->count && teacher->slab == student->slab && !student->bf16;
     for (size_t i = 0; same && i < teacher->count; i++)
         same = !strcmp(teacher->at[i].name, student->at[i].name)
             && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
@@ -8917,6 +8936,9 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
     mmix_tensor *grid = a->list[MMIXI_KIND_GRID], *others = a->list[MMIXI_KIND_OTHER], *list, *row,
         **own = &x.q;                            /* k and v behind it */
     size_t n = 0, G = mmix_count(others), cells = mmix_count(grid);
+    if (w->options.causal_window)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate: causal_window and layout.global do "
+                                    "not go together"));
     x.mask = MMIX_MASK_NONE;
     if (kind == MMIXI_KIND_OTHER) {
         x.q = mmixi_heads_listed(m, x.q, others);
@@ -9001,7 +9023,7 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
         y = mmix_add_rows(m, y, swin, list);
     }
     if (gate && residual) y = mmix_add(m, residual, y);
-    if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
+    if (y && a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;   /* a scan has done so */
     mmix_record(m, record);
     return y;
 }
@@ -9280,9 +9302,11 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
     else if (vim) c.registers = 0;
-    if (c.positions == MMIX_POSITIONS_AXIAL && (vim || !c.heads || c.dim % (4 * c.heads)))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: MMIX_POSITIONS_AXIAL expects attention with "
-                  "heads of a multiple of 4, found dim %.0f, %.0f heads", (double)c.dim, (double)c.heads);
+    const size_t multiple = c.positions == MMIX_POSITIONS_AXIAL ? 4 : 1;
+    if (vim ? multiple > 1 : !c.heads || c.dim % (multiple * c.heads))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: dim %.0f, %.0f heads; expected heads that "
+                  "divide it%s", (double)c.dim, (double)c.heads,
+                  multiple > 1 ? ", of a multiple of 4, and attention" : "");
     mmix_params *p = mmix_params_create(m);
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
@@ -9305,7 +9329,7 @@ MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_co
     mmix_mark mark = mmix_mark_here(from->m);
     mmix_vision *v = mmixi_vision_create(from->m, config, 1);
     const mmix_real *values = mmixi_params_merged(from);
-    int bad = !v || !values || mmixi_mmate_reuse("mmix_vision_from", v->params, from, values, 1,
+    int bad = !v || from->m->error_kind || mmixi_mmate_reuse("mmix_vision_from", v->params, from, values, 1,
                                                  config.positions == MMIX_POSITIONS_AXIAL);
     mmix_rewind(from->m, mark);
     if (!bad) return v;
@@ -10479,7 +10503,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     const mmix_augment *a = &d->config.augment;
     size_t B = d->config.batch, g = a->global_size, l = a->local_size,
         *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
-    uint64_t seed = m->seed;
+    uint64_t seed = m->seed, iters = d->iters;
     if (!order) return -1;
     if (!d->iters) d->iters = mmixi_max(1, count / B);
     for (size_t i = 0; i < count; i++) order[i] = i;         /* behind the last the first ones come again */
@@ -10489,7 +10513,9 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     for (size_t i = 0; i < B; i++) order[count + i] = order[i];
     mmixi_dino_batch b = { { NULL, NULL }, pictures, order + d->step % d->iters * B % count, B,
                            2 * g * g + a->local_count * l * l };
-    return mmixi_dino_step(d, &b, stats);
+    int end = mmixi_dino_step(d, &b, stats);
+    if (end < 0) d->iters = iters;
+    return end;
 }
 
 /* ==== >>distillation =================================================================
@@ -10624,16 +10650,24 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                  teacher->embedding, student->embedding);
     return mmixi_distill_new("mmix_distill_create", config, teacher, student, NULL, NULL);
 }
+/* Whether a student is as mmix_vision_from makes it of a teacher with attention, block by block. */
+static int mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
+{
+    const mmix_vision_config *t = &teacher->config, *s = &student->config;
+    mmix_ctx *m = student->params->m;
+    if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->heads != s->heads
+        || t->patch != s->patch || t->registers != s->registers || t->mixer == MMIX_SSD
+        || s->mixer == MMIX_SSD)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
+                  "with attention, of its context", who);
+    return !m->error_kind;
+}
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config)
 {
     mmix_ctx *m = student ? student->params->m : NULL;
     if (!m || !teacher || m->error_kind) return NULL;
-    const mmix_vision_config *t = &teacher->config, *s = &student->config;
-    if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->patch != s->patch
-        || t->registers != s->registers || t->mixer == MMIX_SSD || s->mixer == MMIX_SSD)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_distill_create: expected a student as "
-                  "mmix_vision_from makes it of a teacher with attention, of its context");
+    mmixi_vision_alike("mmix_vision_distill_create", teacher, student);
     return mmixi_distill_new("mmix_vision_distill_create", config, NULL, NULL, teacher, student);
 }
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
@@ -10642,6 +10676,8 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
     run->params->in_run = 0;
     run->stage = run->config.stages;             /* nothing trains */
     mmixi_distill_begin(run);
+    mmixi_stage_trains(~0, run->params, run->vision_student, 1);         /* all may train again */
+    mmixi_stage_trains(~0, run->params->adapters, run->vision_student, 1);
     mmixi_free(run->m, run, sizeof *run);
 }
 
@@ -10846,6 +10882,23 @@ static void mmixi_vision_lesson(mmixi_lesson *l)
     l->stats->tokens = mmix_shape(images, 0);
 }
 
+/* The optimiser's step; after an error what has been added up is of no use. 1: go on, -1: error. */
+static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_distill_stats *stats)
+{
+    mmix_adamw o = mmix_adamw_default();
+    o.lr = stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup,
+                                            s->lr / (double)(s->warmup + 1), run->step);
+    o.weight_decay = s->weight_decay;
+    stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip,
+                                             NULL);
+    run->tokens = 0;
+    mmixi_adamw_zero(run->adamw, 2);
+    if (run->m->error_kind) return -1;
+    stats->updated = 1;
+    if (++run->step < s->steps) return 1;
+    run->step = 0; run->stage++;
+    return mmixi_distill_begin(run) ? -1 : 1;
+}
 /* A call: losses, and with `learn` backward and an optimiser's step on what has been added up. 1: go on, 0:
    done, -1: error. */
 static int mmixi_distill_call(mmix_distill *run, const char *who, void (*losses)(mmixi_lesson *l),
@@ -10885,25 +10938,12 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, void (*losses)
     mmix_tensor *loss = mmix_scale(m, l.loss, (double)stats->tokens, 0);
     mmix_record(m, record);
     if (m->error_kind
-        || (learn && (mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX, DBL_MAX)
-                      || mmix_backward(m, loss)))) return -1;
+        || (learn && mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX,
+                                  DBL_MAX))) return -1;
+    if (learn && !mmix_backward(m, loss)) run->number++, run->tokens += stats->tokens;
     mmix_rewind(m, mark);
-    if (!learn) return 0;
-
-    run->number++; run->tokens += stats->tokens;
-    if (run->tokens < run->config.step_tokens) return 1;
-    mmix_adamw o = mmix_adamw_default();
-    o.lr = stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup,
-                                            s->lr / (double)(s->warmup + 1), run->step);
-    o.weight_decay = s->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip, NULL);
-    run->tokens = 0;                             /* after an error what had been added up is of no use */
-    mmixi_adamw_zero(run->adamw, 2);
-    if (m->error_kind) return -1;
-    stats->updated = 1;
-    if (++run->step < s->steps) return 1;
-    run->step = 0; run->stage++;
-    return mmixi_distill_begin(run) ? -1 : 1;
+    return !learn ? 0 : !m->error_kind && run->tokens < run->config.step_tokens ? 1
+        : mmixi_distill_update(run, s, stats);
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
@@ -10926,7 +10966,8 @@ MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmi
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
 {
     mmix_ctx *m = student ? student->params->m : NULL;
-    if (!m || !teacher || m->error_kind) return -1;
+    if (!m || !teacher || m->error_kind || !mmixi_vision_alike("mmix_vision_calibrate", teacher, student))
+        return -1;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
     mmixi_vision_run r;
@@ -10938,7 +10979,8 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
         mmix_mark block = mmix_mark_here(m);
         const mmixi_vision_block *b[2] = { teacher->block + r.i, student->block + r.i };
         int kind = mmixi_vision_kind(&student->config, r.i);
-        if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN) continue;
+        if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN
+            || mmixi_vision_kind(&teacher->config, r.i) == MMIX_BLOCK_SWIN) continue;
         mmix_tensor *u = mmixi_vision_norm(m, &r, b[0]->norm, x), *o[2], *y[2];
         for (int k = 0; k < 2; k++) {
             const mmix_mmate_layer *w = &b[k]->mmate;
@@ -11015,12 +11057,14 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     if (o.positions)
         snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
                  (double)*o.positions, (double)o.n_positions - 1);
+    int record = mmix_record(m, 0);
     query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
     query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
     if (o.similarity == MMIX_MAP_COSINE) {
         query = mmix_l2_normalise(m, (mmix_tensor *)query, 1e-12);
         patches = mmix_l2_normalise(m, (mmix_tensor *)patches, 1e-12);
     }
+    mmix_record(m, record);
     mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
     for (size_t b = 0; r.scaled && b < d.B; b++) {
         const mmix_real *q = mmixi_of(query) + b * d.D;
@@ -11209,14 +11253,10 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     *iou = 0;
     if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
-    for (size_t r = 0; r < mmixi_rows(map); r++) {
-        const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
-        const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
-        for (size_t i = 0; i < d.X; i++) {
-            int predicted = value[i] >= threshold;
-            if (label[i] && label[i] == void_label) continue;
-            both += predicted && label[i]; either += predicted || label[i];
-        }
+    for (size_t i = 0; i < mmix_count(map); i++) {
+        const int predicted = mmixi_of(map)[mmixi_place(map, i)] >= threshold, label = mmixi_index(mask, i);
+        if (label && label == void_label) continue;
+        both += predicted && label; either += predicted || label;
     }
     *iou = either ? (double)both / (double)either : 1;
     return 0;
@@ -11237,12 +11277,12 @@ MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, c
                           const mmix_tensor *label, int32_t void_label)
 {
     if (!mmixi_expect(m, "mmix_miou_add", NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
-    for (size_t i = 0; i < mmix_count(label); i++) {
-        int32_t is = mmixi_index(label, i), said = mmixi_index(pred, i);
+    for (size_t i = 0, n = mmix_count(label); i < 2 * n; i++) {          /* all are checked, then counted */
+        int32_t is = mmixi_index(label, i % n), said = mmixi_index(pred, i % n);
         if (is == void_label) continue;
-        if (mmixi_within(m, "mmix_miou_add", "a label", is, 0, (double)classes - 1)
-            || mmixi_within(m, "mmix_miou_add", "a prediction", said, 0, (double)classes - 1)) return -1;
-        mmixi_miou_pixel(count, is, (size_t)said);
+        if (i >= n) mmixi_miou_pixel(count, is, (size_t)said);
+        else if (mmixi_within(m, "mmix_miou_add", "a label", is, 0, (double)classes - 1)
+                 || mmixi_within(m, "mmix_miou_add", "a prediction", said, 0, (double)classes - 1)) return -1;
     }
     return 0;
 }
@@ -11483,7 +11523,7 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     if (!mmixi_given(m, who, "*config, *train", o, train)
         || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
                                 "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
-                                "double held 0 0.9")) return -1;
+                                "double held 0 9e-1")) return -1;
     for (const mmix_source *s = train; s; s = s == test ? NULL : test)
         if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
                                  "size h 1 65536, size w 1 65536")
@@ -12398,7 +12438,7 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
         "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, "
         "double flip 0 1, double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, "
-        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 0.5, "
+        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 5e-1, "
         "double2 sigma 0 1000, double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
     const void *at = a;
     for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
@@ -14019,28 +14059,28 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 /* ---- weights ---- */
 static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
     mmixi_decoder_format[] = "mamba_mix decoder 1";
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
+/* config NULL: none. */
+static int mmixi_model_save(mmix_ctx *m, const mmix_params *p, const char *format, const char *prefix,
+                            const void *config, const char *settings, const char *path)
 {
-    if (!p) return -1;
-    mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
+    mmixi_model_file f = mmixi_model_begin(m, NULL, format);
+    if (config) mmixi_model_config(&f, "config", prefix, config, settings);
     mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
+{
+    return p ? mmixi_model_save(p->m, p, NULL, NULL, NULL, NULL, path) : -1;
+}
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    if (!v) return -1;
-    mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
-    mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
-    mmixi_model_params(&f, "", v->params);
-    return mmixi_model_end(&f, path);
+    return v ? mmixi_model_save(m, v->params, mmixi_vision_format, "vision.", &v->config,
+                                mmixi_vision_settings, path) : -1;
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    if (!d) return -1;
-    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
-    mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
-    mmixi_model_params(&f, "", d->params);
-    return mmixi_model_end(&f, path);
+    return d ? mmixi_model_save(d->m, d->params, mmixi_decoder_format, "", &d->config,
+                                mmixi_decoder_settings, path) : -1;
 }
 
 /* ---- backbones ---- */

@@ -263,6 +263,11 @@ static void calibrates(void)
     CHECK(kept == hash_of(mmix_data(mmix_params_find(mmix_vision_params(s), "blocks.2.attn.proj.weight")), D * D, 1));
     CHECK(mmix_vision_calibrate(NULL, t, image(m, 1)) && mmix_vision_calibrate(s, NULL, image(m, 1)));
     FINE(m);
+    /* a teacher of windows has no heads to be calibrated by */
+    mmix_vision *windows = converted(m, t, MMIX_BLOCK_SWIN, 3), *flex = converted(m, windows, MMIX_BLOCK_FLEX, 3);
+    CHECK_AT(!mmix_vision_calibrate(flex, windows, image(m, 2)), mmix_error(m));
+    mmix_vision_destroy(flex);
+    mmix_vision_destroy(windows);
     mmix_vision_destroy(s);
     mmix_vision_destroy(t);
     mmix_destroy(m);
@@ -316,6 +321,7 @@ static void distils(void)
             if (cut < 0) whole = h;
             CHECK_AT(state == 0 && h == whole && (way == 1 || calls == 13), about);
             mmix_distill_destroy(run);
+            for (size_t i = 0; i < p->count; i++) CHECK_AT(!p->at[i].frozen, p->at[i].name);
             FINE(m);
             mmix_vision_destroy(u);
             mmix_vision_destroy(s);
@@ -323,6 +329,35 @@ static void distils(void)
             mmix_destroy(m);
         }
         COMPARE(last < first, "distance of features before and after 12 steps", last, first);
+    }
+}
+/* A call that ran out of memory leaves nothing of its gradients behind. */
+static void disturbed(void)
+{
+    double whole = 0;
+    int failed = 1;
+    for (size_t at = 0; failed || !at; at += sizeof(real) == 4 && at > 20 ? 3 : 1) {
+        counter c;
+        memset(&c, 0, sizeof c);
+        mmix_options options = counted(&c);
+        options.seed = 5;
+        mmix_ctx *m = mmix_create(&options);
+        mmix_vision *t = teacher(m, 1, 0, 0), *s = student_of(t, 0);
+        mmix_distill *run = mmix_vision_distill_create(t, s, short_run());
+        mmix_tensor *images = image(m, 4);
+        mmix_distill_stats stats;
+        c.fail_at = at ? c.calls + at : 0;
+        int state = mmix_vision_distill_step(run, images, &stats);
+        failed = state < 0;
+        c.fail_at = 0;
+        mmix_error_clear(m);
+        if (failed) state = mmix_vision_distill_step(run, images, &stats);
+        if (!at) whole = stats.gradient_norm;
+        COMPARE(state == 1 && fabs(stats.gradient_norm / whole - 1) < 1e-3, "the gradient after an error", stats.gradient_norm, whole);
+        mmix_distill_destroy(run);
+        mmix_vision_destroy(s);
+        mmix_vision_destroy(t);
+        mmix_destroy(m);
     }
 }
 /* What a stage does not train stays; with the teacher's inputs a block that was kept is exact. */
@@ -369,7 +404,7 @@ static void adapters(void)
 {
     static const int targets[3] = {MMIX_LORA_FFN, MMIX_LORA_MIXER, MMIX_LORA_FFN | MMIX_LORA_MIXER},
         count[4][3] = {{6, 6, 12}, {9, 6, 15}, {6, 14, 20}, {0, 4, 4}};   /* a block's MLP 2, SwiGLU 3, attention 2, a branch 4, Mamba 2 */
-    for (int way = 0; way < 12; way++) {
+    for (int way = 0; way < 12; way += way == 8 ? 2 : 1) {         /* Mamba alone has no MLP: see refuses */
         const int kind = way / 3, target = targets[way % 3];
         mmix_ctx *m = context(2, 0);
         mmix_vision *t = teacher(m, kind == 1 ? 2 : 0, kind == 1, 0), *v = kind == 1 || kind == 2 ? student_of(t, kind == 2 ? 0 : 2) : t;
@@ -384,7 +419,7 @@ static void adapters(void)
         COMPARE(distance(was.tokens, mmix_vision_forward(m, v, x, NULL).tokens) <= 0, about, 0, 0);
         for (size_t i = 0; i < p->adapters->count; i++) mmix_randn(m, p->adapters->at[i].tensor, 0.3, 40 + i);
         mmix_features f = mmix_vision_forward(m, v, x, NULL);
-        COMPARE((distance(was.tokens, f.tokens) > 1e-3) == (p->adapters->count > 0), about, 0, 0);
+        COMPARE(distance(was.tokens, f.tokens) > 1e-3, about, 0, 0);
         mmix_record(m, 0);
         const double off = distance(f.tokens, mmix_vision_forward(m, v, x, NULL).tokens);
         COMPARE(off < TOL * 30, about, off, 0);
@@ -427,6 +462,7 @@ static void refuses(void)
     c = *mmix_vision_config_of(t), c.blocks[1] = MMIX_BLOCK_MMATE, c.depth = DEPTH + 1;
     mmix_vision *deeper = mmix_vision_from(t, c);        /* a block that the teacher lacks begins with its own values */
     CHECK_AT(deeper != NULL, mmix_error(m));
+    BAD_INT(mmix_vision_calibrate(deeper, t, image(m, 1)), "mmix_vision_calibrate", "expected a student as mmix_vision_from makes it");
     mmix_vision_destroy(deeper);
     c.depth = DEPTH, c.registers = 2;
     mmix_vision *more = mmix_vision_from(t, c);          /* and so do registers */
@@ -438,7 +474,15 @@ static void refuses(void)
     BAD(mmix_vision_from(rounded, c), "mmix_vision_from", "bf16");
     BAD_INT(mmix_params_lora(mmix_vision_params(rounded), 2, 4, MMIX_LORA_FFN), "mmix_params_lora", "bf16");
     mmix_vision_destroy(rounded);
-    c = small_vision(MMIX_SSD), c.blocks[1] = MMIX_BLOCK_LINEAR;
+    c = small_vision(MMIX_SOFTMAX), c.heads = 3, c.class_token = MMIX_CLASS_FIRST;
+    for (size_t i = 0; i < c.depth; i++) c.blocks[i] = MMIX_BLOCK_MMATE;
+    BAD(mmix_vision_create(m, c), "mmix_vision_create", "3 heads; expected heads that divide");
+    c = small_vision(MMIX_SSD);
+    mmix_vision *vim = mmix_vision_create(m, c);
+    BAD_INT(mmix_params_lora(mmix_vision_params(vim), 2, 4, MMIX_LORA_FFN), "mmix_params_lora", "no matrix");
+    CHECK(!mmix_vision_params(vim)->adapters);
+    mmix_vision_destroy(vim);
+    c.blocks[1] = MMIX_BLOCK_LINEAR;
     BAD(mmix_vision_create(m, c), "blocks, of Mamba, is 2", "expected 0");
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer l;
@@ -449,6 +493,8 @@ static void refuses(void)
     memset(&layout, 0, sizeof layout);
     layout.spans = span, layout.n_spans = 2, layout.global = 1;
     BAD(mmix_mmate(m, &l, mmix_randn(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate", "one span");
+    layout.n_spans = 1, l.options.causal_window = 1;
+    BAD(mmix_mmate(m, &l, mmix_randn(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate", "causal_window and layout.global");
     mmix_params_destroy(p);
     mmix_vision_destroy(t);
     mmix_destroy(m);
@@ -458,7 +504,7 @@ int main(int argc, char **argv)
 {
     static const section all[] = {
         {"equals_teacher", equals_teacher}, {"trained", trained}, {"windows", windows}, {"mixed", mixed}, {"calibrates", calibrates},
-        {"distils", distils}, {"stages", stages}, {"adapters", adapters}, {"refuses", refuses}
+        {"distils", distils}, {"disturbed", disturbed}, {"stages", stages}, {"adapters", adapters}, {"refuses", refuses}
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -120,6 +120,7 @@ static void test_miou(mmix_ctx *m)
     BAD_INT(mmix_miou_add(m, count, K, mmix_from_i32(m, 2, one, pred), mmix_from_i32(m, 2, one, label), -1), "a label is 9", "0 to 4");
     pred[3] = K, label[3] = 0;
     BAD_INT(mmix_miou_add(m, count, K, mmix_from_i32(m, 2, one, pred), mmix_from_i32(m, 2, one, label), 9), "a prediction is 5", "");
+    for (size_t c = 0; c < K; c++) IS(count[c].label + count[c].pred + count[c].both, 0);
     BAD_INT(mmix_miou_add(m, count, K, mmix_from_i32(m, 2, one, pred), mmix_from_i32(m, 3, shape, label), 9), "label has shape", "");
     BAD_INT(mmix_miou_add(m, count, K, mmix_new2(m, H, W), mmix_from_i32(m, 2, one, label), 9), "pred is real", "");
     mmix_reset(m);

@@ -136,6 +136,21 @@ static void same_bits(void)
         }
         mmix_destroy(m);
     }
+    doing("pictures of one patch");              /* the last piece of many is no product of one picture's rows */
+    for (size_t B = 96; B < 200; B += B == 97 ? 94 : 1) {
+        uint64_t first = 0;
+        for (int k = 0; k < 3; k++) {
+            mmix_ctx *m = context(counts[k], 1);
+            mmix_vision_config c = small_vision(MMIX_SOFTMAX);
+            mmix_vision *v = mmix_vision_create(m, c);
+            mmix_tensor *token = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, B, 3, c.patch, c.patch), 1, 3), NULL).token;
+            const uint64_t h = token ? hash_of(mmix_data(token), mmix_count(token), 1) : 0;
+            if (!k) first = h;
+            COMPARE(h && h == first, "the same for any number of threads", (double)B, counts[k]);
+            mmix_vision_destroy(v);
+            mmix_destroy(m);
+        }
+    }
 #ifndef MMIX_NO_THREADS
     {
         apart_job job[3];

@@ -328,10 +328,10 @@ static void optimiser(void)
         for (size_t k = 0; k < n; k++) value[i][k] = (double)mmix_data(p->at[i].tensor)[k];
     }
     {                                            /* numbers that no step can be made with */
-        const double bad[4] = { (double)NAN, (double)INFINITY, -1, 2 };
+        const double bad[5] = { (double)NAN, (double)INFINITY, -1, 2, 1 };
         const char *name[5] = { "lr", "weight_decay", "eps", "beta1", "beta2" };
         for (int k = 0; k < 5; k++)
-            for (int i = k < 3 ? 0 : 2; i < (k < 3 ? 3 : 4); i++) {
+            for (int i = k < 3 ? 0 : 2; i < (k < 3 ? 3 : 5); i++) {
                 mmix_adamw wrong = o;
                 *(k == 0 ? &wrong.lr : k == 1 ? &wrong.weight_decay : k == 2 ? &wrong.eps : k == 3 ? &wrong.beta1 : &wrong.beta2) = bad[i];
                 IS(mmix_adamw_step(&s, &wrong, 0, NULL), 0);
@@ -395,6 +395,24 @@ static void optimiser(void)
         IS(mmix_ema(q, p, 1), 0);
         IS(hash_params(q, 1) == hash_params(p, 1), 1);
     }
+    doing("sgd without momentum");               /* torch.optim.SGD: dampening damps a buffer, and there is none */
+    {
+        const real was = mmix_data(q->at[1].tensor)[0];
+        mmix_adamw_state plain;
+        mmix_sgd g = mmix_sgd_default();
+        g.lr = 1, g.momentum = 0, g.weight_decay = 0, g.dampening = 0.5;
+        IS(mmix_sgd_init(&plain, q), 0);
+        for (int k = 0; k < 2; k++) {
+            mmix_record(m, 1);
+            mmix_backward(m, mmix_sum(m, q->at[1].tensor));
+            mmix_record(m, 0);
+            CHECK(mmix_sgd_step(&plain, &g, 0, NULL) > 0);
+            mmix_reset(m);
+        }
+        NEAR(mmix_data(q->at[1].tensor)[0], (double)was - 2, 8 * EPS);
+        mmix_adamw_free(&plain);
+        mmix_params_train(q, 0);
+    }
     mmix_adamw_free(&s);
     for (size_t n = 1; n <= 5; n++) {            /* no memory for the moments: nothing is kept */
         size_t before = mmix_memory(m).bytes;
@@ -412,6 +430,11 @@ static void optimiser(void)
     mmix_params_add(q, "", "other", 2, shapes[0], MMIX_START_CONSTANT, 2, 0);
     mmix_params_allocate(q);
     BAD_INT(mmix_ema(q, p, 0.5), "mmix_ema", "different");
+    {                                            /* a list that could not be made goes through a chain of calls */
+        mmix_mlp_layer l;
+        CHECK(mmix_mlp_init(&l, NULL, "x.", 4, 4, 4) == -1 && !mmix_params_add(NULL, "", "x", 2, shapes[0], MMIX_START_NORMAL, 1, 0));
+        CHECK(!mmix_params_find(NULL, "x") && mmix_params_allocate(NULL) == -1 && mmix_ema(NULL, p, 0.5) == -1 && mmix_ema(p, NULL, 0.5) == -1);
+    }
     mmix_params_destroy(p);
     mmix_params_destroy(q);
     FINE(m);

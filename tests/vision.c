@@ -101,7 +101,7 @@ static void backbones(void)
         mmix_vision_config c = small_vision(MMIX_SOFTMAX);
         size_t bytes = mmix_memory(m).bytes;
         c.heads = 3;
-        BAD(mmix_vision_create(m, c), "width 16, 3 heads, kind 0; expected heads that divide", "");
+        BAD(mmix_vision_create(m, c), "dim 16, 3 heads; expected heads that divide", "");
         c.heads = 0;
         BAD(mmix_vision_create(m, c), "0 heads", "");
         c.heads = 2;
@@ -342,6 +342,11 @@ static void dino(void)
     d = mmix_dino_create(m, c);
     BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "pictures is NULL");
     BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), NULL, &s) == -1, "mmix_dino_step_crops", "iters");
+    {                                            /* a call that failed does not say how long the run is */
+        const mmix_picture none[1] = {{NULL, 16, 16}};
+        CHECK(mmix_dino_step(d, none, 1, &s) == -1);
+        mmix_error_clear(m);
+    }
     IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
     IS(s.steps, 4 * (PICTURES / 4));
     mmix_reset(m);
