@@ -398,6 +398,22 @@ static uint64_t decoder(mmix_ctx *m)
     }
     return h;
 }
+/* An upstream gradient may have a gradient of its own, that lies somewhere else than its values. */
+static uint64_t upstream(mmix_ctx *m)
+{
+    mmix_tensor *x = normal(m, 1, 2, 3, 8, 0, 0), *w = normal(m, 2, 2, 3, 8, 0, 0), *y;
+    mmix_record(m, 1);
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
+    y = mmix_gelu(m, w);
+    real v[24];
+    for (int i = 0; i < 24; i++) v[i] = (real)(i % 5);
+    mmix_write(x, v);                            /* newer than what the device has of it */
+    mmix_backward_from(m, &y, &x, 1);
+    const uint64_t h = read_into(read_into(1, mmix_grad(w)), mmix_grad(x));
+    mmix_record(m, 0);
+    mmix_reset(m);
+    return h;
+}
 /* What looks at numbers without an op. */
 static uint64_t looks(mmix_ctx *m)
 {
@@ -559,6 +575,7 @@ static void networks(void)
     alike("DINO", dino);
     alike("a decoder", decoder);
     alike("looking", looks);
+    alike("upstream", upstream);
 }
 int main(int argc, char **argv)
 {
