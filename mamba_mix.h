@@ -7750,8 +7750,8 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these adapters; "
                          "mmix_distill_destroy comes first");
     mmix_mark mark = mmix_mark_here(p->m);
-    const mmix_real *merged = mmixi_params_merged(p);
-    if (p->adapters && !p->m->error_kind) memcpy(p->values, merged, p->slab * sizeof *merged);
+    mmix_real *merged = mmixi_params_merged(p);
+    if (!p->m->error_kind) memmove(p->values, merged, p->slab * sizeof *merged);
     mmix_rewind(p->m, mark);
     if (p->m->error_kind) return -1;
     mmixi_params_changed(p);
@@ -7760,11 +7760,10 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
 }
 
 /* ---- numbers of configs ---- */
-/* What a config's numbers are is said once, in the order of its struct and of files, for checks, text and
-   parsing: "size dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both
-   any. No limit has a decimal point: a locale may have another one. Kinds are size, int, double and halves
-   (of a uint64_t, the upper first); with a digit so many; with a capital letter files of older versions lack
-   it. | stands where a struct with doubles begins or ends. */
+/* A config's numbers, said once, in the order of its struct and of files, for checks, text and parsing: "size
+   dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both any; decimal
+   points would depend on the locale. Kinds are size, int, double and halves (of a uint64_t, the upper first);
+   with a digit so many; with a capital letter older files lack it. | begins or ends a struct with doubles. */
 typedef struct mmixi_setting {
     void *at;
     size_t count;
@@ -7870,8 +7869,7 @@ enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(1
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
                                  size_t rows, mmix_tensor *y)
 {
-    /* one or two rows alone would be dot products */
-    size_t more = 2 / (mmix_ndim(y) == 2 ? 1 : mmix_shape(y, 1));
+    size_t more = mmix_ndim(y) == 3 ? 2 / mmix_shape(y, 1) : 2;  /* one or two rows would be dot products */
     for (size_t at = 0, n, all = mmix_shape(y, 0); at < all && !m->error_kind; at += n) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part[3];
@@ -7976,17 +7974,17 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
     mmix_swiglu_layer packed = *layer;
     mmix_tensor *in[3] = { x, residual, s };
-    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
-        return mmixi_swiglu(m, layer, in);
     mmixi_dims d;
+    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || mmix_shape(x, 1) <= MMIXI_SWIGLU_ROWS)
+        return mmixi_swiglu(m, layer, in);
     if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual)) return NULL;
-    mmix_tensor *y = mmix_new2(m, B * L, D);
+    mmix_tensor *y = mmix_new2(m, d.B * d.L, mmix_shape(layer->down, 0));
     mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_flat(m, x); in[1] = mmixi_flat(m, residual);
-    return mmixi_as(m, mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y), 3, B, L, D, 0);
+    mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y);
+    return mmixi_as(m, y, 3, d.B, d.L, mmix_shape(y, 1), 0);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
@@ -8331,7 +8329,7 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    const mmixi_loss_options o = mmixi_loss_of(temperature, temperature * temperature);
+    mmixi_loss_options o = mmixi_loss_of(temperature, temperature * temperature);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
                       mask)
@@ -9285,9 +9283,9 @@ static void mmixi_vision_sincos(const mmix_vision *v)
    the same, the matrices being bf16. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
-    int vim = c.mixer == MMIX_SSD;
+    int vim = c.mixer == MMIX_SSD, axial = c.positions == MMIX_POSITIONS_AXIAL;
     if (mmix_error(m)) return NULL;
-    if (c.positions == MMIX_POSITIONS_AXIAL) c.grid = 1;         /* of none */
+    if (axial) c.grid = 1;                       /* of none */
     mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
     if (!vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
@@ -9302,11 +9300,10 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
     else if (vim) c.registers = 0;
-    const size_t multiple = c.positions == MMIX_POSITIONS_AXIAL ? 4 : 1;
-    if (vim ? multiple > 1 : !c.heads || c.dim % (multiple * c.heads))
+    if (vim ? axial : !c.heads || c.dim % (axial ? 4 * c.heads : c.heads))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: dim %.0f, %.0f heads; expected heads that "
                   "divide it%s", (double)c.dim, (double)c.heads,
-                  multiple > 1 ? ", of a multiple of 4, and attention" : "");
+                  axial ? ", of a multiple of 4, and attention" : "");
     mmix_params *p = mmix_params_create(m);
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
@@ -10584,8 +10581,8 @@ static int mmixi_distill_begin(mmix_distill *run)
     mmix_distill_config *c = &run->config;
     mmix_params *model = run->params;
     while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
-    int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
-    if (train & MMIX_TRAIN_LORA && !model->adapters
+    int over = run->stage >= c->stages, train = over ? ~0 : c->stage[run->stage].train;
+    if (!over && train & MMIX_TRAIN_LORA && !model->adapters
         && mmix_params_lora(model, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (model->adapters) {                       /* perhaps the caller's: a saved run says what they are */
         c->lora_rank = model->lora.rank; c->lora_alpha = model->lora.alpha;
@@ -10595,8 +10592,8 @@ static int mmixi_distill_begin(mmix_distill *run)
         mmix_params *p = i ? model->adapters : model;
         mmix_adamw_free(&run->adamw[i]);
         mmix_params_train(p, 0);
-        if (mmixi_stage_trains(train, p, run->vision_student, 1) && mmix_adamw_init(&run->adamw[i], p))
-            return -1;
+        if (mmixi_stage_trains(train, p, run->vision_student, 1) && !over
+            && mmix_adamw_init(&run->adamw[i], p)) return -1;
     }
     return 0;
 }
@@ -10650,34 +10647,31 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                  teacher->embedding, student->embedding);
     return mmixi_distill_new("mmix_distill_create", config, teacher, student, NULL, NULL);
 }
-/* Whether a student is as mmix_vision_from makes it of a teacher with attention, block by block. */
-static int mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
+/* The context of a student that mmix_vision_from may have made of this teacher with attention, or NULL. */
+static mmix_ctx *mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
 {
+    mmix_ctx *m = student ? student->params->m : NULL;
+    if (!m || !teacher || m->error_kind) return NULL;
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
-    mmix_ctx *m = student->params->m;
     if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->heads != s->heads
         || t->patch != s->patch || t->registers != s->registers || t->mixer == MMIX_SSD
         || s->mixer == MMIX_SSD)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
                   "with attention, of its context", who);
-    return !m->error_kind;
+    return m->error_kind ? NULL : m;
 }
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config)
 {
-    mmix_ctx *m = student ? student->params->m : NULL;
-    if (!m || !teacher || m->error_kind) return NULL;
-    mmixi_vision_alike("mmix_vision_distill_create", teacher, student);
-    return mmixi_distill_new("mmix_vision_distill_create", config, NULL, NULL, teacher, student);
+    return mmixi_vision_alike("mmix_vision_distill_create", teacher, student)
+        ? mmixi_distill_new("mmix_vision_distill_create", config, NULL, NULL, teacher, student) : NULL;
 }
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
     run->params->in_run = 0;
-    run->stage = run->config.stages;             /* nothing trains */
+    run->stage = run->config.stages;
     mmixi_distill_begin(run);
-    mmixi_stage_trains(~0, run->params, run->vision_student, 1);         /* all may train again */
-    mmixi_stage_trains(~0, run->params->adapters, run->vision_student, 1);
     mmixi_free(run->m, run, sizeof *run);
 }
 
@@ -10965,9 +10959,8 @@ MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmi
 }
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
 {
-    mmix_ctx *m = student ? student->params->m : NULL;
-    if (!m || !teacher || m->error_kind || !mmixi_vision_alike("mmix_vision_calibrate", teacher, student))
-        return -1;
+    mmix_ctx *m = mmixi_vision_alike("mmix_vision_calibrate", teacher, student);
+    if (!m) return -1;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
     mmixi_vision_run r;
@@ -11253,10 +11246,14 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     *iou = 0;
     if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
-    for (size_t i = 0; i < mmix_count(map); i++) {
-        const int predicted = mmixi_of(map)[mmixi_place(map, i)] >= threshold, label = mmixi_index(mask, i);
-        if (label && label == void_label) continue;
-        both += predicted && label; either += predicted || label;
+    for (size_t r = 0; r < mmixi_rows(map); r++) {
+        const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
+        const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
+        for (size_t i = 0; i < d.X; i++) {
+            int predicted = value[i] >= threshold;
+            if (label[i] && label[i] == void_label) continue;
+            both += predicted && label[i]; either += predicted || label[i];
+        }
     }
     *iou = either ? (double)both / (double)either : 1;
     return 0;
@@ -11277,12 +11274,16 @@ MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, c
                           const mmix_tensor *label, int32_t void_label)
 {
     if (!mmixi_expect(m, "mmix_miou_add", NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
-    for (size_t i = 0, n = mmix_count(label); i < 2 * n; i++) {          /* all are checked, then counted */
-        int32_t is = mmixi_index(label, i % n), said = mmixi_index(pred, i % n);
-        if (is == void_label) continue;
-        if (i >= n) mmixi_miou_pixel(count, is, (size_t)said);
-        else if (mmixi_within(m, "mmix_miou_add", "a label", is, 0, (double)classes - 1)
-                 || mmixi_within(m, "mmix_miou_add", "a prediction", said, 0, (double)classes - 1)) return -1;
+    for (size_t r = 0, rows = mmixi_rows(label); r < 2 * rows; r++) {    /* all are checked, then counted */
+        const int32_t *is = mmix_data_i32(label) + mmixi_row_offset(label, r % rows),
+            *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r % rows);
+        for (size_t i = 0; i < mmixi_cols(label); i++) {
+            if (is[i] == void_label) continue;
+            if (r >= rows) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
+            else if (mmixi_within(m, "mmix_miou_add", "a label", is[i], 0, (double)classes - 1)
+                     || mmixi_within(m, "mmix_miou_add", "a prediction", said[i], 0, (double)classes - 1))
+                return -1;
+        }
     }
     return 0;
 }
@@ -14059,28 +14060,28 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 /* ---- weights ---- */
 static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
     mmixi_decoder_format[] = "mamba_mix decoder 1";
-/* config NULL: none. */
-static int mmixi_model_save(mmix_ctx *m, const mmix_params *p, const char *format, const char *prefix,
-                            const void *config, const char *settings, const char *path)
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
-    mmixi_model_file f = mmixi_model_begin(m, NULL, format);
-    if (config) mmixi_model_config(&f, "config", prefix, config, settings);
+    if (!p) return -1;
+    mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
     mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
-{
-    return p ? mmixi_model_save(p->m, p, NULL, NULL, NULL, NULL, path) : -1;
-}
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    return v ? mmixi_model_save(m, v->params, mmixi_vision_format, "vision.", &v->config,
-                                mmixi_vision_settings, path) : -1;
+    if (!v) return -1;
+    mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
+    mmixi_model_params(&f, "", v->params);
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    return d ? mmixi_model_save(d->m, d->params, mmixi_decoder_format, "", &d->config,
-                                mmixi_decoder_settings, path) : -1;
+    if (!d) return -1;
+    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
+    mmixi_model_params(&f, "", d->params);
+    return mmixi_model_end(&f, path);
 }
 
 /* ---- backbones ---- */

@@ -91,6 +91,29 @@ static void mixer_allocations(void)
     CHECK(memory_fails(mixers_run, NULL, 0, 1) > 15);
 }
 
+/* A long sequence through SwiGLU, which goes by pieces. */
+static int pieces_run(const mmix_options *o, void *user)
+{
+    mmix_ctx *m = mmix_create(o);
+    mmix_swiglu_layer layer;
+    (void)user;
+    if (!m) return MMIX_ERROR_MEMORY;
+    mmix_params *p = mmix_params_create(m);
+    if (!mmix_swiglu_init(&layer, p, "", 256, 8) && !mmix_params_allocate(p)) {
+        mmix_tensor *x = mmix_new3(m, 2, 1200, 256);
+        mmix_swiglu(m, &layer, x ? mmix_fill(x, 1) : NULL, x, NULL);
+    }
+    const int kind = mmix_error_kind(m);
+    mmix_params_destroy(p);
+    mmix_destroy(m);
+    return kind;
+}
+static void piece_allocations(void)
+{
+    doing("allocations (pieces)");
+    CHECK(memory_fails(pieces_run, NULL, 0, 1) > 5);
+}
+
 /* Attention out of a backbone: conversion, two steps, a file. */
 static int linear_run(const mmix_options *o, void *user)
 {
@@ -144,7 +167,7 @@ static void allocations(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "mixers", mixer_allocations }, { "linear", linear_allocations }, { "training", allocations }
+        { "mixers", mixer_allocations }, { "pieces", piece_allocations }, { "linear", linear_allocations }, { "training", allocations }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
