@@ -253,8 +253,7 @@ static int evaluate_plain(mmix_ctx *m, const pictures *p, baselines *b)         
         mmix_real *x = (mmix_real *)malloc(count * D * sizeof *x);
         if (!x) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
         for (size_t i = 0; x && i < count; i++)
-            if (plain_describe(k, i < p->train.count ? p->train.picture[i] : p->test.picture[i - p->train.count],
-                               x + i * D)) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
+            describe_plain(m, k, i < p->train.count ? p->train.picture[i] : p->test.picture[i - p->train.count], x + i * D);
         if (x) vote(m, p, x, D, D, &b->plain[k]);
         free(x);
     }
@@ -341,13 +340,19 @@ static const char *note_value(const char *note, const char *name, char *value, s
     return NULL;
 }
 
+static unsigned long long note_number(const char *note, const char *name)
+{
+    char value[64];
+    note_value(note, name, value, sizeof value);
+    return strtoull(value, NULL, 10);
+}
+
 static int read_history(run *r, const char *note)        /* 0, or -1 if the note is not one of ours */
 {
     char value[64], *end;
     note_value(note, "seconds", value, sizeof value);
     r->seconds = strtod(value, NULL);
-    note_value(note, "peak", value, sizeof value);
-    r->peak = strtoul(value, NULL, 10);
+    r->peak = (size_t)note_number(note, "peak");
     note_value(note, "collapse", r->collapse, sizeof r->collapse);
     const char *at = note_value(note, "done", value, sizeof value);
     r->plotted = at ? strtoul(at, &end, 10) : EPOCHS + 2;
@@ -366,7 +371,7 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
 /* What the files of --load say, into the options; which mixers have one. 0, or an exit status. */
 static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
 {
-    char path[1100], value[64];
+    char path[1100];
     for (int k = 0; k < MIXERS; k++) {
         FILE *f = fopen(run_file(o->load, k, path, sizeof path), "rb");
         if (!f) continue;
@@ -375,7 +380,7 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         if (!d) return fail("%s; give another PREFIX, or start anew without --load", mmix_error(m));
         const char *note = mmix_dino_note(d), *end = note ? strstr(note, "\nimages ") : NULL;
         size_t n = end ? (size_t)(end - note) + 1 : 0;
-        int ours = note_value(note, "steps", value, sizeof value) && n, same = !o->plan || !strncmp(o->plan, note, n);
+        int ours = n && note_number(note, "steps"), same = !o->plan || !strncmp(o->plan, note, n);
         if (ours && !o->plan && (o->plan = (char *)calloc(n + 1, 1)) != NULL) memcpy(o->plan, note, n);
         note_value(note, "images", o->kept[0], sizeof o->kept[0]);
         note_value(note, "masks", o->kept[1], sizeof o->kept[1]);
@@ -388,16 +393,11 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
     }
     if (!o->plan) return fail("--load %s: no %s-softmax.safetensors or the like; give the PREFIX that was saved",
                               o->load, o->load);
-    note_value(o->plan, "size", value, sizeof value);
-    o->size = strtoul(value, NULL, 10);
-    note_value(o->plan, "seed", value, sizeof value);
-    o->seed = strtoull(value, NULL, 10);
-    note_value(o->plan, "pictures", value, sizeof value);
-    *print = strtoull(value, NULL, 10);
-    note_value(o->plan, "mixers", value, sizeof value);
-    o->mixers = atoi(value);
-    note_value(o->plan, "steps", value, sizeof value);
-    o->steps = strtoul(value, NULL, 10);
+    o->size = (size_t)note_number(o->plan, "size");
+    o->seed = note_number(o->plan, "seed");
+    *print = note_number(o->plan, "pictures");
+    o->mixers = (int)note_number(o->plan, "mixers");
+    o->steps = (size_t)note_number(o->plan, "steps");
     note_value(o->plan, "start", o->kept[2], sizeof o->kept[2]);
     note_value(o->plan, "set", o->kept[3], sizeof o->kept[3]);
     for (char *at = strtok(o->kept[3], " "); at && o->sets < SETS; at = strtok(NULL, " ")) o->set[o->sets++] = at;
@@ -913,8 +913,7 @@ static int work(mmix_ctx *m, settings *o, run *r, pictures *p)       /* an exit 
     mmix_seed_set(m, o->seed);
     if (!o->pack && report_ready(o->out, path, sizeof path)) return 2;
     if (!o->pack && report_folders(o->prefix)) return fail("cannot write %s-*: %s", o->prefix, strerror(errno));
-    if (o->figures && snprintf(path, sizeof path, "%s/first-light.png", o->figures) && report_folders(path))
-        return fail("cannot write %s: %s", path, strerror(errno));
+    if (o->figures && report_try(o->figures, "first-light.png", path, sizeof path)) return 2;
     if (o->images) report_say("reading the pictures in %s", o->images);
     else report_say("drawing %d swarms of %zu x %zu pixels", SWARMS_TRAIN + SWARMS_TEST, o->size, o->size);
     if (o->images) bad = pictures_load(p, m, o->images, o->masks, o->size, o->size);

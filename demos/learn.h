@@ -185,6 +185,11 @@ static inline int swarms_draw(mmix_ctx *m, picture_set *set, uint64_t seed, size
 /* What crops are cut from. */
 static inline const mmix_picture *crop_from(const picture_set *set) { return set->whole ? set->whole : set->picture; }
 
+/* plain_describe, outside of tasks. 0, or -1. */
+static inline int describe_plain(mmix_ctx *m, int kind, mmix_picture p, mmix_real *out)
+{
+    return plain_describe(kind, p, out) ? mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors") : 0;
+}
 /* Whether Ctrl-C stops the program. It may have ended a judgement by an error of the library: that is not one. */
 static inline int stopped(mmix_ctx *m)
 {

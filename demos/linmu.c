@@ -243,7 +243,6 @@ static int read_options(settings *o, int argc, char **argv)
     }
     if (o->save && o->load && strcmp(o->save, o->load))
         return fail("--save %s and --load %s: a run goes on in its own files; give one of them", o->save, o->load);
-    if (!*o->out) return fail("--out: give the name of a folder");
     if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
     else snprintf(o->prefix, sizeof o->prefix, "%s/run", o->out);
     return 0;
@@ -1961,11 +1960,7 @@ int main(int argc, char **argv)
     char path[1100];
     int status = read_options(&o, argc, argv);
     if (status) return status < 0 ? 0 : status;
-    if (o.figures) {
-        snprintf(path, sizeof path, "%s/.", o.out);
-        if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
-        return linmu_figures(o.out) ? 2 : 0;
-    }
+    if (o.figures) return linmu_figures(o.out) ? 2 : 0;
     if (o.load && o.parts & ((1 << LEARNED) - 1) && !saved_before(&o))
         return fail("--load %s: no file of a run of these parts and seeds is there", o.load);
     if (report_ready(o.out, path, sizeof path)) return 2;

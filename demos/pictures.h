@@ -442,13 +442,25 @@ static inline int picture_collect(const char *folder, const char *inside, size_t
     return bad ? -1 : 0;
 }
 
+/* Whether a folder has both train and test; -1 without memory. */
+static inline int picture_is_split(const char *folder)
+{
+    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
+    int split = !train || !test ? -1 : picture_is_folder(train) && picture_is_folder(test);
+    free(train);
+    free(test);
+    return split;
+}
+
 /* Names and classes below a folder: parts 2 for training and testing, 1 for testing alone, then of a folder
    without train and test all. 1 if it has these two, 0 if not, -1 without memory. */
 static inline int picture_find(const char *folder, int parts, picture_part *part, picture_names *classes)
 {
-    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
-    int split = train && test && picture_is_folder(train) && picture_is_folder(test), bad = !train || !test;
-    *classes = picture_list(!split ? folder : parts == 2 ? train : test, 1);
+    int split = picture_is_split(folder), bad = 0;
+    char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") : picture_join(folder, "", "");
+    memset(classes, 0, sizeof *classes);
+    if (split < 0 || !top) return free(top), -1;
+    *classes = picture_list(top, 1);
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
@@ -458,8 +470,7 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
             free(inside);
         }
     }
-    free(train);
-    free(test);
+    free(top);
     return bad || classes->bad ? -1 : split;
 }
 
@@ -488,9 +499,8 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
 {
     size_t n = p->train.count + p->test.count * (p->test.mask ? 2 : 1), at = 0, pixels = p->size * p->size;
     mmix_entry *e = (mmix_entry *)calloc(n + 1, sizeof *e);
-    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
-    int split = p->packed || (train && test && picture_is_folder(train) && picture_is_folder(test));
-    for (int k = 0; e && k < (p->test.mask ? 3 : 2); k++) {
+    int split = p->packed ? 1 : picture_is_split(folder);
+    for (int k = 0; e && split >= 0 && k < (p->test.mask ? 3 : 2); k++) {
         const picture_set *set = k ? &p->test : &p->train;
         for (size_t i = 0; i < set->count && at < n; i++, at++) {
             const char *name = set->name[i] + strlen(folder) + 1;
@@ -503,9 +513,7 @@ static inline int pictures_pack(pictures *p, mmix_ctx *m, const char *folder, co
             if (!e[at].name) at = n;
         }
     }
-    free(train);
-    free(test);
-    if (!train || !test || !e || at > n) snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
+    if (!e || split < 0 || at > n) snprintf(p->error, sizeof p->error, "no memory for the names of %zu pictures", n);
     else if (mmix_archive_save(m, path, e, n, NULL)) snprintf(p->error, sizeof p->error, "%s", mmix_error(m));
     for (size_t i = 0; e && i < n; i++) free((char *)(uintptr_t)e[i].name);
     free(e);

@@ -792,12 +792,17 @@ static inline int report_folders(const char *path)
     return remove(part);
 }
 
-/* The path FOLDER/report.html, tried before anything is worked on. 0, or an exit status with the reason said. */
-static inline int report_ready(const char *folder, char *path, size_t room)
+/* The path FOLDER/NAME, and FOLDER/report.html, tried before anything is worked on. 0, or an exit status with the
+   reason said. */
+static inline int report_try(const char *folder, const char *name, char *path, size_t room)
 {
     if (!*folder) return report_refuse("--out: give the name of a folder");
-    snprintf(path, room, "%s/report.html", folder);
+    snprintf(path, room, "%s/%s", folder, name);
     return report_folders(path) ? report_refuse("cannot write %s: %s", path, strerror(errno)) : 0;
+}
+static inline int report_ready(const char *folder, char *path, size_t room)
+{
+    return report_try(folder, "report.html", path, room);
 }
 
 /* ---- figures: files of their own; what cannot be written ends the program with status 2 ---------------- */
@@ -805,8 +810,8 @@ static inline int report_ready(const char *folder, char *path, size_t room)
 static inline FILE *figure_open(const char *folder, const char *name)  /* and the folders on the way */
 {
     char path[1100];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = report_folders(path) ? NULL : fopen(path, "wb");
+    if (report_try(folder, name, path, sizeof path)) exit(2);
+    FILE *f = fopen(path, "wb");
     if (!f) exit(report_refuse("cannot write %s: %s", path, strerror(errno)));
     return f;
 }

@@ -595,11 +595,6 @@ static void corrupt_task(void *arg, size_t i)
     free(scratch);
 }
 
-static int describe(exam *e, int kind, mmix_picture p, mmix_real *out)                   /* 0, or -1 */
-{
-    return plain_describe(kind, p, out) ? mmix_fail(e->m, MMIX_ERROR_MEMORY, "no memory for descriptors") : 0;
-}
-
 /* n test pictures, corrupted, into rgb. 0, or -1. */
 static int corrupt(exam *e, int kind, double amount, const size_t *at, size_t n, uint8_t *rgb, mmix_picture *out)
 {
@@ -637,7 +632,7 @@ static int judge_corrupted(exam *e, const mmix_vision *v, int kind, const probe 
             n = tests - i < few ? tests - i : few;
             bad = corrupt(e, which, k < 0 ? 0 : corruption[which].amount[k % STRENGTHS], at + i, n, rgb, picture);
             if (!bad && v) bad = see(e, v, picture, n, side, x + i * stride);
-            for (size_t b = 0; b < n && !bad && !v; b++) bad = describe(e, kind, picture[b], x + (i + b) * stride);
+            for (size_t b = 0; b < n && !bad && !v; b++) bad = describe_plain(e->m, kind, picture[b], x + (i + b) * stride);
         }
         bad = bad || interrupted || probe_say(e->m, head, x, stride, &of, e->said) ||
               score_said(e->m, &of, label, e->said, e->p.classes, &s);
@@ -1147,7 +1142,7 @@ static int make_baselines(exam *e)
         mmix_real *x = (mmix_real *)malloc(e->count * D * sizeof *x);
         snprintf(prefix, sizeof prefix, "%s", name[k]);
         if (!x) bad = mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for descriptors");
-        for (size_t i = 0; i < e->count && !bad; i++) bad = describe(e, k, e->square[i], x + i * D);
+        for (size_t i = 0; i < e->count && !bad; i++) bad = describe_plain(m, k, e->square[i], x + i * D);
         p.scale.mean = NULL;
         bad = bad || judge_rows(e, x, D, D, &l, prefix) ||
               probe_learn(m, &p, x, D, D, &e->split, e->label, e->p.classes, probe_rate, PROBE_RATES, 0) ||
