@@ -560,7 +560,7 @@ typedef struct mmix_mixer {
     mmix_tensor *D;              /* (H), or (H, P) for each channel its own, or NULL: adds D x */
     mmix_tensor *dt_bias;        /* (H) or NULL: added to dt */
     int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
-    double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
+    double dt_low, dt_high;      /* then clamped, if dt_high > 0; at a limit its gradient is 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
     /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
        Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for rows' sums. */
@@ -619,7 +619,7 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot);
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
 /* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
-   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` at most); a prefix must be whole in the first
+   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be whole in the first
    piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of
    memory: then clear it or go on from a copy. An initial_state enters with the first piece and is NULL
    with the others; final_state, where it is asked for, is a copy of the state after this one. */
@@ -4994,15 +4994,16 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         }
     }
 }
-static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x)
+static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double number)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
+    call.number[0] = number;
     return mmixi_expect(m, who, NULL, "x ...", x) ? mmixi_run_like(m, who, op, &call) : NULL;
 }
 #define MMIXI_UNARY(name, op) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *x) \
     { \
-        return mmixi_unary(m, "mmix_" #name, op, x); \
+        return mmixi_unary(m, "mmix_" #name, op, x, 0); \
     }
 MMIXI_UNARY(exp, MMIX_OP_EXP)
 MMIXI_UNARY(log, MMIX_OP_LOG)
@@ -5017,25 +5018,22 @@ MMIXI_UNARY(tanh, MMIX_OP_TANH)
 #undef MMIXI_UNARY
 MMIXDEF mmix_tensor *mmix_power(mmix_ctx *m, mmix_tensor *x, double p)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    call.number[0] = p;
-    if (!mmixi_expect(m, "mmix_power", NULL, "x ...", x)) return NULL;
-    return mmixi_run_like(m, "mmix_power", MMIX_OP_POWER, &call);
+    return mmixi_unary(m, "mmix_power", MMIX_OP_POWER, x, p);
 }
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
     char text[MMIXI_TEXT];
     int a = mmixi_axis(x, axis);
-    return a >= 0 ? a : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis,
-                                  mmixi_shape_text(x, text));
+    return a >= 0 ? a : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s, expected %d to %d", who, axis,
+                                  mmixi_shape_text(x, text), -x->ndim, x->ndim - 1);
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 {
     int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 }, a;
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
     a = mmixi_axis_of(m, "mmix_softmax", x, axis);
-    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x);
+    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
     order[a] = x->ndim - 1; order[x->ndim - 1] = a;      /* that axis and the last change places, and back */
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
 }
@@ -5067,7 +5065,7 @@ static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_te
     for (int i = 0; a >= 0 && i < x->ndim; i++)
         if (i != a) shape[ndim++] = x->shape[i];
     call.in[0] = x; call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
-    call.size[1] = a < 0 ? 1 : x->stride[a];
+    call.size[1] = a < 0 || x->shape[a] < 2 ? 1 : x->stride[a];
     return mmixi_run_new(m, who, op, &call, ndim, shape);
 }
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
@@ -5239,10 +5237,10 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 /* Weight gradients are sums over rows: a partial sum for each of at most 16 runs of rows, added in order. */
 enum { MMIXI_PARTIALS = 16 };
 static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
-static inline void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step,
+static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
                               const mmix_real *partial, mmix_real *to, int add)
 {
-    for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
+    for (size_t p = 0; to && p < parts; p++) mmixi_put(k, D, partial + p * step, to, add || p);
 }
 
 /* in: x, w, b, z; size: groups, rows of a task, tasks of a backward. saved: of each row 1/r (groups), then μ.
@@ -5300,8 +5298,8 @@ static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
     if (!scratch) return -1;
     mmixi_zero(m, parts * 2 * D, scratch);
     mmixi_over(c, rows, grain, mmixi_norm_rows);
-    mmixi_partial_sum(m, parts, D, 2 * D, scratch, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m, parts, D, 2 * D, scratch + D, c->dx[2], c->add[2]);
+    mmixi_partial_sum(m->k, parts, D, 2 * D, scratch, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m->k, parts, D, 2 * D, scratch + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -5313,9 +5311,9 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ~D"
                       : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, "
                                     "expected groups that divide them, eps at least 0", who, (double)d.D,
-                                    (double)groups, eps));
+                                    (double)groups, eps);
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups; call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
@@ -5364,10 +5362,8 @@ static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    call.number[0] = eps;
-    return mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)
-        ? mmixi_run_like(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, &call) : NULL;
+    if (m && !(eps >= 0)) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_l2_normalise: eps %g, expected at least 0", eps);
+    return mmixi_unary(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, x, eps);
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
@@ -5409,8 +5405,9 @@ static void mmixi_bias_columns(const mmix_call *c, mmixi_range range)
     for (size_t r = 0; r < dy.rows; r++)
         mmixi_put(c->m->k, range.end - range.begin, mmixi_row(dy, r), c->dx[2] + range.begin, r || c->add[2]);
 }
-static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
+static int mmixi_linear_run(mmix_ctx *m, mmix_call *c)
 {
+    if (!c->dy[0]) return mmixi_linear_forward(m, c);
     const mmix_tensor *s = c->in[4], *y = c->out[0];
     size_t n = mmix_count(y), O = mmixi_cols(y), per = n / (s ? mmix_count(s) : 1);
     mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
@@ -5436,7 +5433,7 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
     memset(&d, 0, sizeof d);
-    d.B = mmix_shape(x, 0);
+    d.B = mmix_ndim(x) > 1 ? mmix_shape(x, 0) : 1;
     if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias,
                       residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
@@ -5586,7 +5583,7 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
     if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_rows, &j);
     mmixi_conv_final(&j, B);
     if (back) {
-        mmixi_partial_sum(m, parts - 1, step, step, j.partial + step, j.partial, 1);
+        mmixi_partial_sum(m->k, parts - 1, step, step, j.partial + step, j.partial, 1);
         mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
         if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
         mmixi_put_transposed(m, B, W - 1, D, j.past[1], c->dx[3], c->add[3]);
@@ -5606,8 +5603,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o->initial_state)) return NULL;
     if (o->initial_state && o->seq_idx)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go "
-                                    "together", who));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
     call.in[4] = o->seq_idx;
@@ -5625,14 +5621,14 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     static const int order[] = { 0, 2, 4, 1, 3, 5 };
-    mmix_mark mark = mmix_mark_here(m);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
         return NULL;
+    mmix_mark mark = mmix_mark_here(m);
     if (d.Y < d.P || d.X < d.P)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f "
                                     "pixels are smaller than a patch of %.0f", (double)d.Y, (double)d.X,
-                                    (double)d.P));
+                                    (double)d.P);
     const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
         columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
     x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
@@ -5791,10 +5787,10 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta <= DBL_MAX) return 1;
+    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
                      "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
-                     "which the first is not 0, theta a number", who, (double)R, (double)N, (double)part[0],
+                     "which the first is not 0, theta at least 0", who, (double)R, (double)N, (double)part[0],
                      (double)part[1], (double)part[2], o->theta), 0;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
@@ -5814,7 +5810,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     if (!mmixi_rope_check(m, "mmix_rope", &o, d.N)
         || (angles && mmixi_within(m, "mmix_rope", "rows of angles", (double)d.T, 1, (double)d.L)))
         return NULL;
-    if (!(o.theta > 0)) o.theta = 10000;
+    if (o.theta <= 0) o.theta = 10000;
     if (!o.dim) o.dim = d.N;
     call.size[0] = angles ? d.T : batched ? d.B * d.L : d.L; call.size[1] = angles ? d.L - d.T : 0;
     call.constant = 2;                           /* pos */
@@ -5906,6 +5902,7 @@ static void mmixi_softmax_begin(mmixi_pass *j);
 static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
 {
     size_t N = x.cols;
+    mmix_real elu = feature == MMIX_FEATURE_ELU1;
     for (size_t r = 0; r < x.rows; r++) {
         const mmix_real *from = mmixi_row(x, r);
         mmix_real *to = mmixi_row(f, r);
@@ -5914,9 +5911,8 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax(N, from, to);
         else if (feature == MMIX_FEATURE_NONE) memcpy(to, from, N * sizeof *to);
-        else if (feature == MMIX_FEATURE_ELU1)
-            for (size_t i = 0; i < N; i++) to[i] = from[i] > 0 ? from[i] + 1 : mmixi_exp_real(from[i]);
-        else for (size_t i = 0; i < N; i++) to[i] = from[i] > 0 ? from[i] : 0;
+        else for (size_t i = 0; i < N; i++)
+            to[i] = !(from[i] < 0) ? from[i] + elu : elu > 0 ? mmixi_exp_real(from[i]) : 0;      /* NaN stays */
     }
 }
 /* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
@@ -5950,7 +5946,7 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, mmixi_keys own, size_t i)
     }
     else if (o->mask && !j->reverse)
         right = o->mask == MMIX_MASK_PREFIX && at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
-    own.begin = mmixi_max(r->seq_idx ? own.begin : 0, at - left);
+    own.begin = mmixi_max(own.begin, at - left);
     own.end = mmixi_min(r->seq_idx ? own.end : r->S, at + 1 + right);
     return own;
 }
@@ -6069,8 +6065,7 @@ static int mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 /* The gradient of an input: the sum of parts of n numbers each. */
 static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t parts, const mmix_real *from)
 {
-    for (size_t i = 0; j->r.grad[input] && i < parts; i++)
-        mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
+    mmixi_partial_sum(j->k, parts, n, n, from, j->r.grad[input], j->r.add[input]);
 }
 static void mmixi_pass_task(void *arg, mmixi_range range)
 {
@@ -6379,8 +6374,8 @@ MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    mmix_look *watch = m->look;
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
+    mmix_look *watch = m->look;
     if (watch) {
         mmix_mark mark = mmix_mark_here(m);
         int record = mmix_record(m, 0);
@@ -6652,9 +6647,11 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
         return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction "
                                              "at a time, not MMIX_BOTH"));
+    int record = mmix_record(m, 0);
     mmixi_state_shape(x, shape);
     mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
         : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0), *y = mmixi_plain(m, x, mmixi_ssd_plain, h);
+    mmix_record(m, record);
     if (y && x->final_state) *x->final_state = h;
     return y;
 }
@@ -6803,12 +6800,12 @@ static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_
     mmixi_multiply_part(k, c, a, b, add, a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A);
 }
 /* c = the lower triangle of a bᵀ; t takes bᵀ */
-static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
+static void mmixi_lower_scores(const mmixi_pass *j, mmixi_mat c, mmixi_mat a, mmixi_mat b)
 {
-    mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
-    mmixi_transpose(k, bt, b);
-    mmixi_multiply_part(k, c, a, bt, 0, MMIXI_LOWER_C);
-    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, c, i);
+    mmixi_mat bt = mmixi_matrix(j->t, b.cols, b.rows, (ptrdiff_t)b.rows);
+    mmixi_transpose(j->k, bt, b);
+    mmixi_multiply_part(j->k, c, a, bt, 0, MMIXI_LOWER_C);
+    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(j->k, c, i);
 }
 
 /* ---- the scan ---- */
@@ -6889,11 +6886,11 @@ static void mmixi_chunk_read(mmixi_pass *j, size_t h)
         }
         if (j->back && own && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*df);
     }
-    if (first) mmixi_lower_scores(j->k, j->scores, j->C, j->B, j->t);
+    if (first) mmixi_lower_scores(j, j->scores, j->C, j->B);
     if (!j->linear) mmixi_ssd_weights(j);
     if (!j->back) return;
     if (first && !j->linear) mmixi_zero_rows(j->dscores);
-    mmixi_lower_scores(j->k, j->dW, j->y, j->x, j->t);
+    mmixi_lower_scores(j, j->dW, j->y, j->x);
 }
 
 /* h = p_Q h + (r δ B)ᵀ x; or of dh, with p C and dy */
@@ -7255,6 +7252,12 @@ static void mmixi_softmax_hide(const mmixi_pass *j, size_t r, mmix_real *row)
     memset(row + j->from, 0, (begin - j->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
+/* The rows of dk or dv that a tile's products are added to, zeroed by the first tile. */
+static void mmixi_softmax_sums(const mmixi_pass *j, const mmix_heads *a, size_t n, int input, mmixi_mat *sum)
+{
+    if (a->p) *sum = mmixi_softmax_rows_of(j, a, j->tile, n, *sum, 0);
+    if (a->p && (j->order || !j->r.add[input])) mmixi_zero_rows(*sum);
+}
 static void mmixi_softmax_tile(mmixi_pass *j)
 {
     const mmix_raw *x = &j->r;
@@ -7265,10 +7268,8 @@ static void mmixi_softmax_tile(mmixi_pass *j)
     j->value = mmixi_softmax_rows_of(j, &x->v, j->tile, n, j->value, !back && !j->single);
     if (!back) return;
     mmixi_transpose(j->k, j->value_t, j->value);
-    if (x->dk.p) j->dkey = mmixi_softmax_rows_of(j, &x->dk, j->tile, n, j->dkey, 0);
-    if (x->dk.p && (j->order || !x->add[MMIX_IN_K])) mmixi_zero_rows(j->dkey);
-    if (x->dv.p) j->dvalue = mmixi_softmax_rows_of(j, &x->dv, j->tile, n, j->dvalue, 0);
-    if (x->dv.p && (j->order || !x->add[MMIX_IN_V])) mmixi_zero_rows(j->dvalue);
+    mmixi_softmax_sums(j, &x->dk, n, MMIX_IN_K, &j->dkey);
+    mmixi_softmax_sums(j, &x->dv, n, MMIX_IN_V, &j->dvalue);
 }
 /* Q = scale q of the block */
 static mmixi_mat mmixi_softmax_queries(const mmixi_pass *j)
@@ -7302,7 +7303,7 @@ static void mmixi_softmax_forward(mmixi_pass *j)
         mmix_real *row_max = &j->row_max[j->i - j->first + r], *sum = &j->sum[j->i - j->first + r],
             *p = mmixi_row(j->scores, r), before = *row_max, here = j->k->largest(n, p + a);
         if (n) {
-            *row_max = j->again[r] && before > here ? before : here;
+            *row_max = j->again[r] && before > here ? before : here < -FLT_MAX ? -FLT_MAX : here;
             here = j->k->exp_row(n, 1, p + a, *row_max, p + a);
             if (j->again[r]) {
                 mmix_real fade = mmixi_exp_real(before - *row_max);
@@ -7860,7 +7861,7 @@ static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
    with more in its product, than ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
-    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
+    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_run;
 }
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
@@ -14390,13 +14391,13 @@ MMIXI_COLD_END
    the table of ops, and creation
    ==================================================================================== */
 
-/* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
-#define MMIXI_OPS(ONE, TWO)                                                                                 \
+/* The ops in their numbers' order, each with its function, which runs both ways. */
+#define MMIXI_OPS(ONE)                                                                                      \
     ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows) ONE(log, rows)     \
     ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv)                                           \
+    ONE(l2_normalise, rows) ONE(linear, linear) ONE(conv1d, conv)                                           \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
     ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
     ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
@@ -14404,12 +14405,10 @@ MMIXI_COLD_END
     ONE(power, rows)
 #define MMIXI_OP_NAME(name, function) #name,
 #define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
-#define MMIXI_OP_TWO(name, function) \
-    table->forward = mmixi_##function##_forward, table->backward = mmixi_##function##_backward, table++;
 MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
-static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) "custom" };
+static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME) "custom" };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
-static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }
+static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE) }
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
     mmix_op_functions table[MMIX_OP_COUNT];

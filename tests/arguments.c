@@ -86,7 +86,11 @@ static void bad_arguments(void)
     BAD(mmix_matmul(m, v, v), "mmix_matmul", "(4)");
     BAD(mmix_permute(m, a, twice), "mmix_permute", "order[1]");
     BAD(mmix_sum_axis(m, a, 2), "mmix_sum_axis", "axis 2 of (2, 3)");
-    BAD(mmix_sum_axis(m, a, -3), "mmix_sum_axis", "axis -3");
+    BAD(mmix_sum_axis(m, a, -3), "axis -3 of (2, 3)", "expected -2 to 1");
+    BAD(mmix_l2_normalise(m, a, -1), "mmix_l2_normalise", "eps -1, expected at least 0");
+    BAD(mmix_l2_normalise(m, a, NAN), "mmix_l2_normalise", "expected at least 0");
+    BAD(mmix_linear_add(m, v, mmix_new2(m, 3, 4), NULL, NULL, v), "mmix_linear_add", "s has shape (4), expected (1)");
+    CHECK(!mmix_l2_normalise(NULL, NULL, -1) && !mmix_patch_embed(NULL, NULL, NULL, NULL));
     BAD(mmix_softmax(m, a, 2), "mmix_softmax", "axis 2");
     for (int k = 0; k < 13; k++) parts[k] = a;
     BAD(mmix_concat(m, 0, parts, 13), "mmix_concat", "13");
@@ -209,10 +213,14 @@ static void bad_arguments(void)
     BAD(mmix_rope(m, x4, mmix_new(m, MMIX_DTYPE_I32, 2, s33), &rope), "mmix_rope", "sections 0 + 3 + 0");
     BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "pos has shape (2, 3), expected (3, 3)");
     BAD(mmix_rope(m, x4, NULL, NULL), "mmix_rope", "pos is NULL");
+    rope.sections[1] = 0, rope.theta = -5;
+    BAD(mmix_rope(m, x4, mmix_new(m, MMIX_DTYPE_I32, 1, s33), &rope), "rope.theta -5", "theta at least 0");
+    rope.sections[1] = 3, rope.theta = 0;
     BAD(mmix_rope(m, x4, mmix_new2(m, 4, 2), NULL), "mmix_rope", "rows of angles is 4, expected 1 to 3");
     BAD(mmix_rope(m, x4, mmix_new2(m, 3, 4), NULL), "mmix_rope", "dim 8 of heads of 6");
     BAD_INT(mmix_rank_of(m, NULL, 0, 0, &rank), "mmix_rank_of", "M is NULL");
     x = mmix_mixer_softmax(x4, x4, x4);
+    CHECK(!mmix_mix(NULL, &x));
     BAD_INT(mmix_mix_rank(m, &x, a, 0, 0, &ranks), "mmix_mix_rank", "out_proj has shape (2, 3), expected (*, 30)");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
     x.mask = 7;

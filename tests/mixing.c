@@ -429,11 +429,43 @@ static void exactness(void)
     mmix_destroy(m);
 }
 
+/* Numbers that are not finite: they show where they are, and only there. */
+static void not_finite(void)
+{
+    enum { L = 600, W = 2 * L - 1 };
+    mmix_ctx *m = context(1, 0);
+    doing("scores of -infinity");
+    mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, L, 1, 4), 1, 1), *bias = mmix_fill(mmix_new2(m, 1, W), 0), *y, *M;
+    mmix_mixer x = mmix_mixer_softmax(q, mmix_randn(m, mmix_new4(m, 1, L, 1, 4), 1, 2), mmix_randn(m, mmix_new4(m, 1, L, 1, 4), 1, 3));
+    x.grid[0] = x.window[0] = L, x.grid[1] = x.grid[2] = x.window[1] = x.window[2] = 1, x.bias = bias;
+    for (int d = 0; d < W; d++)                  /* whole tiles of keys, the first ones of late rows, have nothing else */
+        if (abs(d - (L - 1)) > 20) mmix_data(bias)[d] = -INFINITY;
+    y = mmix_mix(m, &x), M = mmix_mix_matrix(m, &x);
+    CHECK(y && M);
+    if (y && M) {
+        mmix_tensor *v = times(m, M, x.v);
+        double worst = 0;
+        for (size_t i = 0; i < mmix_count(y); i++) {
+            double d = fabs((double)mmix_data(y)[i] - (double)mmix_data(v)[i]);
+            worst = d <= worst ? worst : d;      /* NaN stays */
+        }
+        COMPARE(worst <= 100 * EPS, "a window whose far scores are -infinity", worst, 0);
+    }
+    doing("NaN in features");
+    for (int feature = MMIX_FEATURE_SOFTMAX_BOTH; feature <= MMIX_FEATURE_NONE; feature++) {
+        x = mmix_mixer_linear(mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 1), 1));
+        mmix_data(x.q)[2] = (real)NAN, x.feature = feature;
+        y = mmix_mix(m, &x);
+        CHECK(y && !isnan((double)mmix_data(y)[0]) && isnan((double)mmix_data(y)[1]));
+    }
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "watching", watching },
-        { "exactness", exactness }
+        { "exactness", exactness }, { "finite", not_finite }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

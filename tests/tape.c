@@ -408,10 +408,39 @@ static void overwritten(void)
 }
 #endif
 
+/* A sum over an axis of one, of a view whose step along it is the whole tensor's. */
+static void sum_of_view(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_tensor *x = mmix_require_grad(mmix_randn(m, mmix_new3(m, 1, 40, 4), 1, 1)), *y;
+    doing("sum of a view");
+    mmix_record(m, 1);
+    y = mmix_sum_axis(m, mmix_slice(m, x, 1, 8, 2), 0);
+    CHECK(y && !memcmp(mmix_data(y), mmix_data(x) + 32, 8 * sizeof(real)));
+    CHECK(!mmix_backward(m, mmix_sum(m, y)));
+    for (size_t i = 0; mmix_grad(x) && i < 160; i++) CHECK(mmix_data(mmix_grad(x))[i] == (i >= 32 && i < 40 ? 1 : 0));
+    mmix_destroy(m);
+}
+
+/* mmix_ssd_reference is not recorded, nor is the state that it returns. */
+static void reference(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 3, 1, 1), 1), *state = mmix_require_grad(mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1)), *last = NULL;
+    mmix_mixer ssd = mmix_mixer_ssd(x, mmix_fill(mmix_new3(m, 1, 3, 1), 1), mmix_fill(mmix_new1(m, 1), -1), x, x);
+    doing("the reference's state");
+    ssd.initial_state = state, ssd.final_state = &last;
+    mmix_record(m, 1);
+    CHECK(mmix_ssd_reference(m, &ssd) && last);
+    BAD_INT(mmix_backward(m, mmix_sum(m, last)), "mmix_backward", "record");
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "lifetimes", lifetimes }, { "tensors", tensors }, { "rare", rare }
+        { "lifetimes", lifetimes }, { "tensors", tensors }, { "rare", rare },
+        { "views", sum_of_view }, { "reference", reference }
 #ifdef MMIX_REGRESSION
         , { "overwritten", overwritten }
 #endif
