@@ -205,7 +205,7 @@ typedef struct mmix_cuda_options {
 /* What happened since the attachment. */
 typedef struct mmix_cuda_statistics {
     size_t device_calls, host_calls;             /* of the mixers, forward and backward each one */
-    size_t host_small, host_unsupported, host_failed;                    /* why on the host */
+    size_t host_small, host_unsupported, host_failed;    /* why on the host; of a small one the forward counts */
     size_t copies, bytes_up, bytes_down;         /* transfers */
     size_t device_bytes, pinned_bytes;           /* held now */
     size_t on_device[MMIX_OP_COUNT], on_host[MMIX_OP_COUNT];             /* calls of each op; mmix_op_name */
@@ -214,7 +214,8 @@ typedef struct mmix_cuda_statistics {
 
 #define mmix_cuda_attach MMIXI_JOIN(mmix_cuda_attach_, MMIX_REAL)
 /* From now on m's mixers run on the GPU; options may be NULL. Returns 0; 1 if there is no usable GPU and
-   options.quiet is set: then nothing has changed; or -1. To be detached before mmix_destroy. */
+   options.quiet is set: then m is not attached, and nothing else has changed; or -1. To be detached before
+   mmix_destroy. */
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options);
 /* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can still be
    differentiated, on the CPU. An error if an op was overridden in between and still is: last come, first
@@ -535,7 +536,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_
 
 /* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). A block has a sequence, a
    thread a stretch of it, walked once to the end, with where a run begins, and back, with where it ends. */
-struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, L; int32_t *runs; };
+struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t L; int32_t *runs; };
 MMIXI_CUDA_TILES mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
     const int L = (int)j.L, tid = (int)threadIdx.x, stretch = (L + 127) / 128,
@@ -565,7 +566,7 @@ static int mmixi_cuda_runs_run(const int32_t *seq_idx, ptrdiff_t seq_batch, size
                                void *stream)
 {
     mmixi_cuda_runs j;
-    j.seq_idx = seq_idx; j.seq_batch = seq_batch; j.B = B; j.L = L; j.runs = runs;
+    j.seq_idx = seq_idx; j.seq_batch = seq_batch; j.L = L; j.runs = runs;
     return seq_idx ? mmixi_cuda_launch(mmixi_cuda_find_runs, B, 128, 2 * 128 * sizeof(int), stream, j) : 0;
 }
 
@@ -726,7 +727,7 @@ struct mmixi_cuda_attention_job {
     int32_t *runs;                               /* (B, L, 2) with seq_idx */
     float *along;                                /* (B, H, L): δ, for the tiles' backward */
     unsigned windows[3], window_count;           /* on each axis; 0: no windows */
-    unsigned most;                               /* tokens of the largest window, or L */
+    unsigned most;                               /* tokens of the largest window; 0: no windows */
     size_t distances;                            /* that bias has numbers for */
     unsigned pieces;                             /* of the batch's windows, for the tiles' dbias */
     mmixi_cuda_place dbias;                      /* (1, 1, H · tiles of queries · pieces, distances) */
@@ -945,8 +946,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32
                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
     /* Tensor cores cut where a float addition rounds, so a long sum left to them drifts: each 16 columns
-       begin at 0 and are added as floats. Rest times rest is below a float's last bit. The rest of an
-       infinite number is none: ∞ - ∞. */
+       begin at 0 and are added as floats. Rest times rest is left out, 2⁻²² of the product at most. The rest
+       of an infinite number is none: ∞ - ∞. */
     float large[4] = { 0, 0, 0, 0 }, small[4] = { 0, 0, 0, 0 };
     mmixi_cuda_mma_tf32(small, a.rest, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(small, a.r, b.rest[0], b.rest[1]);
@@ -1133,10 +1134,20 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end
         for (int k = 0; k < depth; k += 16) add(k);
     }
 }
+/* c += a bᵀ for rows 8 first … 8 end - 1 of b; tiles of `depth` columns. */
+template <int K, int DEPTH, int S, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_rows(float (&c)[S][4], int first, int end, int depth, const T *a,
+                                             const T *b)
+{
+    const int ld = depth + 8;
+    mmixi_cuda_strip_add<DEPTH>(c, first, end, depth,
+        [&](int k) { return mmixi_cuda_a_rows<K>(a + k, ld); },
+        [&](int k, int i) { return mmixi_cuda_b_rows<K>(b + 8 * i * ld + k, ld); });
+}
 /* c += w b, w a strip in registers, of which columns 16 first … 16 end - 1 count. */
-template <int K, int S, int W, class B>
+template <int K, int S, int W, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first, int end,
-                                                int columns, B b)
+                                                int columns, const T *b, int ld)
 {
     MMIXI_CUDA_UNROLL
     for (int k = 0; k < W / 2; k++)
@@ -1145,7 +1156,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < S; i += 2)
                 if (i < columns) {
-                    const mmixi_cuda_b2<K> right = b(16 * k, i);
+                    const mmixi_cuda_b2<K> right = mmixi_cuda_b_columns<K>(b + 16 * k * ld + 8 * i, ld);
                     mmixi_cuda_mma(c[i], left, right.half[0]);
                     mmixi_cuda_mma(c[i + 1], left, right.half[1]);
                 }
@@ -1244,7 +1255,7 @@ template <int WIDTH, class T>
 MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h,
                                                         size_t width)
 {
-    const mmixi_cuda_view<T> x = { mmixi_cuda_at<T>(v, b, 0, h), WIDTH ? (int)v.token : v.token,
+    const mmixi_cuda_view<T> x = { v.p ? mmixi_cuda_at<T>(v, b, 0, h) : NULL, WIDTH ? (int)v.token : v.token,
         WIDTH ? WIDTH : (int)width, WIDTH || mmixi_cuda_aligned<T>(v, width) };
     return x;
 }
@@ -1532,7 +1543,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_heads &v
                                                         const mmixi_cuda_ssd_piece &piece, size_t h)
 {
     mmixi_cuda_view<T> x = mmixi_cuda_view_of<WIDTH, T>(v, piece.b, h, j.r.P);
-    x.p += piece.p0;
+    if (x.p) x.p += piece.p0;
     if (!WIDTH) x.width = piece.width;
     return x;
 }
@@ -1683,9 +1694,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, h);
             if (!k) {                            /* S, up to the block on the diagonal */
                 mmixi_cuda_strip_zero(S);
-                mmixi_cuda_strip_add<N>(S, 0, 2 * warp + 2, n,
-                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
-                    [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * ldn + at, ldn); });
+                mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
             }
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
@@ -1702,9 +1711,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                         return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp);
                     });
                 mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
-                mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, [&](int at, int i) {
-                    return mmixi_cuda_b_columns<K>(s.x + at * ldp + p0 + 8 * i, ldp);
-                });
+                mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
                 mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
                 mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
             }
@@ -1724,7 +1731,6 @@ MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_place_of(const mmixi_cuda_place 
                                                          size_t width, size_t b, size_t h)
 {
     mmixi_cuda_view<T> v = mmixi_cuda_view_of<WIDTH, T>(d.to, b, h, width);
-    if (!d.part && !d.to.p) v.p = NULL;
     if (!d.part) return v;
     v.p = (T *)d.part + (b * L * H + h) * width;
     v.token = (ptrdiff_t)(H * width);
@@ -1797,12 +1803,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         /* ---- this warp's tokens as i: S and T = dY Xᵀ left of the diagonal, dS in T's place, dC ---- */
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_add<N>(S, 0, 2 * warp + 2, n,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * ldn + at, ldn); });
-        mmixi_cuda_strip_add<P>(Z, 0, 2 * warp + 2, p,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + at, ldp); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.x + 8 * i * ldp + at, ldp); });
+        mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
+        mmixi_cuda_strip_rows<K, P>(Z, 0, 2 * warp + 2, p, s.dy + row0 * ldp, s.x);
         mmixi_cuda_ssd_weights(Z, d, [&](float &z, int i, int e, int row, int column) {
             if (i / 2 == warp) sums->near[row][column % 16] = z * S[i][e];
             else {
@@ -1813,13 +1815,10 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         for (int n0 = 0; n0 < n; n0 += 64) {
             const int columns = mmixi_cuda_min(8, (n - n0) / 8);
             mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_add<P>(c, 0, columns, p,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + at, ldp); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.h + (n0 + 8 * i) * ldp + at, ldp); });
+            mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
             mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
-            mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.b + at * ldn + n0 + 8 * i, ldn); });
+            mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns, s.b + n0, ldn);
             mmixi_cuda_put_strip(c, dC, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
@@ -1839,12 +1838,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ there, dB and dx ---- */
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_add<N>(S, 2 * warp, 8, n,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.c + 8 * i * ldn + at, ldn); });
-        mmixi_cuda_strip_add<P>(Z, 2 * warp, 8, p,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dy + 8 * i * ldp + at, ldp); });
+        mmixi_cuda_strip_rows<K, N>(S, 2 * warp, 8, n, s.b + row0 * ldn, s.c);
+        mmixi_cuda_strip_rows<K, P>(Z, 2 * warp, 8, p, s.x + row0 * ldp, s.dy);
         const float low[2] = { d->low[own], d->low[own + 8] },
             delta[2] = { d->delta[own], d->delta[own + 8] };
         MMIXI_CUDA_UNROLL
@@ -1866,13 +1861,10 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         for (int n0 = 0; n0 < n; n0 += 64) {
             const int columns = mmixi_cuda_min(8, (n - n0) / 8);
             mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_add<P>(c, 0, columns, p,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dh + (n0 + 8 * i) * ldp + at, ldp); });
+            mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
             mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
-            mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.c + at * ldn + n0 + 8 * i, ldn); });
+            mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns, s.c + n0, ldn);
             mmixi_cuda_put_strip(c, dB, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
@@ -1896,8 +1888,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                 [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp); });
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
-            mmixi_cuda_strip_through<K>(c, S, warp, 4, columns,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dy + at * ldp + p0 + 8 * i, ldp); });
+            mmixi_cuda_strip_through<K>(c, S, warp, 4, columns, s.dy + p0, ldp);
             mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
             mmixi_cuda_put_strip(c, dx, L, t, p0);
         }
@@ -2159,9 +2150,9 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 
    Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
    (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
-   queries of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against
-   the 5 of a kernel that adds dq with atomics, whose bits change from run to run. A bias's gradient is a
-   launch of its own.
+   queries of all heads that share the keys (two, one for each, for widths above 64). They make the weights
+   again from t and 1/l. 7 products (8) against the 5 of a kernel that adds dq with atomics, whose bits change
+   from run to run. A bias's gradient is a launch of its own.
 
    Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with
    the roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
@@ -2305,15 +2296,20 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
                  mmixi_cuda_max(a.all, c.all), mmixi_cuda_min(a.end, c.end) };
     return both;
 }
+/* Queries, or keys, of the largest window, or all. */
+MMIXI_CUDA_BOTH size_t mmixi_cuda_most_tokens(const mmixi_cuda_attention_job &j, int queries)
+{
+    return j.window_count ? j.most : queries ? j.r.L : j.r.S;
+}
 /* Which block of queries, or of keys, of which window, head (or group) and sequence; of causal queries the
    longest rows first. */
 struct mmixi_cuda_attention_piece { size_t b, h; int first; mmixi_cuda_window w; };
 template <int FIXED>
 MMIXI_CUDA_INLINE mmixi_cuda_attention_piece
-mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j, size_t heads, size_t most, int queries)
+mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j, size_t heads, int queries)
 {
     mmixi_cuda_attention_piece v;
-    const unsigned tiles = (unsigned)((most + 63) / 64),
+    const unsigned tiles = (unsigned)((mmixi_cuda_most_tokens(j, queries) + 63) / 64),
         windows = FIXED ? 1 : mmixi_cuda_max(j.window_count, 1u),
         i = blockIdx.x, rest = i / tiles, tile = i % tiles;
     v.first = (int)((queries && j.r.mask == MMIX_MASK_CAUSAL ? tiles - 1 - tile : tile) * 64);
@@ -2375,8 +2371,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
         ldp = p + 8, row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H,
-        j.window_count ? j.most : j.r.L, 1);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
@@ -2403,9 +2398,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         __syncthreads();                         /* this tile has come, and the one before was read */
         if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
         mmixi_cuda_strip_zero(S);
-        mmixi_cuda_strip_add<WIDTH>(S, 0, 8, n,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(k + 8 * i * ldn + at, ldn); });
+        mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 8, n, s.own_n + row0 * ldn, k);
         mmixi_cuda_scores(S, j, own, s.rows[stage].place, first, seen);
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -2429,8 +2422,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         for (int i = 0; i < W; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
-        mmixi_cuda_strip_through<K>(y, S, 0, 4, p / 8,
-            [&](int at, int i) { return mmixi_cuda_b_columns<K>(v + at * ldp + 8 * i, ldp); });
+        mmixi_cuda_strip_through<K>(y, S, 0, 4, p / 8, v, ldp);
         if (stages == 1 && first + 64 < seen.most) {
             __syncthreads();
             load(first + 64, 0);
@@ -2461,8 +2453,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
         ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H,
-        j.window_count ? j.most : j.r.L, 1);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
@@ -2514,12 +2505,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
         if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_add<WIDTH>(S, 0, 8, n,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(k + 8 * i * ldn + at, ldn); });
-        mmixi_cuda_strip_add<WIDTH>(Z, 0, 8, p,
-            [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
-            [&](int at, int i) { return mmixi_cuda_b_rows<K>(v + 8 * i * ldp + at, ldp); });
+        mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 8, n, s.own_n + row0 * ldn, k);
+        mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 8, p, s.own_p + row0 * ldp, v);
         mmixi_cuda_scores(S, j, own, s.rows[stage].place, first, seen);
         MMIXI_CUDA_UNROLL
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
@@ -2537,8 +2524,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
-        mmixi_cuda_strip_through<K>(dq, S, 0, 4, n / 8,
-            [&](int at, int i) { return mmixi_cuda_b_columns<K>(k + at * ldn + 8 * i, ldn); });
+        mmixi_cuda_strip_through<K>(dq, S, 0, 4, n / 8, k, ldn);
         if (stages == 1 && first + 64 < seen.most) {
             __syncthreads();
             load(first + 64, 0);
@@ -2568,8 +2554,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
         ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16;
     const size_t share = j.r.k.share;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share,
-        j.window_count ? j.most : j.r.S, 0);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share, 0);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, own = at.h * share;
     mmixi_cuda_attention_tiles<T> s;
@@ -2630,12 +2615,9 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
             float S[STRIP][4], Z[STRIP][4];
             mmixi_cuda_strip_zero(S);
             mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_add<WIDTH>(S, 0, STRIP, n,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(q + (q0 + 8 * i) * ldn + at, ldn); });
-            if (GRADIENTS & 2) mmixi_cuda_strip_add<WIDTH>(Z, 0, STRIP, p,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(dy + (q0 + 8 * i) * ldp + at, ldp); });
+            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, STRIP, n, s.own_n + row0 * ldn, q + q0 * ldn);
+            if (GRADIENTS & 2)
+                mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, STRIP, p, s.own_p + row0 * ldp, dy + q0 * ldp);
             mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
             if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
                 x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
@@ -2663,10 +2645,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
                         S[i][e] = seen ? S[i][e] : 0;
                         Z[i][e] = seen ? Z[i][e] : 0;
                     }
-            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, p / 8,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(dy + (q0 + at) * ldp + 8 * i, ldp); });
-            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, n / 8,
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(q + (q0 + at) * ldn + 8 * i, ldn); });
+            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, p / 8, dy + q0 * ldp, ldp);
+            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, n / 8, q + q0 * ldn, ldn);
         }
         if (stages == 1 && next < w.queries) {
             __syncthreads();
@@ -2753,12 +2733,8 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmix
             __syncthreads();
             mmixi_cuda_strip_zero(S);
             mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_add<0>(S, 0, 8, n,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_n + row0 * ldn + at, ldn); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.n + 8 * i * ldn + at, ldn); });
-            mmixi_cuda_strip_add<0>(Z, 0, 8, p,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.own_p + row0 * ldp + at, ldp); },
-                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.p + 8 * i * ldp + at, ldp); });
+            mmixi_cuda_strip_rows<K, 0>(S, 0, 8, n, s.own_n + row0 * ldn, s.n);
+            mmixi_cuda_strip_rows<K, 0>(Z, 0, 8, p, s.own_p + row0 * ldp, s.p);
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
                 MMIXI_CUDA_UNROLL
@@ -2846,8 +2822,7 @@ template <int K, int W, int FIXED>
 static int mmixi_cuda_attention_tiled(mmixi_cuda_attention_job j, int back)
 {
     const size_t windows = mmixi_cuda_max(j.window_count, 1u),
-        queries = ((j.window_count ? j.most : j.r.L) + 63) / 64,
-        keys = ((j.window_count ? j.most : j.r.S) + 63) / 64,
+        queries = (mmixi_cuda_most_tokens(j, 1) + 63) / 64, keys = (mmixi_cuda_most_tokens(j, 0) + 63) / 64,
         blocks = j.r.B * (j.r.H / j.r.k.share) * windows * keys;
     const int both = W > 8 ? 1 : 3;
     size_t most;
@@ -3504,7 +3479,7 @@ struct mmixi_cuda_attachment {
 };
 
 /* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are
-   counted pinned is NULL and the device's addresses are never looked at. */
+   counted pinned is NULL, and of the device's addresses counts only whether they are NULL. */
 struct mmixi_cuda_layout {
     mmixi_cuda_attachment *a;
     char *device, *pinned;
@@ -3607,7 +3582,7 @@ static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *re
                                mmix_real *to, size_t count, int add, int bf16)
 {
     mmixi_cuda_result *r = &results->r[results->count];
-    if (!t && !to) return NULL;
+    if (!to) return NULL;
     results->count++;
     r->t = t;
     r->to = to;
@@ -3624,14 +3599,14 @@ static void mmixi_cuda_deliver(mmixi_cuda_results *results)
         p.to = r->pinned;
         p.bf16 = r->bf16;
         p.add = r->add;
-        if (r->to && r->t) mmixi_cuda_rows(r->t, r->to, mmixi_cuda_unpack_row, &p);
-        else if (r->to) memcpy(r->to, r->pinned, r->count * sizeof *r->to);
+        if (r->t) mmixi_cuda_rows(r->t, r->to, mmixi_cuda_unpack_row, &p);
+        else memcpy(r->to, r->pinned, r->count * sizeof *r->to);
     }
 }
 
 /* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
 struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
-typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run);
+typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan);
 /* Where an output's values come from; the upstream gradient of an output. */
 static void *mmixi_cuda_output(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
 {
@@ -3731,12 +3706,13 @@ static void mmixi_cuda_others(mmix_cuda_attention &x, mmixi_cuda_layout *t, mmix
     }
 }
 template <class X, size_t WORKSPACE(const X *, int), int FORWARD(const X *), int BACKWARD(const X *)>
-static int mmixi_cuda_plan_of(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
+static int mmixi_cuda_plan_of(mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
 {
     mmix_call *call = plan->call;
     const mmix_tensor *y = call->out[0];
     const mmix_mixer &o = *(const mmix_mixer *)call->options;
     const int back = plan->back;
+    int error;
     X x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
@@ -3758,7 +3734,9 @@ static int mmixi_cuda_plan_of(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int r
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, WORKSPACE(&x, back), NULL);
-    return !run ? 0 : back ? BACKWARD(&x) : FORWARD(&x);
+    if (!t->pinned) return 0;
+    error = (int)cudaMemcpyAsync(t->device, t->pinned, t->up, cudaMemcpyHostToDevice, t->a->stream);
+    return error ? error : back ? BACKWARD(&x) : FORWARD(&x);
 }
 
 /* Room for `bytes`: at least twice what there was, so that lengths that grow by one ask seldom; where there
@@ -3792,7 +3770,6 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
 {
     mmixi_cuda_layout t;
     mmixi_cuda_plan plan;
-    mmixi_cuda_results results;
     int error, end;
     memset(&t, 0, sizeof t);
     memset(&plan, 0, sizeof plan);
@@ -3800,7 +3777,7 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
     t.bf16 = a->options.precision == MMIX_CUDA_BF16;
     plan.call = call;
     plan.back = back;
-    layer(&t, &plan, 0);
+    layer(&t, &plan);
     error = (int)cudaSetDevice(a->options.device);
     if (!error) error = mmixi_cuda_grow(a, t.at, t.down);
     if (!error) {
@@ -3808,15 +3785,7 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
         plan.results.count = 0;
         t.device = a->device;
         t.pinned = a->pinned;
-        layer(&t, &plan, 0);                     /* fills the inputs' pinned memory */
-        results = plan.results;                  /* these know where in it they will lie */
-        error = (int)cudaMemcpyAsync(a->device, a->pinned, t.up, cudaMemcpyHostToDevice, a->stream);
-        if (!error) {
-            t.at = 0;
-            plan.results.count = 0;
-            t.pinned = NULL;
-            error = layer(&t, &plan, 1);
-        }
+        error = layer(&t, &plan);
         if (!error)
             error = (int)cudaMemcpyAsync(a->pinned + t.up, a->device + t.up, t.down - t.up,
                                          cudaMemcpyDeviceToHost, a->stream);
@@ -3830,7 +3799,7 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
     a->done.copies += 2;
     a->done.bytes_up += t.up;
     a->done.bytes_down += t.down - t.up;
-    mmixi_cuda_deliver(&results);
+    mmixi_cuda_deliver(&plan.results);
     return 0;
 }
 
@@ -3913,7 +3882,6 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
     }
     return mmixi_cuda_host(m, a, call, back);
 }
-static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call);
 /* The attachments of all contexts. mmix_kernel_user does not find them: it may be another override's. */
 static mmixi_cuda_attachment *mmixi_cuda_attachments;
 static std::mutex mmixi_cuda_lock;
@@ -3986,9 +3954,9 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
         return -1;
     }
     e = cudaGetDeviceCount(&devices);
-    if (e == cudaSuccess) e = cudaSetDevice(a->options.device);
     if (e == cudaSuccess)
         e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a->options.device);
+    if (e == cudaSuccess && major >= 8) e = cudaSetDevice(a->options.device);
     if (e == cudaSuccess && major >= 8) e = cudaStreamCreateWithFlags(&a->stream, cudaStreamNonBlocking);
     if (e != cudaSuccess || major < 8) {
         const int quiet = a->options.quiet;

@@ -64,7 +64,7 @@ static struct cuda_host {
     int descending = 0;                          /* the order of blocks, and of the threads of a block */
     int exact = 0;                               /* tensor cores add in double and round once, and do not cut */
     long fail_malloc = 0, fail_pinned = 0;       /* the n-th call from now fails; 0: none does */
-    long fail_launch = 0, fail_copy = 0;
+    long fail_launch = 0, fail_copy = 0, fail_sync = 0;
     size_t memory = (size_t)1 << 33;             /* bytes of the device */
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
     size_t launches = 0, mallocs = 0;            /* so far */
@@ -451,8 +451,9 @@ static inline cudaError_t cudaGetDevice(int *d)
     *d = 0;
     return cuda_host.devices ? cudaSuccess : cuda_host_error(cudaErrorNoDevice);
 }
-static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int)
+static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d)
 {
+    if (d < 0 || d >= cuda_host.devices) return cuda_host_error(cudaErrorInvalidDevice);
     *v = a == cudaDevAttrComputeCapabilityMajor ? cuda_host.major : cuda_host.shared;
     return cudaSuccess;
 }
@@ -525,7 +526,7 @@ static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
     for (const std::function<void()> &work : cuda_host.queue) work();
     cuda_host.queue.clear();
-    return cudaSuccess;
+    return cuda_host_fails(&cuda_host.fail_sync) ? cuda_host_error(cudaErrorLaunchFailure) : cudaSuccess;
 }
 static inline cudaError_t cudaGetLastError(void)
 {
