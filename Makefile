@@ -75,7 +75,7 @@ build/dino_mpi: demos/dino_mpi.c build/mamba_mix.o demos/learn.h demos/evaluate.
 	mpicc $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
-# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
+# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
 # implementation and hold it themselves; internals is quick without optimisation, too.
 define configuration
 build/mamba_mix$(1).o: mamba_mix.h | build
@@ -95,6 +95,7 @@ $(eval $(call configuration,_tsan,$(CC),-O1 -g -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
 $(eval $(call configuration,_win,$(MINGW),-static,.exe))
 $(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))
+$(eval $(call configuration,_x87,$(I686),-static -std=gnu17))
 build/mamba_mix_win.o: CFLAGS += -include windows.h
 
 build/size: tests/size.c | build

@@ -619,10 +619,10 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot);
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
 /* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
-   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be whole in the first
-   piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of
-   memory: then clear it or go on from a copy. An initial_state enters with the first piece and is NULL
-   with the others; final_state, where it is asked for, is a copy of the state after this one. */
+   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be
+   whole in the first piece. The others carry N x P numbers a head. An error leaves the state as it was,
+   but for a lack of memory: then clear it or go on from a copy. An initial_state enters with the first
+   piece and is NULL with the others; final_state, if asked for, is a copy of the state after this one. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
 
 /* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
@@ -753,7 +753,7 @@ MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, co
 /* Frees the archive, its entries and names. NULL is allowed. */
 MMIXDEF void mmix_archive_close(mmix_archive *a);
 
-/* Number of entries; entry i, in the order of the data, NULL beyond the end. A NULL archive is empty. */
+/* Number of entries; entry i, in the file's order, NULL beyond the end. A NULL archive is empty. */
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a);
 MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i);
 /* The entry of that name, or NULL if there is none, which is not an error. */
@@ -1266,8 +1266,8 @@ typedef struct mmix_decoder {
 /* A decoder with random values from the context's seed; NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
-/* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors of a Llama or Qwen2
-   with its config.json in the same folder. NULL on error. */
+/* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors (or .bin of
+   PyTorch) of a Llama, Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
 /* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes,
@@ -1601,8 +1601,7 @@ MMIXDEF mmix_sgd mmix_sgd_default(void);                          /* 1e-3, 0, 0.
 MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p);
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip);
-/* teacher ← momentum teacher + (1 - momentum) student, name by name in the same order. 0, or -1 if the lists
-   differ. */
+/* teacher ← momentum teacher + (1 - momentum) student, in the same order. 0, or -1 if the names differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
 
 /* What a head reads of a picture: the class token (or the registers' mean), as in the paper; the mean of the
@@ -1862,6 +1861,9 @@ int madvise(void *address, size_t bytes, int advice);
 #pragma GCC push_options
 #pragma GCC optimize("no-tree-vectorize", "no-inline-small-functions", "no-gcse", "no-tree-dominator-opts", \
                      "no-thread-jumps", "no-tree-vrp", "no-schedule-insns2")
+#if __FLT_EVAL_METHOD__ == 2                     /* x87 rounds what is stored: exp_v counts on it */
+#pragma GCC optimize("float-store")
+#endif
 #endif
 #if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
 #define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
@@ -1930,7 +1932,7 @@ struct mmix_ctx {
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
     int recording, in_backward, in_parallel;
     const mmix_mark *rerun;                      /* where the checkpoint's backward began that is running */
-    int lanes;                                   /* threads that work, the caller's included */
+    size_t lanes;                                /* threads that work, the caller's included */
     mmixi_pool *pool;
     mmix_look *look;                             /* mmix_mix_watch */
     void *look_user;
@@ -1952,8 +1954,7 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
     va_start(list, format);
     vsnprintf(p, sizeof m->error, format, list);
     va_end(list);
-    for (; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    for (; *p; p++) if ((unsigned char)*p < 32 || *p == 127) *p = '?';
     while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
     m->error_kind = kind;
     return -1;
@@ -2120,17 +2121,16 @@ static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
     mmixi_free(m, a->block, a->capacity * sizeof *a->block);
 }
 
-static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; }
 /* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room for them. If
    there is none, empty blocks at the end give way to one that holds them all: else a first pass would touch
    much more than it needs. NULL on error. */
 static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
     size_t i = a->current, end = a->count, grown, at;
-    mmixi_block *b;
-    while (i < a->count && mmixi_block_left(&a->block[i]) < bytes) i++;
+    mmixi_block *b = a->block;
+    while (i < a->count && b[i].high - b[i].low < bytes) i++;
     if (i == a->count) {
-        while (end > a->current + 1 && mmixi_block_left(&a->block[end - 1]) == a->block[end - 1].size) end--;
+        while (end > a->current + 1 && b[end - 1].high - b[end - 1].low == b[end - 1].size) end--;
         grown = mmixi_arena_cut(m, a, end);
 #ifdef MMIX_REGRESSION
         grown = bytes < a->least ? a->least - bytes : 0;
@@ -2155,6 +2155,19 @@ static void *mmixi_step(mmix_ctx *m, size_t bytes)
     if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
     mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of more than half the address space");
     return NULL;
+}
+/* Step memory for a x b numbers. */
+static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
+{
+    return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
+}
+static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
+{
+    return (double *)mmixi_step_array(m, a, b, sizeof(double));
+}
+static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
+{
+    return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
 
 /* Gradient memory: a hole of the right size, or the high end. */
@@ -2333,10 +2346,10 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 /* ==== >>threads ======================================================================
    a pool of lanes that pull task numbers from one counter
 
-   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, a number that comes from shapes.
-   Which lane gets which range is left to chance, so a task's arithmetic depends on its range alone and its
-   scratch on its lane alone: the result is the same for any number of threads. Idle workers spin for some ten
-   microseconds, then sleep; a caller waits for tasks, not for a worker that the system may have parked.
+   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, which comes from shapes where
+   sums cross ranges. Which lane gets which range is chance, so a task's arithmetic depends on its range
+   alone and its scratch on its lane alone: the result is the same for any number of threads. Idle workers
+   spin ten microseconds, then sleep; a caller waits for tasks, not for a worker that the system parked.
 
    In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
    full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
@@ -2362,15 +2375,13 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 #define MMIXI_FLOATS_SET(mode) ((void)(mode))
 #endif
 /* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
-static void mmixi_flush_end(uint64_t old) { MMIXI_FLOATS_SET(old); }
 static uint64_t mmixi_flush(int on)
 {
     uint64_t bits = MMIXI_FLUSH, old;
     MMIXI_FLOATS_GET(old);
-    mmixi_flush_end(on ? old | bits : old & ~bits);
+    MMIXI_FLOATS_SET(on ? old | bits : old & ~bits);
     return old;
 }
-static inline size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
 typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
 typedef void mmixi_range_task(void *arg, mmixi_range range);
 typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
@@ -2385,7 +2396,7 @@ static void mmixi_job_lane(void *arg, size_t lane)
     const mmixi_job *j = (const mmixi_job *)arg;
     uint64_t old = mmixi_flush(1);
     for (size_t i = lane; i * j->grain < j->n; i += j->lanes) mmixi_job_run(j, i, lane);
-    mmixi_flush_end(old);
+    MMIXI_FLOATS_SET(old);
 }
 
 #if !defined(MMIX_NO_THREADS)
@@ -2464,7 +2475,7 @@ struct mmixi_pool {
     mmixi_cond work, finished;
     const mmix_options *options;
     long process;                                /* of the threads; a forked child has none of them */
-    int workers;
+    size_t workers;
     mmixi_worker worker[MMIXI_MAX_THREADS];
 };
 
@@ -2485,7 +2496,7 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
         mmixi_job_run((const mmixi_job *)(intptr_t)job, (size_t)i, lane);
         if (MMIXI_NEXT(&p->done) == count) mmixi_pool_wake(p, &p->finished);
     }
-    mmixi_flush_end(old);
+    MMIXI_FLOATS_SET(old);
 }
 /* Waits while the job has this number (a worker), or while it is not done (lane 0). */
 static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
@@ -2515,11 +2526,10 @@ MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 }
 
 /* Whether the threads are there: fork copies the memory of a process, not its threads. */
-static int mmixi_pool_here(const mmixi_pool *p) { return p->process == mmixi_process(); }
 static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
     long long number = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff;
-    if (!mmixi_pool_here(p)) return 0;
+    if (p->process != mmixi_process()) return 0;
     MMIXI_PUT(&p->ticket, (number ^ 1) << 32 | 0xffffffff);
     MMIXI_PUT(&p->done, 0);
     MMIXI_PUT(&p->count, (long long)count);
@@ -2544,7 +2554,7 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 #endif
     for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
-        w->pool = p; w->lane = (size_t)p->workers + 1;
+        w->pool = p; w->lane = p->workers + 1;
         if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
@@ -2552,10 +2562,10 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 }
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 {
-    if (p && mmixi_pool_here(p)) {
+    if (p && p->process == mmixi_process()) {
         MMIXI_PUT(&p->ticket, -1);
         mmixi_pool_wake(p, &p->work);
-        for (int i = 0; i < p->workers; i++) MMIXI_THREAD_END(p->worker[i].thread);
+        for (size_t i = 0; i < p->workers; i++) MMIXI_THREAD_END(p->worker[i].thread);
 #ifndef _WIN32
         pthread_cond_destroy(&p->finished);
         pthread_cond_destroy(&p->work);
@@ -2585,7 +2595,7 @@ static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *
     int together = m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel;
     if (together) m->in_parallel = 1;
     if (together && m->options.parallel_for) {
-        job.lanes = mmixi_min(mmixi_lanes(m), count);
+        job.lanes = mmixi_min(m->lanes, count);
         m->options.parallel_for(m->options.parallel_user, job.lanes, mmixi_job_lane, &job);
     }
     else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
@@ -2597,14 +2607,14 @@ static void mmixi_user_run(void *arg, mmixi_range range)
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
     uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
     job->task(job->arg, range.begin);
-    mmixi_flush_end(old);
+    MMIXI_FLOATS_SET(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
     mmixi_user_job job = { task, arg };
     mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
-MMIXDEF int mmix_threads(const mmix_ctx *m) { return m->lanes; }
+MMIXDEF int mmix_threads(const mmix_ctx *m) { return (int)m->lanes; }
 
 /* ==== >>micro-kernels ================================================================
    our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
@@ -2681,8 +2691,7 @@ MMIXI_MATH double mmixi_pow(double x, double p)
     return x >= 0 || p == floor(p) ? x < 0 && fmod(p, 2) != 0 ? -y : y : (double)NAN;
 }
 
-/* x = q π/2 + r, |r| <= π/4, with π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| up to
-   1e6. */
+/* x = q π/2 + r, |r| <= π/4, π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| <= 1e6. */
 MMIXI_MATH double mmixi_sin_quarter(double x, int quarters)
 {
     double q = floor(x * 0.63661977236758134 + 0.5), z, sum = 1;
@@ -2873,9 +2882,7 @@ typedef struct mmixi_kernels {
    rest. T says which lanes are live: loads of dead lanes give 0, stores leave them alone. EACH is the loop of
    every row: its statements with t = ALL at each whole vector i, then at what is left of n. They stand twice
    so that whole vectors need no masks; AT and TO load and store a vector there. */
-#define MMIXI_PASTE2(name, level) mmixi_##name##_##level
-#define MMIXI_PASTE(name, level) MMIXI_PASTE2(name, level)
-#define MMIXI_NAME(name) MMIXI_PASTE(name, MMIXI_LEVEL_NAME)
+#define MMIXI_NAME(name) MMIXI_JOIN(mmixi_##name##_, MMIXI_LEVEL_NAME)
 #define MMIXI_STRING2(x) #x
 #define MMIXI_STRING(x) MMIXI_STRING2(x)
 #define MMIXI_KERNEL(type, name) static MMIXI_TARGET type MMIXI_NAME(name) MMIXI_ARGS_##name
@@ -2941,7 +2948,7 @@ typedef struct mmixi_kernels {
 #define MMIXI_MAX(a, b) _mm512_maskz_max_ps(0xffff, a, b)
 #define MMIXI_SQRT(a) _mm512_maskz_sqrt_ps(0xffff, a)
 #define MMIXI_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
-#define MMIXI_TIMES_2N(p, n, t, x) \
+#define MMIXI_TIMES_2N(p, n, x) \
     _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_NLT_UQ), p, n)
 
 #elif MMIXI_LEVEL == 2
@@ -2965,10 +2972,10 @@ typedef struct mmixi_kernels {
 #define MMIXI_MAX(a, b) _mm256_max_ps(a, b)
 #define MMIXI_SQRT(a) _mm256_sqrt_ps(a)
 #define MMIXI_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
-#define MMIXI_TIMES_2N(p, n, t, x) \
+#define MMIXI_TIMES_2N(p, n, x) \
     _mm256_andnot_ps(_mm256_cmp_ps(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_LT_OQ), \
         _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
-                                             _mm256_slli_epi32(_mm256_castps_si256(t), 23))))
+                                             _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23))))
 
 #elif MMIXI_LEVEL == 128
 
@@ -2991,10 +2998,10 @@ typedef struct mmixi_kernels {
 #define MMIXI_MAX(a, b) vbslq_f32(vcgtq_f32(a, b), a, b)
 #define MMIXI_SQRT(a) vsqrtq_f32(a)
 #define MMIXI_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
-#define MMIXI_TIMES_2N(p, n, t, x) \
+#define MMIXI_TIMES_2N(p, n, x) \
     MMIXI_IF_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST), MMIXI_SET(0), \
         vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), \
-                                        vshlq_n_s32(vreinterpretq_s32_f32(t), 23))))
+                                        vshlq_n_s32(vcvtq_s32_f32(n), 23))))
 
 static inline float32x4_t mmixi_neon_load(size_t t, const float *p)
 {
@@ -3028,15 +3035,14 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define MMIXI_SQRT(a) ((mmix_real)sqrt((double)(a)))
 #define MMIXI_IF_LESS(a, b, x, y) ((a) < (b) ? (x) : (y))
-#define MMIXI_TIMES_2N(p, n, t, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, t))
+#define MMIXI_TIMES_2N(p, n, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, n))
 
 #if !MMIXI_DOUBLE
-static inline float mmixi_times_2n(float p, float t)
+static inline float mmixi_times_2n(float p, float n)
 {
-    uint32_t a, b;
+    uint32_t a;
     memcpy(&a, &p, 4);
-    memcpy(&b, &t, 4);
-    a += b << 23;
+    a += n == n ? (uint32_t)(int32_t)n << 23 : 0;        /* NaN stays NaN */
     memcpy(&p, &a, 4);
     return p;
 }
@@ -3093,10 +3099,10 @@ MMIXI_VECTOR(tail_v)(double a, double *bell)
 
 #else
 
-/* e^x = 2^n e^r. Adding 1.5 2^23 rounds x / ln 2 to an integer n and leaves it in the low bits, which,
-   shifted up, are an addition to p's exponent. Polynomial: least largest relative error on |r| <= ln 2 / 2
-   (3e-9), fitted by us. Below LEAST the answer is 0 and never a subnormal, above MOST infinity; NaN stays
-   NaN. exp_down_v is for x up to MOST: in a softmax a quarter less time. */
+/* e^x = 2^n e^r. Adding 1.5 2^23 rounds x / ln 2 to an integer n, which is added to p's exponent: of a NaN it
+   is 0, and NaN stays NaN, whatever its bits. Polynomial: least largest relative error on |r| <= ln 2 / 2
+   (3e-9), fitted by us. Below LEAST the answer is 0 and never a subnormal, above MOST infinity. exp_down_v
+   is for x up to MOST: in a softmax a quarter less time. */
 #define MMIXI_EXP_LEAST -87.3f
 #define MMIXI_EXP_MOST 88.72283f
 MMIXI_VECTOR(exp_down_v)(MMIXI_V x)
@@ -3110,7 +3116,7 @@ MMIXI_VECTOR(exp_down_v)(MMIXI_V x)
     p = MMIXI_FMA(rr, MMIXI_SET(0.001381455920636654f), p);
     p = MMIXI_FMA(rr, p, MMIXI_LINE(r, 0.1666652113199234f, 0.4999999403953552f));
     p = MMIXI_FMA(rr, p, r) + MMIXI_SET(1);
-    return MMIXI_TIMES_2N(p, n, t, x);
+    return MMIXI_TIMES_2N(p, n, x);
 }
 MMIXI_VECTOR(exp_v)(MMIXI_V x)
 {
@@ -3374,7 +3380,7 @@ MMIXI_KERNEL(void, ssd_step)
         MMIXI_EACH(
             const MMIXI_V v = MMIXI_FMA(vx, MMIXI_AT(b), ve * MMIXI_AT(h));
             MMIXI_TO(h, v);
-            sum = MMIXI_FMA(v, MMIXI_AT(c), sum);
+            sum = MMIXI_FMA(MMIXI_PICKT(t, v, MMIXI_SET(0)), MMIXI_AT(c), sum);    /* ∞ times 0 beside N */
         );
         y[p] = MMIXI_NAME(lanes_sum)(sum);
     }
@@ -3385,8 +3391,7 @@ MMIXI_KERNEL(void, conv)
     MMIXI_EACH(
         MMIXI_V v = MMIXI_SET(0);
         if (bias) v = MMIXI_AT(bias);
-        for (size_t k = 0; k < taps; k++)
-            if (x[k]) v = MMIXI_FMA(MMIXI_AT(x[k]), MMIXI_AT(w + k * ldw), v);
+        for (size_t k = 0; k < taps; k++) if (x[k]) v = MMIXI_FMA(MMIXI_AT(x[k]), MMIXI_AT(w + k * ldw), v);
         MMIXI_TO(u, v);
     );
 }
@@ -3442,8 +3447,7 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
     }
 }
 #elif MMIXI_LEVEL == 128
-/* Four times 4 x 4 in registers: exchange single lanes between pairs of rows, then halves between pairs of
-   pairs. */
+/* Four times 4 x 4 in registers: single lanes change between pairs of rows, then halves between two pairs. */
 MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
 {
     for (int part = 0; part < 4; part++) {
@@ -3627,7 +3631,8 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
     all |= simd == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
     if (all && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) mmixi_fill_avx512(k);
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("bmi2")) mmixi_fill_avx512(k);
     else if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2")
              && __builtin_cpu_supports("fma")) mmixi_fill_avx2(k);
     else
@@ -3647,8 +3652,8 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
    depth is cut into blocks, cols into panels of at most nr, rows into tiles of at most mr; the tile kernel
    keeps its part of c in registers while it runs down one block of depth. b is copied panel by panel where
    that pays (always if its rows are not contiguous), once for all threads, or once for many products
-   (packed_b). a is mostly read where it lies. What is cut where depends on the shape alone, and each element
-   of c is summed in the order of k: any number of threads gives the same bits. Measured: 92 to 99 % of one
+   (packed_b). a is mostly read where it lies. Wherever is cut, each element of c is summed in the order of k:
+   any number of threads gives the same bits. Measured: 92 to 99 % of one
    Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
    ==================================================================================== */
 
@@ -3854,20 +3859,6 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
 /* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
    thread. */
 enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8) };
-/* Tasks: parts of at most MC rows, whole tiles, and NC panels, more of them where more threads have work. */
-static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
-{
-    size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
-    double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
-    size_t want = (size_t)(work < 64 ? work : 64);
-    size_t least = (plan->copy ? 8 : 4) * plan->k->mr;     /* a task of few rows would copy a in crumbs */
-    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / plan->k->mr * plan->k->mr);
-    plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
-    while (plan->row_parts * plan->panel_parts < want && plan->row_parts * least <= rows)
-        plan->row_parts *= 2;
-    while (plan->row_parts * plan->panel_parts < want && plan->panel_parts * 2 <= panels)
-        plan->panel_parts *= 2;
-}
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
@@ -3879,16 +3870,15 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
     /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
     int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
-    size_t piece = cols;
+    size_t piece = cols, least = (copy ? 8 : 4) * m->k->mr;    /* few rows would copy a in crumbs */
     mmixi_gemm_plan plan = { m->k, *g, (mmix_real *)g->packed_b, NULL, dots, 0, 0 };
     if (!rows || !cols) return 0;
     if (pack) {
-        size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
+        size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
-        plan.packed = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, piece) * sizeof *plan.packed);
+        plan.packed = mmixi_reals(m, depth, mmixi_round_up(piece, m->k->lanes));
     }
-    if (copy)
-        plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
+    if (copy) plan.copy = mmixi_reals(m, m->lanes, MMIXI_MC * MMIXI_KC);
     if ((pack && !plan.packed) || (copy && !plan.copy)) {
         mmix_rewind(m, mark);
         return -1;
@@ -3901,7 +3891,16 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         if (g->bias) plan.g.bias = g->bias + at;
         if (g->residual) plan.g.residual = g->residual + at;
         if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
-        mmixi_gemm_parts(&plan);
+        /* tasks: at most MC rows, whole tiles, and NC panels; more and smaller ones where there is work */
+        size_t panels = mmixi_panels(m->k, n);
+        double work = (double)rows * (double)n * (double)(depth + 1) / (int)MMIXI_TASK_WORK;
+        size_t want = (size_t)(work < 64 ? work : 64);
+        plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC / m->k->mr * m->k->mr);
+        plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
+        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= rows)
+            plan.row_parts *= 2;
+        while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
+            plan.panel_parts *= 2;
         mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_gemm_task, &plan);
     }
     mmix_rewind(m, mark);
@@ -4044,19 +4043,6 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     return bytes;
 }
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
-/* Step memory for a x b numbers. */
-static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
-{
-    return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
-}
-static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
-{
-    return (double *)mmixi_step_array(m, a, b, sizeof(double));
-}
-static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
-{
-    return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
-}
 
 /* A tensor on behalf of `who`, filled with `values` if there are any; NULL on error or while one is kept. */
 static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
@@ -4095,10 +4081,12 @@ MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t
 }
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values)
 {
+    if (!mmixi_given(m, "mmix_from", "*values", values)) return NULL;
     return mmixi_new(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape, values);
 }
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values)
 {
+    if (!mmixi_given(m, "mmix_from_i32", "*values", values)) return NULL;
     return mmixi_new(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape, values);
 }
 
@@ -4203,7 +4191,9 @@ MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, u
 static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
 {
     mmix_real *x = mmixi_of(t);
-    if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who) : -1;
+    if (!x || (!to && !from))
+        return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, x ? "%s: values is NULL"
+                             : "%s: there are no real values", who) : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
         mmix_real *row = x + mmixi_row_offset(t, r);
         memcpy(from ? row : to + r * n, from ? from + r * n : row, n * sizeof *row);
@@ -4277,8 +4267,7 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
         front = spec > at ? leading : 0;
         expected.ndim = front + axes;
         if (!t) wrong = optional ? NULL : "is NULL";
-        else if (t->m != m && (!t->lasting || t->m->twins || m->twins))
-            wrong = "belongs to another context";
+        else if (t->m != m && (!t->lasting || t->m->twins || m->twins)) wrong = "belongs to another context";
         else if (!mmixi_owner(t)->data)
             wrong = t->lasting ? "has no values (mmix_params_allocate comes first)"
                 : "has no values (mmix_backward consumed it)";
@@ -4417,7 +4406,7 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
 }
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
-    void *p = mmixi_step(m, count * sizeof(mmix_real));
+    void *p = mmixi_reals(m, count, 1);
     call->saved[slot] = (mmix_real *)mmixi_other(m, p, m->inside == MMIXI_KERNEL);
     call->saved_count[slot] = count;
     return call->saved[slot];
@@ -4588,6 +4577,9 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
 }
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
 {
+    if (!mmixi_given(m, "mmix_backward", "*outputs, *gradients", outputs, gradients)) return -1;
+    if (m->in_backward)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward inside of a backward: the tape is in use");
     for (size_t k = 0; k < n; k++) {
         char spec[64];
         snprintf(spec, sizeof spec, "outputs[%d] ..., gradients[%d] ~", (int)k, (int)k);
@@ -4623,11 +4615,11 @@ static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tens
 {
     memset(call, 0, sizeof *call);
     call->op = MMIX_OP_COUNT;
-    if (mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)
-        || (n && !mmixi_given(m, who, "*inputs", inputs))) return -1;
+    if (!mmixi_given(m, who, n ? "*inputs" : "", inputs)
+        || mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)) return -1;
     for (size_t i = 0; i < n; i++)
         if (!mmixi_expect(m, who, NULL, "input?:any ...", call->in[i] = inputs[i])) return -1;
-    return m->error_kind ? -1 : 0;
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user)
@@ -4642,10 +4634,11 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 {
     mmix_tensor was[MMIXI_KEEP];
     int falls = 0;
-    if (m->error_kind) return -1;
+    if (!m || m->error_kind) return -1;
     if (n > MMIXI_KEEP || m->nodes > mark.nodes)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
-                         : "mmix_rewind_keep: ops were recorded since the mark");
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP
+                         ? "mmix_rewind_keep: %d tensors, expected at most 8"
+                         : "mmix_rewind_keep: ops were recorded since the mark", (int)n);
     for (size_t i = 0; i < n; i++) {
         const mmix_tensor *t = keep[i];
         void *data = t && mmixi_contiguous(t) ? mmixi_data(t, t->dtype) : NULL;
@@ -4920,8 +4913,7 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     }
     return mmixi_copied(m, v);
 }
-/* x, or a copy where one step does not lead from each row to the next; the same where there are gaps. NULL
-   for NULL. */
+/* x, or a copy where one step does not lead from row to row, or where there are gaps; NULL for NULL. */
 static mmix_tensor *mmixi_strided(mmix_ctx *m, mmix_tensor *x)
 {
     size_t step;
@@ -5062,8 +5054,7 @@ static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_te
     if (!mmixi_expect(m, who, NULL, "x ...", x)
         || (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0)
         || !(x = mmixi_compact(m, x))) return NULL;
-    for (int i = 0; a >= 0 && i < x->ndim; i++)
-        if (i != a) shape[ndim++] = x->shape[i];
+    for (int i = 0; a >= 0 && i < x->ndim; i++) if (i != a) shape[ndim++] = x->shape[i];
     call.in[0] = x; call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
     call.size[1] = a < 0 || x->shape[a] < 2 ? 1 : x->stride[a];
     return mmixi_run_new(m, who, op, &call, ndim, shape);
@@ -5187,7 +5178,7 @@ static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
     size_t D = mmixi_cols(x);
     if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
     if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
-    return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, mmixi_lanes(m))), mmixi_gather_columns);
+    return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, m->lanes)), mmixi_gather_columns);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
@@ -5293,7 +5284,7 @@ static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
         parts = back * mmixi_ceil_div(rows, grain);
     if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_real *scratch = mmixi_reals(m, 2 * parts + 3 * mmixi_lanes(m), D);
+    mmix_real *scratch = mmixi_reals(m, 2 * parts + 3 * m->lanes, D);
     c->options = scratch; c->size[1] = grain; c->size[2] = parts;
     if (!scratch) return -1;
     mmixi_zero(m, parts * 2 * D, scratch);
@@ -5362,7 +5353,8 @@ static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    if (m && !(eps >= 0)) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_l2_normalise: eps %g, expected at least 0", eps);
+    if (m && !(eps >= 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_l2_normalise: eps %g, expected at least 0", eps);
     return mmixi_unary(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, x, eps);
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
@@ -5575,7 +5567,7 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
                        c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
                      !back ? mmixi_of(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
                      : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
-    j.taps = (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8), sizeof *j.taps);
+    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(W, 8), sizeof *j.taps);
     if (m->error_kind) return -1;
     mmixi_zero(m, back * parts * step, j.partial);
     mmixi_ranges(m, rows, grain, mmixi_conv_rows, &j);
@@ -5787,7 +5779,8 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
+    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta >= 0 && o->theta <= DBL_MAX)
+        return 1;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
                      "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
                      "which the first is not 0, theta at least 0", who, (double)R, (double)N, (double)part[0],
@@ -5912,7 +5905,7 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
             k->softmax(N, from, to);
         else if (feature == MMIX_FEATURE_NONE) memcpy(to, from, N * sizeof *to);
         else for (size_t i = 0; i < N; i++)
-            to[i] = !(from[i] < 0) ? from[i] + elu : elu > 0 ? mmixi_exp_real(from[i]) : 0;      /* NaN stays */
+            to[i] = !(from[i] < 0) ? from[i] + elu : elu > 0 ? mmixi_exp_real(from[i]) : 0;    /* NaN stays */
     }
 }
 /* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
@@ -6043,7 +6036,7 @@ static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
     memset(j, 0, sizeof *j);
     j->r = r; j->back = back;
     j->o = mmixi_mixer_settled(&r.o, r.N);
-    j->k = m ? m->k : NULL; j->lanes = m ? mmixi_lanes(m) : 1;
+    j->k = m ? m->k : NULL; j->lanes = m ? m->lanes : 1;
     j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P; j->D_width = mmixi_max(r.D_width, 1);
     if (r.o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
     else mmixi_scan_begin(j);
@@ -7136,8 +7129,7 @@ static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
     for (size_t n = 0; j->o.feature == MMIX_FEATURE_EFFICIENT && n < j->N; n++) {
         double sum = 0;
         j->top[n] = x.p[n];
-        for (size_t t = 1; t < j->S; t++)
-            if (mmixi_row(x, t)[n] > j->top[n]) j->top[n] = mmixi_row(x, t)[n];
+        for (size_t t = 1; t < j->S; t++) if (mmixi_row(x, t)[n] > j->top[n]) j->top[n] = mmixi_row(x, t)[n];
         for (size_t t = 0; t < j->S; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - j->top[n]);
         j->sum[n] = (mmix_real)(1 / sum);
     }
@@ -7464,8 +7456,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
 }
 MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 {
-    for (size_t i = 0; p && i < p->count; i++)
-        if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
+    for (size_t i = 0; p && i < p->count; i++) if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
     return NULL;
 }
 static mmix_real *mmixi_slab(const mmix_params *p)
@@ -8261,7 +8252,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     if (teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
     mmix_mark mark = mmix_mark_here(m);
     o->loss = mmixi_doubles(m, rows, 2);
-    o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
+    o->blocks = mmixi_reals(m, m->lanes, 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
     o->square = o->loss + rows;
     if (teachers) {
@@ -9191,7 +9182,7 @@ MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
 }
 /* All numbers of a config, in the order of files. */
 static const char mmixi_vision_settings[] =
-    "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
+    "int mixer 0 2, size dim 1, size depth 1 1000, size heads 0, double mlp_ratio, size patch 1 4096, "
     "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 4, Size registers 0, "
     "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
     "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
@@ -9301,7 +9292,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
     if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
     else if (vim) c.registers = 0;
-    if (vim ? axial : !c.heads || c.dim % (axial ? 4 * c.heads : c.heads))
+    if (vim ? axial : !c.heads || c.dim % c.heads || (axial && c.dim / c.heads % 4))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: dim %.0f, %.0f heads; expected heads that "
                   "divide it%s", (double)c.dim, (double)c.heads,
                   axial ? ", of a multiple of 4, and attention" : "");
@@ -9552,8 +9543,7 @@ static int mmixi_vision_places(mmix_ctx *m, const char *who, mmixi_vision_run *r
     if (c->positions == MMIX_POSITIONS_AXIAL)
         r->angles = mmixi_vision_angles(m, c, r->f.grid_h, r->f.grid_w, last ? cls : 0);
     if (m->error_kind) return -1;
-    for (size_t i = 0; i < unread; i++)
-        at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : last ? n + i : 0;
+    for (size_t i = 0; i < unread; i++) at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : last ? n + i : 0;
     mmix_vision_class_index(c, n, at + unread);
     for (size_t i = 0, made = cls; i < L; i++) {
         size_t k = 0;
@@ -9596,7 +9586,7 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     if (mmixi_vision_places(m, who, r, &c, unread, n, L, image)) return NULL;
     /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
     r->together = o->train || o->mixed || o->inputs || !mmixi_infers(m) ? d.B
-        : mmixi_max(1, (MMIXI_VISION_ROWS * mmixi_lanes(m) + L / 2) / L);
+        : mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
     r->mark = mmix_mark_here(m);
     return r->x = mmixi_keep_only(m, r->mark, mmixi_vision_embed(m, r, image));
 }
@@ -10475,7 +10465,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_ctx *m = d ? d->m : NULL;
     mmixi_dino_batch b = { { global, local }, NULL, NULL, 0, 0 };
     mmixi_dims k;
-    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", d->iters)
+    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", (size_t)d->iters)
         || !mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
     b.B = k.G / 2;
     if (k.G % 2 || k.L % b.B)
@@ -11010,7 +11000,7 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
     for (size_t r = 0; r < mmixi_rows(t); r++) {
         const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
         for (size_t i = 0; i < mmixi_cols(t); i++)
-            if (!(fabs(x[i]) < 1e150))
+            if (!(fabs(x[i]) < (MMIXI_DOUBLE ? 1e150 : 1e18)))
                 return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
                                  "numbers", who, (double)r, name, x[i]);
     }
@@ -11368,7 +11358,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     test = others ? train : mmix_l2_normalise(m, test, 1e-12);
     if (m->error_kind) return -1;
     mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(test), mmix_data_i32(train_label), k, classes,
-                        T, (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, k,
+                        T, (mmixi_scored *)mmixi_step_array(m, m->lanes * MMIXI_KNN_TILE, k,
                                                             sizeof(mmixi_scored)), &r };
     mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
     if (m->error_kind) return -1;
@@ -11452,7 +11442,7 @@ static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     mmix_tensor *x = mmix_new2(m, all, D + 1);
     j->label = (int32_t *)mmixi_step_array(m, n, pixels, sizeof *j->label);
     j->z = mmixi_reals(m, mmixi_mul(all, 2), C);
-    j->scratch = mmixi_reals(m, mmixi_lanes(m) * 2, C);
+    j->scratch = mmixi_reals(m, m->lanes * 2, C);
     j->loss = mmixi_doubles(m, n, R);
     if (m->error_kind) return -1;
     j->dz = j->z + all * C;
@@ -11657,7 +11647,7 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, 
     size_t h = mmixi_min(block ? block : d.R, d.R), w = mmixi_min(block ? block : d.C, d.C),
         width = mmixi_min(h, w), down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w),
         matrices = mmixi_rows(M) / d.R, n = matrices * down * across;
-    double *of = mmixi_doubles(m, n, 3 + width), *scratch = mmixi_doubles(m, mmixi_lanes(m), h * w);
+    double *of = mmixi_doubles(m, n, 3 + width), *scratch = mmixi_doubles(m, m->lanes, h * w);
     if (m->error_kind) return -1;
     memset(of, 0, n * (3 + width) * sizeof *of);
     if (!(eps > 0)) eps = sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON;
@@ -11965,7 +11955,7 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
     mmix_mark mark = mmix_mark_here(m);
     v->soft = mmixi_of(r.soft);
-    v->best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m), v->config.k, sizeof *v->best);
+    v->best = (mmixi_scored *)mmixi_step_array(m, m->lanes, v->config.k, sizeof *v->best);
     if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
     mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
     mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
@@ -12501,7 +12491,7 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
                              "layout", who, k ? "local" : "global");
     }
-    job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
+    job.scratch = (char *)mmixi_step_array(m, job.bytes, m->lanes, 1);
     if (!job.scratch) return -1;
     mmixi_ranges(m, (2 + config->local_count) * B, 1, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
@@ -12902,7 +12892,8 @@ MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *na
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    return mmix_fail(a->m, MMIX_ERROR_FILE, name ? "%s: entry \"%.60s\": expected %s" : "%s: %sexpected %s",
+    return mmix_fail(a->m, MMIX_ERROR_FILE,
+                     name ? "%.100s: entry \"%.60s\": expected %s" : "%.100s: %sexpected %s",
                      a->path, name ? name : "", text);
 }
 /* Zeros that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes, at
@@ -13036,7 +13027,7 @@ static int mmixi_safetensors(mmix_archive *a)
     if (size < 8 || n > size - 8)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
                             ".safetensors would have a header of %.0f", (double)size, (double)n);
-    a->paged = a->file.mapped;
+    a->paged = a->file.mapped && !mmixi_big_endian_here();
     data += 8 + n, size -= 8 + (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
@@ -13316,7 +13307,7 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     mmix_entry e = { name, (int)type->number - '0', 0, {0}, 0, NULL };
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
     if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g'
-        || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
+        || (unsigned)e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
         || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
         || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
@@ -13397,8 +13388,9 @@ static int mmixi_is_index(const mmixi_file_bytes *f)
 /* The path of a file beside the archive's. */
 static void mmixi_path_beside(const mmix_archive *a, const char *name, char path[MMIXI_PATH])
 {
-    const char *slash = strrchr(a->path, '/');
-    snprintf(path, MMIXI_PATH, "%.*s%s", slash ? (int)(slash + 1 - a->path) : 0, a->path, name);
+    size_t n = strlen(a->path);
+    while (n && !strchr("/\\", a->path[n - 1])) n--;
+    snprintf(path, MMIXI_PATH, "%.*s%s", (int)n, a->path, name);
 }
 /* All of a file as JSON, checked and decoded, in memory of the archive. NULL on error. */
 static char *mmixi_file_json(mmix_archive *a, const char *path, const mmixi_file_bytes *f)
@@ -13416,6 +13408,7 @@ static int mmixi_shards(mmix_archive *a)
     char path[MMIXI_PATH];
     if (!text) return -1;
     if (!map || *map != '{') return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
+    a->paged = 1;
     while ((at = mmixi_json_next(map, at, &key)) != NULL) {
         const char *name = mmixi_json_text(at);
         mmix_archive *shard = a->shard;
@@ -13432,8 +13425,8 @@ static int mmixi_shards(mmix_archive *a)
             }
             shard = mmixi_archive_new(a->m, path, file);
             if (!shard) return -1;
-            shard->shard = a->shard; a->shard = shard;
-            a->most += 2 * (a->m->memory.bytes - held);
+            shard->shard = a->shard; a->shard = shard; a->paged &= shard->paged;
+            a->most += 4 * (a->m->memory.bytes - held);         /* and what lists them, while it grows */
             for (const mmix_entry *e = shard->entries; e < shard->entries + shard->count; e++)
                 if (mmixi_archive_add(a, *e, NULL)) return -1;
         }
@@ -13545,9 +13538,9 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     if (from == dtype && count) memcpy(values, p, e->bytes);
-    if (single && dtype == MMIX_FILE_F32)         /* what is asked for most, three times as fast */
+    else if (single && dtype == MMIX_FILE_F32)    /* what is asked for most, three times as fast */
         for (size_t i = 0; i < count; i++, p += size) ((float *)values)[i] = mmixi_file_float(p, from);
-    else for (size_t i = 0; from != dtype && i < count; i++, p += size) {
+    else for (size_t i = 0; i < count; i++, p += size) {
         uint64_t bits = 0;
         int64_t v = 0;
         double d;
@@ -13745,7 +13738,8 @@ enum { MMIXI_PART_NAME = 256 };
 /* ---- names ----
    A network's parameters have one system's names; Hugging Face's files name and cut them differently. A map
    says which part of a name becomes what; of what stands between | each holds the parameter's next rows. */
-static const char mmixi_hf_dinov2[] =
+static const char mmixi_hf_vit[] =                   /* from cls_token on: DINOv2 */
+    "norm1 layernorm_before, norm2 layernorm_after, mlp.fc1 intermediate.dense, mlp.fc2 output.dense, "
     "cls_token embeddings.cls_token, register_tokens embeddings.register_tokens, pos_embed "
     "embeddings.position_embeddings, patch_embed.proj embeddings.patch_embeddings.projection, blocks. "
     "encoder.layer., attn.qkv attention.attention.query|attention.attention.key|attention.attention.value, "
@@ -13803,7 +13797,9 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        if (strstr(name, "embeddings.position_embeddings")) f.map = mmixi_hf_dinov2;
+        if (strstr(name, "layernorm_before")) f.map = mmixi_hf_vit;
+        else if (!f.map && strstr(name, "embeddings.position_embeddings"))
+            f.map = strstr(mmixi_hf_vit, "cls");
         else if (strstr(name, "embeddings.patch_embeddings.weight")) f.map = mmixi_hf_dinov3;
         f.chunked |= strstr(name, "blocks.0.0.norm1.weight") != NULL;
     }
@@ -13823,10 +13819,11 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
 /* What is in files of weights and in no formula here: classifiers, tokens of masked patches, constants. */
 static int mmixi_entry_unused(const char *name)
 {
-    static const char known[] = "head. lm_head. mask_token embeddings.mask_token rope_embed.periods ";
+    static const char known[] = "head. lm_head. pooler. mask_token embeddings.mask_token "
+                                "rope_embed.periods ";
     for (const char *word = known; *word; word += strcspn(word, " ") + 1)
         if (!strncmp(name, word, strcspn(word, " "))) return 1;
-    return strstr(name, ".attn.qkv.bias_mask") != NULL;
+    return strstr(name, ".attn.qkv.bias_mask") || strstr(name, ".rotary_emb.inv_freq");
 }
 
 /* ---- parameters ---- */
@@ -13875,12 +13872,10 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
     size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
-    for (; a && e->bytes > begin; a = a->shard) {
-        if (!a->paged || (size_t)((const uint8_t *)e->data - a->file.bytes) >= a->file.size) continue;
+    if (!a->paged || e->bytes <= begin) return;
 #ifdef MMIXI_HUGE
-        madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
+    madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
-    }
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
@@ -14103,8 +14098,7 @@ static void mmixi_vision_refuse(mmix_ctx *m, const mmix_archive *a, size_t dim)
             : strstr(name, "text_model.") || strstr(name, "token_embedding") ? "a text encoder" : NULL;
         if (what) mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name, what);
     }
-    if (dim == 4096)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
+    if (dim == 4096) mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
 }
 /* What names and shapes tell of a backbone. */
 static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_config *c)
@@ -14123,7 +14117,9 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_c
         conv = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 0),
         heads = mmixi_entry_size(&f, "layers.0.mixer.A_log", 0);
     mmixi_vision_refuse(m, a, dim);
-    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0, mmixi_max(dim / 64, 1), patch);
+    /* heads of 64, but for ViT-H, which has 16 (DINOv3's H+, with registers, 20) */
+    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0,
+                           dim == 1280 && !registers ? 16 : mmixi_max(dim / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     c->layer_scale = mmixi_entry_size(&f, "blocks.0.ls1.gamma", 0) > 0; c->swiglu = swiglu > 0;
     c->registers = many + registers;
@@ -14131,6 +14127,7 @@ static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_c
     if (storage) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
     else if (registers) c->positions = MMIX_POSITIONS_ANTIALIAS;
     else if (f.map) c->positions = MMIX_POSITIONS_EXACT;
+    if (f.map == mmixi_hf_vit) c->eps = 1e-12;
     if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
     c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
     c->mamba.head_dim = heads ? inner / heads : 0;
@@ -14229,11 +14226,13 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
         *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
     c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
-    if ((c->bias != 1 && strcmp(type, "llama")) || strcmp(act, "silu") || strcmp(kind, "default")
+    if ((c->bias != 1 && strcmp(type, "llama")
+         && (strcmp(type, "mistral") || mmixi_json_number(mmixi_json_find(v, "sliding_window"), 0) > 0))
+        || strcmp(act, "silu") || strcmp(kind, "default")
         || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama or qwen2, SwiGLU without biases, "
-                  "plain rotary positions and no sliding window, found %s, hidden_act %s, rope %s", path,
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama, mistral or qwen2, SwiGLU without "
+                  "biases, plain rotary positions, no sliding window, found %s, hidden_act %s, rope %s", path,
                   type, act, kind);
     c->eps = 1e-6;
     mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
@@ -14245,7 +14244,8 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
     if (!file.bytes) return NULL;
-    if (file.size <= 8 || (file.bytes[8] != '{' && !mmixi_is_index(&file))) {        /* no .safetensors */
+    if (file.size <= 8 || (file.bytes[8] != '{' && !mmixi_is_index(&file)
+                           && memcmp(file.bytes, "PK", 2))) {         /* no .safetensors, no .pth */
         mmix_decoder *d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;
@@ -14433,6 +14433,7 @@ MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
+    int lanes;
     mmix_allocator *allocator = &start.options.allocator;
     memset(&start, 0, sizeof start);
     if (options) start.options = *options;
@@ -14440,10 +14441,9 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
         allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
     }
     if (!start.options.device.alloc) memset(&start.options.device, 0, sizeof start.options.device);
-    start.seed = start.options.seed; start.lanes = start.options.threads;
-    if (start.lanes < 1) start.lanes = mmixi_cores();
-    if (start.lanes < 1) start.lanes = 1;
-    if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
+    start.seed = start.options.seed; lanes = start.options.threads;
+    if (lanes < 1) lanes = mmixi_cores();
+    start.lanes = lanes < 1 ? 1 : mmixi_min((size_t)lanes, MMIXI_MAX_THREADS);
     start.step.least = MMIXI_BLOCK; start.header.least = MMIXI_HEADER_BLOCK;
     mmixi_ops_fill(start.table);
     m = (mmix_ctx *)mmixi_alloc(&start, sizeof *m);

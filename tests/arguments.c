@@ -25,6 +25,12 @@ static void bad_arguments(void)
     BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, NULL), "mmix_new", "NULL");
     BAD(mmix_concat(m, 0, NULL, 2), "mmix_concat", "NULL");
+    BAD(mmix_from(m, 2, two3, NULL), "mmix_from", "values is NULL");
+    BAD(mmix_from_i32(m, 2, two3, NULL), "mmix_from_i32", "values is NULL");
+    BAD_INT(mmix_write(a, NULL), "mmix_write", "values is NULL");
+    BAD_INT(mmix_read(a, NULL), "mmix_read", "values is NULL");
+    BAD_INT(mmix_backward_from(m, NULL, NULL, 1), "mmix_backward", "outputs is NULL");
+    CHECK(mmix_backward_from(NULL, NULL, NULL, 0) && !mmix_checkpoint(NULL, NULL, NULL, 0, NULL, 0));
     BAD(mmix_permute(m, a, NULL), "mmix_permute", "order");
     BAD(mmix_custom(m, NULL, 1, 0, NULL, mmix_kernel(m, MMIX_OP_ADD), NULL), "mmix_custom", "NULL");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, huge), "mmix_new", "axis");

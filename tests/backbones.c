@@ -226,6 +226,10 @@ static void replaced(char out[160], const char *name, const char *const *pairs)
         snprintf(at, 160 - (size_t)(at - out), "%s%s", pairs[1], rest);
     }
 }
+static const char *const v1[] = {
+    "norm1", "layernorm_before", "norm2", "layernorm_after", "mlp.fc1", "intermediate.dense", "mlp.fc2", "output.dense", "cls_token",
+    "embeddings.cls_token", "pos_embed", "embeddings.position_embeddings", "patch_embed.proj", "embeddings.patch_embeddings.projection",
+    "attn.qkv", "attention.attention.", "attn.proj", "attention.output.dense", "blocks.", "encoder.layer.", "norm.", "layernorm.", NULL };
 static const char *const v2[] = {
     "cls_token", "embeddings.cls_token", "pos_embed", "embeddings.position_embeddings", "register_tokens",
     "embeddings.register_tokens", "patch_embed.proj", "embeddings.patch_embeddings.projection", "attn.qkv", "attention.attention.",
@@ -245,7 +249,7 @@ static void foreign(const mmix_vision *v, int kind)
     count = 0;
     for (size_t i = 0; i < p->count; i++) {
         char name[160], piece[160], *at;
-        replaced(name, p->at[i].name, kind == 7 ? v3 : v2);
+        replaced(name, p->at[i].name, kind == 7 ? v3 : kind ? v2 : v1);
         if (!strstr(p->at[i].name, "attn.qkv")) {
             put(name, &p->at[i], 0, mmix_shape(p->at[i].tensor, 0));
             continue;
@@ -259,6 +263,35 @@ static void foreign(const mmix_vision *v, int kind)
     }
 }
 static int save_entries(mmix_ctx *m) { return mmix_archive_save(m, PATH, entries, count, NULL); }
+/* A plain ViT as transformers writes it (ViT, DINO, MAE), and the heads of a ViT-H, whose width does not tell them. */
+static void plain_names(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_vision *v = mmix_vision_create(m, small(0)), *w = NULL;
+    mmix_params *p = mmix_vision_params(v);
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t e = 0; e < mmix_count(p->at[i].tensor); e++) mmix_data(p->at[i].tensor)[e] = (real)(0.3 * mmix_random_normal(m, 0, i, e));
+    doing("ViT, as transformers names it");
+    foreign(v, 0);
+    put("pooler.dense.weight", &p->at[0], 0, 1);
+    CHECK(!save_entries(m) && (w = mmix_vision_open(m, PATH)) != NULL && same_values(p, mmix_vision_params(w)));
+    FINE(m);
+    if (w) CHECK(mmix_vision_config_of(w)->eps == 1e-12 && mmix_vision_config_of(w)->positions == MMIX_POSITIONS_EXACT
+                 && mmix_vision_config_of(w)->heads == 2);
+    mmix_vision_destroy(w), mmix_vision_destroy(v);
+    doing("ViT-H");
+    mmix_vision_config c = small(0);
+    c.dim = 1280, c.heads = 16, c.depth = 1, c.mlp_ratio = 0.1;
+    v = mmix_vision_create(m, c);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH) && (w = mmix_vision_open(m, PATH)) != NULL);
+    FINE(m);
+    if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
+    mmix_vision_destroy(w), mmix_vision_destroy(v);
+    doing("more heads than there are numbers");
+    c = small(7), c.heads = (size_t)-1 / 4 + 1;
+    CHECK(!mmix_vision_create(m, c) && says(m, MMIX_ERROR_ARGUMENT, "heads"));
+    mmix_destroy(m);
+}
 static void other_names(void)
 {
     mmix_ctx *m = context(1, 0);
@@ -697,7 +730,7 @@ static void arrays(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "tokens", tokens }, { "opening", opening }, { "names", other_names }, { "reading", reading }, { "trained", trained }, { "halves", halves }, { "memory", opening_fails }, { "dense", dense }, { "batches", batches },
+        { "tokens", tokens }, { "opening", opening }, { "names", other_names }, { "plain names", plain_names }, { "reading", reading }, { "trained", trained }, { "halves", halves }, { "memory", opening_fails }, { "dense", dense }, { "batches", batches },
         { "squares", squares }, { "pictures", pictures }, { "arrays", arrays }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);

@@ -87,7 +87,8 @@ static void hugging_face(void)
         {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1e18", ""},
         {"\"vocab_size\": 23", "\"vocab_size\": 24", ""}, {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", ""},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", ""}, {"\"intermediate_size\": 10", "\"intermediate_size\": \"ten\"", ""},
-        {"{", "", ""}, {"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "gpt2"}};
+        {"{", "", ""}, {"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "gpt2"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"mistral\", \"sliding_window\": 4096", "found mistral"}};
     for (int kind = 0; kind < 3; kind++) {       /* Llama; Qwen2; Llama tied and with keys for each head */
         mmix_ctx *m = context(1, 0);
         mmix_decoder_config c = small(MMIX_DECODER_ATTENTION);
@@ -123,10 +124,19 @@ static void hugging_face(void)
             CHECK_AT(same_lists(p, back->params) && back->config.tied == c.tied, about);
         }
         mmix_decoder_destroy(back);
+        if (kind == 0) {                         /* Mistral without a window is a Llama */
+            snprintf(text, sizeof text, "{\"sliding_window\": null, \"model_type\": \"mistral\"%s", strstr(config, ", \"hidden_size"));
+            write_text(FOLDER "/config.json", text);
+            back = mmix_decoder_open(m, PATH);
+            CHECK_AT(same_lists(p, back->params), about);
+            mmix_decoder_destroy(back);
+            FINE(m);
+        }
         if (kind == 2) {                         /* a prefix is found; the classifier of a tied model is left alone */
             char names[MANY][96];
             for (size_t i = 0; i < n; i++) snprintf(names[i], sizeof names[i], "inner.%s", e[i].name), e[i].name = names[i];
             e[n] = e[0], e[n++].name = "inner.lm_head.weight";
+            e[n] = e[0], e[n++].name = "inner.model.layers.0.self_attn.rotary_emb.inv_freq";   /* of older files */
             mmix_archive_save(m, PATH, e, n, NULL);
             back = mmix_decoder_open(m, PATH);
             CHECK_AT(same_lists(p, back->params), about);

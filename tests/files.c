@@ -425,6 +425,16 @@ static void torch_and_numpy(void)
         }
     if (getenv("FILES_SHOW")) printf("pickles: %d wrong, %d valid\n", (int)wrong, (int)valid);
     CHECK(wrong == 0 && valid > 1000 && valid < TORCH_PICKLE * 128);
+    {                                            /* a name that is found within what is known */
+        static const char evil[] = "\x80\x02}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagec1 torch\nFloatStorage\n"
+            "X\1\0\0\0" "0X\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}tRs.";
+        memset(&z, 0, sizeof z);
+        zip_add(&z, "archive/data.pkl", evil, sizeof evil - 1);
+        zip_add(&z, "archive/data/0", "\0\0\x80\x3f", 4);
+        zip_end(&z);
+        CHECK(!mmix_archive_open_memory(m, "memory", z.bytes, z.size) && mmix_error_kind(m) == MMIX_ERROR_FILE);
+        mmix_error_clear(m);
+    }
     mmix_destroy(m);
 }
 

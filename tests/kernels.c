@@ -169,6 +169,13 @@ static void functions(void)
     k->exp_each(7, x, y);
     check(sizeof(real) == 8 || y[3] == 0, "exp: no subnormal", 7, (double)y[3], 0);
     check(y[4] == 1 && y[5] == (real)HUGE_VAL && y[6] == 0, "exp at the ends", 7, (double)y[5], 0);
+    for (uint32_t bits = 0x7fc00001; sizeof(real) == 4 && bits; bits = bits == UINT32_MAX ? 0 : UINT32_MAX) {    /* NaN of other bits */
+        for (int i = 0; i < 7; i++) memcpy(&x[i], &bits, 4);
+        k->exp_each(7, x, y);
+        k->exp_row(7, 1, x, 0, dy);
+        for (int i = 0; i < 7; i++) check(isnan((double)y[i]) && isnan((double)dy[i]), "exp of any NaN", 7, (double)y[i], NAN);
+    }
+    x[0] = (real)-HUGE_VAL; x[2] = (real)NAN; x[3] = (real)-87.4; x[4] = 0; x[6] = -1000;
     x[1] = x[5] = -1000;
     k->exp_row(7, 1, x, 0, y);
     check(y[0] == 0 && y[1] == 0 && isnan((double)y[2]) && (sizeof(real) == 8 || y[3] == 0) && y[4] == 1, "exp_row at the ends", 7,

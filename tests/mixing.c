@@ -451,6 +451,13 @@ static void not_finite(void)
         }
         COMPARE(worst <= 100 * EPS, "a window whose far scores are -infinity", worst, 0);
     }
+    doing("an infinity in a step of SSD");
+    x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, 1, 1, 1), INFINITY), mmix_fill(mmix_new3(m, 1, 1, 1), 1), mmix_fill(mmix_new1(m, 1), -1),
+                       mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1), mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1));
+    mmix_state *state = mmix_state_create(m, 1);
+    y = mmix_mix_step(m, &x, state, 0);
+    CHECK(y && isinf((double)*mmix_data(y)));
+    mmix_state_destroy(state);
     doing("NaN in features");
     for (int feature = MMIX_FEATURE_SOFTMAX_BOTH; feature <= MMIX_FEATURE_NONE; feature++) {
         x = mmix_mixer_linear(mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 1), 1));

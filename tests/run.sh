@@ -85,7 +85,10 @@ else
         wine=$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)
     fi
     small="arguments context tape vision images llama2c decoder_arguments"
-    if command -v "${I686:=i686-linux-gnu-gcc}" >/dev/null; then for n in $small; do list="$list build/${n}_i686"; done; fi
+    if command -v "${I686:=i686-linux-gnu-gcc}" >/dev/null; then
+        list="$list build/mixing_x87"
+        for n in $small; do list="$list build/${n}_i686"; done
+    fi
     build $list
     # the long ones first
     chain golden_reg
@@ -132,7 +135,9 @@ else
     chain tsan
     run "threads, thread sanitizer" build/threads_tsan
     chain bits
-    if command -v "$I686" >/dev/null; then for n in $small; do run "$n, 32 bits" build/${n}_i686; done
+    if command -v "$I686" >/dev/null; then
+        for n in $small; do run "$n, 32 bits" build/${n}_i686; done
+        run "mixing, 32 bits without SSE" build/mixing_x87 attention
     else echo "skipped: 32 bits (no $I686)"; skipped=$((skipped + 1)); fi
     chain windows
     if ! command -v "$MINGW" >/dev/null; then echo "skipped: Windows (no $MINGW)"; skipped=$((skipped + 1))

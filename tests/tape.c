@@ -173,6 +173,13 @@ static int cube_backward(mmix_ctx *m, mmix_call *call)
         dx[i] = (call->add[0] ? dx[i] : 0) + call->dy[0][i] * call->saved[0][i];
     return 0;
 }
+/* A backward in a backward would take the tape that it stands in. */
+static int nested_backward(mmix_ctx *m, mmix_call *call)
+{
+    mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new1(m, 2), 1));
+    mmix_record(m, 1);
+    return mmix_backward(m, mmix_sum(m, mmix_silu(m, x))) ? -1 : cube_backward(m, call);
+}
 static int fails(mmix_ctx *m, mmix_call *call) { (void)call; return mmix_fail(m, MMIX_ERROR_DEVICE, "not today"); }
 /* Blocks of a checkpoint: x -> silu(0.9 x + 0.1), 5 times (or as often as user says); the same in a checkpoint of
    its own; one that can't. */
@@ -292,6 +299,9 @@ static void tensors(void)
         in[0] = x;
         p = mmix_custom(m, in, 1, 1, &three, cube, &one);
         BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "without a backward");
+        cube.backward = nested_backward;
+        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "inside of a backward");
         cube.forward = fails;
         CHECK(!mmix_custom(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
         mmix_error_clear(m);
