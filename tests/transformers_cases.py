@@ -1,4 +1,4 @@
-"""Random networks of the shapes of DINOv2 and DINOv3, as transformers saves them, and what it computes with them.
+"""Random networks of the shapes of ViT, DINOv2 and DINOv3, as transformers saves them, and what it computes with them.
 
     python3 tests/transformers_cases.py DIR                  all of them
     python3 tests/transformers_cases.py DIR dinov2-s …       those
@@ -38,7 +38,13 @@ def dinov3(dim, heads, hidden, gated=False, patch=16):
         use_gated_mlp=gated, hidden_act="silu" if gated else "gelu", num_register_tokens=4, rope_theta=100.0)
 
 
+def vit(dim, heads, patch):
+    return "ViT", dict(hidden_size=dim, num_attention_heads=heads, num_hidden_layers=2, intermediate_size=4 * dim,
+                       image_size=224, patch_size=patch)
+
+
 NETWORKS = {
+    "vit-b": vit(768, 12, 16),                "vit-h": vit(1280, 16, 14),
     "dinov2-s": dinov2(384, 6),               "dinov2-s-reg": dinov2(384, 6, 4),
     "dinov2-b": dinov2(768, 12),              "dinov2-b-reg": dinov2(768, 12, 4),
     "dinov2-l": dinov2(1024, 16),             "dinov2-l-reg": dinov2(1024, 16, 4),
@@ -49,7 +55,8 @@ NETWORKS = {
     "dinov2-s-sharded": dinov2(384, 6, 4),    "dinov3-s-sharded": dinov3(384, 6, 1536)}
 # (B, H, W): the stored grid and another one, not square (longer than the stored one in one direction), pixels that fill no
 # whole patch, which are left out at the right and below
-PICTURES = {"dinov2": [(1, 518, 518), (2, 224, 224), (1, 574, 98), (1, 201, 157)],
+PICTURES = {"vit": [(1, 224, 224), (2, 160, 304), (1, 157, 201)],
+            "dinov2": [(1, 518, 518), (2, 224, 224), (1, 574, 98), (1, 201, 157)],
             "dinov3": [(1, 512, 512), (2, 224, 224), (1, 80, 304), (1, 157, 201)]}
 
 
@@ -93,8 +100,9 @@ def answers(net, shapes, seed):
     k, arrays = getattr(net.config, "num_register_tokens", 0), {}
     for b, h, w in shapes:
         image = torch.randn(b, 3, h, w, generator=random, dtype=torch.float32)
+        other = dict(interpolate_pos_encoding=True) if net.config.model_type == "vit" else {}
         with torch.inference_mode():
-            tokens = net(image.to(next(net.parameters()).dtype)).last_hidden_state
+            tokens = net(image.to(next(net.parameters()).dtype), **other).last_hidden_state
         assert tokens.shape[1] == 1 + k + (h // net.config.patch_size) * (w // net.config.patch_size)
         arrays[f"{h}x{w}.image"] = image
         parts = {"token": tokens[:, 0], "registers": tokens[:, 1:1 + k], "patches": tokens[:, 1 + k:]}
@@ -116,7 +124,7 @@ def write(folder, names):
             skipped += 1
             continue
         net.save_pretrained(where, max_shard_size="10MB" if "sharded" in name else "2GB")
-        save_file(answers(net, PICTURES[name[:6]], seed), os.path.join(where, "expected.safetensors"), by)
+        save_file(answers(net, PICTURES[name.split("-")[0]], seed), os.path.join(where, "expected.safetensors"), by)
         written += 1
         print(f"{name:18} {sum(p.numel() for p in net.parameters()) / 1e6:6.1f} million parameters", flush=True)
     print(f"{written} networks of transformers {transformers.__version__}, torch {torch.__version__}, in {folder}")
