@@ -869,6 +869,7 @@ int main(int argc, char **argv)
     pin(NULL, 0);
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        char *end;
         if (!strcmp(option, "--help")) { usage(stdout); return 0; }
         if (!strcmp(option, "--list")) { list = 1; continue; }
         if (!strcmp(option, "--peak")) { s.peak = 1; continue; }
@@ -877,11 +878,16 @@ int main(int argc, char **argv)
         if (value && !strcmp(option, "--only")) { only = value; known = 1; }
         if (value && !strcmp(option, "--plots")) { folder = value; known = 1; }
         if (value && !strcmp(option, "--note")) { note = value; known = 1; }
-        if (value && !strcmp(option, "--threads")) { s.options.threads = atoi(value); known = s.options.threads >= 0; }
-        if (value && !strcmp(option, "--seconds")) { s.seconds = atof(value); known = s.seconds > 0; }
+        if (value && !strcmp(option, "--threads"))
+            s.options.threads = (int)strtol(value, &end, 10), known = !*end && *value && s.options.threads >= 0;
+        if (value && !strcmp(option, "--seconds")) s.seconds = strtod(value, &end), known = !*end && s.seconds > 0;
         for (int k = 0; value && !strcmp(option, "--simd") && k < 5; k++)
             if (!strcmp(value, simd[k])) { s.options.simd = k; known = 1; }
-        if (!known) { usage(stderr); return 2; }
+        if (!known || (folder && !*folder)) {
+            fprintf(stderr, "bench: %s %s: what is this?\n", option, value ? value : "");
+            usage(stderr);
+            return 2;
+        }
         i++;
     }
     if (s.seconds <= 0) s.seconds = folder ? 0.3 : 1;

@@ -4,7 +4,7 @@
 
        score s;
        voters v = {trains, train, tests, test};                 // numbers of the pictures on either side
-       if (evaluate_knn(m, x, D, D, &v, label, classes, &s)) …     // the 20 nearest vote; mmix_error(m) says why
+       if (evaluate_knn(m, x, D, D, &v, label, classes, 20, &s)) …     // the 20 nearest vote; mmix_error(m) says why
        if (evaluate_probe(m, x, D, D, &v, label, classes, &s)) …               // a linear head by SGD
        printf("%.3f +- %.3f\n", s.value, s.error);
 

@@ -187,8 +187,9 @@ static int read_model(settings *o, const char *option, const char *value)
         return fail("%s%s%s: give it behind the --load it is about", option, *value ? " " : "", value);
     if (!strcmp(option, "--bf16")) return x->half = 1, 0;
     if (!strcmp(option, "--heads")) {
-        x->heads = strlen(value) < 5 ? (size_t)atoi(value) : 0;
-        return x->heads ? 0 : fail("--heads %s: give a whole number from 1 to 9999", value);
+        unsigned long long n;
+        if (report_whole("--heads", value, 1, 9999, &n)) return 2;
+        return x->heads = (size_t)n, 0;
     }
     x->mixer = strcmp(value, "linear") ? MMIX_SOFTMAX : MMIX_LINEAR;
     if (!strcmp(value, "linear") || !strcmp(value, "softmax")) return 0;
@@ -297,6 +298,7 @@ typedef struct album {
     char **class_name;
     int masks;
     size_t mask_classes;                                 /* 1 + the largest label of the masks */
+    uint8_t seen[256];                                   /* whether a label is there */
     int32_t *label;                                      /* (all) */
     voters vote, teach, segment;                         /* k-NN; heads; heads, where there are masks */
     mmix_real *plain[PLAINS];                            /* (all, dim): descriptors */
@@ -811,12 +813,6 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
 
 /* ---- principal components --------------------------------------------------------------------------- */
 
-static int rising(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The threshold that parts n values into two groups whose means are as far apart as they can be, weighed by
    their numbers (Otsu 1979), among those that leave a tenth of the values on either side: single patches with
    large values, which networks without registers have, would else be a foreground of their own. `sorted` is
@@ -826,7 +822,7 @@ static double otsu(const double *value, size_t n, double *sorted)
     double left = 0, all = 0, most = -1, threshold = -INFINITY;
     size_t least = (n + 9) / 10;
     for (size_t i = 0; i < n; i++) all += sorted[i] = value[i];
-    qsort(sorted, n, sizeof *sorted, rising);
+    qsort(sorted, n, sizeof *sorted, by_size);
     for (size_t k = 1; k < n; k++) {                     /* k values below the threshold */
         left += sorted[k - 1];
         double apart = (all - left) / (double)(n - k) - left / (double)k;
@@ -1067,8 +1063,10 @@ static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n
         int bad = store_add(m, &a->labels, none ? none : v->label, 1);
         free(none);
         if (bad) return -1;
-        for (size_t i = 0; v->label && i < v->w * v->h; i++)
+        for (size_t i = 0; v->label && i < v->w * v->h; i++) {
+            a->seen[v->label[i]] = 1;
             if (v->label[i] != DENSE_VOID && v->label[i] >= a->mask_classes) a->mask_classes = (size_t)v->label[i] + 1;
+        }
     }
     return 0;
 }

@@ -50,6 +50,12 @@ static void report_findings(report *h, const settings *o, const album *a)
                     "to see: where the networks look, and which pictures they take for alike.</p>\n");
 }
 
+/* A number and its standard error, where there is one (of one picture there is none). */
+static void report_number(report *h, const double *value)
+{
+    report_html(h, isfinite(value[1]) ? " %.3f &plusmn; %.3f" : " %.3f", value[0], value[1]);
+}
+
 /* Each measure in words, of each network beside the best of those that nobody has trained. */
 static void report_words(report *h, const settings *o)
 {
@@ -60,12 +66,16 @@ static void report_words(report *h, const settings *o)
         const model *best = best_plain(o, c);
         if (!has_column(o, c)) continue;
         report_html(h, "%s", finding[k].says);
-        for (const model *x = o->model; x < base; x++)
-            report_html(h, "%s %.3f &plusmn; %.3f%s %s %s%s", x > o->model ? "," : "", x->value[c], x->value[c + 1],
-                        share ? " of the pictures" : "", share ? "with" : "for", x->label,
+        for (const model *x = o->model; x < base; x++) {
+            report_html(h, x > o->model ? "," : "");
+            report_number(h, x->value + c);
+            report_html(h, "%s %s %s%s", share ? " of the pictures" : "", share ? "with" : "for", x->label,
                         report_sign[1 + above_plain(o, x, c)]);
-        if (best) report_html(h, "; the best baseline, %s, has %.3f &plusmn; %.3f", best->label, best->value[c],
-                              best->value[c + 1]);
+        }
+        if (best) {
+            report_html(h, "; the best baseline, %s, has", best->label);
+            report_number(h, best->value + c);
+        }
         report_html(h, ".<br>\n");
     }
     report_html(h, "</p>\n<p class=\"soft\">&#9650; and &#9660;: more than two standard errors of the difference "
@@ -115,10 +125,12 @@ static void report_measures(report *h, const settings *o, const album *a)
         report_html(h, " Linear probe: a linear head by SGD on the class token%s, features brought to mean 0 and "
                     "deviation 1; %zu pictures teach, %zu are judged; the rate is chosen on a tenth of the "
                     "teaching ones.", o->blocks_read > 1 ? "s of the last blocks" : "", a->teach.trains, a->teach.tests);
+    size_t kinds = 0;
+    for (int c = 0; c < DENSE_VOID; c++) kinds += a->seen[c];
     if (o->ask & ASK_SEG)
         report_html(h, " mIoU: a linear head on the patches' features, %zu pictures teach it with masks of %d x %d "
                     "pixels, %zu are judged at %zu x %zu; %zu classes with the ground.", a->segment.trains, DENSE_SIDE,
-                    DENSE_SIDE, a->segment.tests, o->size, o->size, a->mask_classes);
+                    DENSE_SIDE, a->segment.tests, o->size, o->size, kinds);
     report_html(h, " Baselines go through the same calls: %d x %d x 3 pixels; a joint histogram of %d levels of red, "
                 "green and blue; histograms of the edges' directions in %d x %d cells; always the commonest class of "
                 "those that teach, of pixels always ground; of maps nearness to the middle.</p>\n", PLAIN_SIDE,
@@ -255,7 +267,8 @@ static void paint(uint8_t *rgb, const view *v, const tile *t, size_t i)
             for (int c = 0, lit = s->lit[t->x->read * s->gh * s->gw + cell]; c < 3; c++)
                 rgb[c] = (uint8_t)(pixel[c] >> (lit ? 0 : 2));
         if (t->what == COLOURS) memcpy(rgb, s->colours + 3 * cell, 3);
-        if (t->what == PREDICTED) paint_label(rgb, pixel, s->pred ? s->pred[k] : 0);
+        if (t->what == PREDICTED && !s->pred) memset(rgb, 90, 3);        /* not among those judged */
+        else if (t->what == PREDICTED) paint_label(rgb, pixel, s->pred[k]);
     }
 }
 
@@ -340,8 +353,9 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
     }
     report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the last block's M%s, from "
                 "violet (0) to yellow (the head's largest). Below: lit are the fewest patches that hold 60%% of the "
-                "head's mass, as DINO's authors show it.%s</p>\n", x->registers ? " (the mean of the registers' rows)" :
-                x->config.mixer == MMIX_SSD ? ", the token that is read, both directions' mean, sizes without sign" : "",
+                "head's mass, as DINO's authors show it.%s</p>\n", x->config.mixer != MMIX_SSD ? "" : x->registers ?
+                ", the mean of the registers' and both directions' rows, sizes without sign" :
+                ", the token that is read, both directions' mean, sizes without sign",
                 x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." : "");
 }
 

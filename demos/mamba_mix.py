@@ -227,7 +227,7 @@ _version = zlib.crc32("\n".join([*_questions, *_ENUMS, _FUNCTIONS, _SHIM]).encod
 def _unit(header):
     """The C file that becomes the library."""
     table = ",\n    ".join(f"(size_t){q}" for q in [_version, *_questions, *_ENUMS])
-    return (f'#define MAMBA_MIX_IMPLEMENTATION\n#include "{header.name}"\n#include <stddef.h>\n{_SHIM}{_FUNCTIONS}'
+    return (f'#define MAMBA_MIX_IMPLEMENTATION\n#include <{header.name}>\n#include <stddef.h>\n{_SHIM}{_FUNCTIONS}'
             f"const size_t *mmix_py_layout(void)\n{{\n    static const size_t table[] = {{\n    {table} }};\n    return table;\n}}\n")
 
 
@@ -515,6 +515,8 @@ class Context:
         (H, prod(2 window - 1)), the relative position bias. seq_idx (B, L) int: runs of equal numbers are sequences apart.
         """
         who, e = "softmax_attention", self._lib.e
+        if scale == 0:
+            raise ArgumentError(f"{who}: scale is 0, expected another number, or None for 1/sqrt(N)")
         options = dict(kind=e.MMIX_SOFTMAX, scale=float(scale or 0), prefix=_count(who, "prefix", prefix),
                        left=_count(who, "left", left), right=_count(who, "right", right),
                        mask=_choice(who, "mask", mask, {"none": e.MMIX_MASK_NONE, "causal": e.MMIX_MASK_CAUSAL,
@@ -796,7 +798,10 @@ class _Model:
 
 
 def _path(path):
-    return os.fsencode(path)
+    path = os.fsencode(path)
+    if b"\0" in path:
+        raise ArgumentError(f"{os.fsdecode(path)!r}: expected a path, found a zero byte in it")
+    return path
 
 
 class Vision(_Model):

@@ -171,7 +171,7 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
         mmix_tensor *M = mmix_mix_matrix(m, &x);
         if (!M) return;
         const mmix_real *value = mmix_data(M), *row = value + token * L;
-        double top = range_of(row, L, token).high;
+        double top = fmax(range_of(row, L, token).high, 1e-9);
         uint8_t *left = rgb + 3 * (GAP + k * (PANEL + GAP));
         for (size_t i = 0; i < PANEL * PANEL; i++) {
             size_t v = i / PANEL / ZOOM, u = i % PANEL / ZOOM, at = v / PATCH * GRID + u / PATCH;
@@ -243,8 +243,12 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     }
     for (int i = 0; i < LENGTHS; i++) svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
-    svg_text(f, LEFT, BOTTOM + 58, 0, "start", "4 heads, N = P = 64; one thread, %s%s%s", mmix_simd_name(m),
-             *note ? ", " : "", note);
+    fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58, mmix_simd_name(m),
+            *note ? ", " : "");
+    for (; *note; note++)
+        if (strchr("<&", *note)) fprintf(f, "&#%d;", *note);
+        else fputc(*note, f);
+    fputs("</text>\n", f);
     double last = 0;
     printf("\nmilliseconds   ");
     for (int i = 0; i < LENGTHS; i++) printf("%9d%s", 64 << i, i < LENGTHS - 1 ? "" : "\n");
@@ -1191,7 +1195,10 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
         if (bad) return bad;
         const mmix_vision_config *c = mmix_vision_config_of(o[k].v);
-        if (!size) size = c->patch * c->grid;
+        if (!size) size = c->patch * (c->grid < 32 ? c->grid : 16);
+        if (size % c->patch)
+            return fail("--size %zu: no whole number of the %s's %zu x %zu patches; give %zu", size, about[o[k].kind].name,
+                        c->patch, c->patch, (size / c->patch + 1) * c->patch);
         bad = plan_model(&o[k], s, size);
     }
     if (bad) return bad;

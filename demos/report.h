@@ -796,8 +796,8 @@ static inline int report_folders(const char *path)
    reason said. */
 static inline int report_try(const char *folder, const char *name, char *path, size_t room)
 {
-    if (!*folder) return report_refuse("--out: give the name of a folder");
-    snprintf(path, room, "%s/%s", folder, name);
+    if (!*folder) return report_refuse("an empty name is no folder: give --out or --figures another");
+    if ((size_t)snprintf(path, room, "%s/%s", folder, name) >= room) return report_refuse("%s: this name is too long", folder);
     return report_folders(path) ? report_refuse("cannot write %s: %s", path, strerror(errno)) : 0;
 }
 static inline int report_ready(const char *folder, char *path, size_t room)

@@ -271,7 +271,7 @@ static inline void scene_paint(const scene *s, int size, unsigned char *rgb, uns
             for (int k = s->objects - 1; k >= 0; k--) {
                 const scene_object *o = &s->at[k];
                 scene_point p = scene_look(o, x, y, &u, &v);
-                int reach = pixel * 1024 / o->radius;                      /* a pixel in the object's units */
+                int reach = scene_max(pixel * 1024 / o->radius, 1);        /* a pixel in the object's units */
                 int cover = scene_clamp(128 + p.depth * 256 / reach, 0, 256);
                 if (!cover) continue;
                 int nz = scene_root(scene_max(1024 * 1024 - p.nx * p.nx - p.ny * p.ny, 0));
