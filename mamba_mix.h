@@ -3652,9 +3652,9 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
    depth is cut into blocks, cols into panels of at most nr, rows into tiles of at most mr; the tile kernel
    keeps its part of c in registers while it runs down one block of depth. b is copied panel by panel where
    that pays (always if its rows are not contiguous), once for all threads, or once for many products
-   (packed_b). a is mostly read where it lies. However they are cut, each element of c is summed in order of k:
-   any number of threads gives the same bits. Measured: 92 to 99 % of one
-   Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
+   (packed_b). a is mostly read where it lies. However they are cut, each element of c is summed in order of
+   k: any number of threads gives the same bits. Measured: 92 to 99 % of one Zen 4 core's peak on the
+   shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
    ==================================================================================== */
 
 /* c = or += a b + bias, then what a layer does to it. c's rows are contiguous; a and b have any strides. */
