@@ -2374,7 +2374,7 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 #define MMIXI_FLOATS_GET(mode) mode = 0
 #define MMIXI_FLOATS_SET(mode) ((void)(mode))
 #endif
-/* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
+/* Subnormals count as 0 from here on (or no longer do); returns what MMIXI_FLOATS_SET takes. */
 static uint64_t mmixi_flush(int on)
 {
     uint64_t bits = MMIXI_FLUSH, old;
@@ -2525,7 +2525,7 @@ MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
     }
 }
 
-/* Whether the threads are there: fork copies the memory of a process, not its threads. */
+/* 0 in a forked child: fork copies the memory of a process, not its threads. */
 static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
     long long number = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff;
@@ -3876,7 +3876,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
-        plan.packed = mmixi_reals(m, depth, mmixi_round_up(piece, m->k->lanes));
+        plan.packed = mmixi_reals(m, mmixi_gemm_packed(m->k, depth, piece), 1);
     }
     if (copy) plan.copy = mmixi_reals(m, m->lanes, MMIXI_MC * MMIXI_KC);
     if ((pack && !plan.packed) || (copy && !plan.copy)) {
@@ -5302,9 +5302,8 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ~D"
                       : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, "
-                                    "expected groups that divide them, eps at least 0", who, (double)d.D,
-                                    (double)groups, eps);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, expected groups that "
+                  "divide them, eps at least 0", who, (double)d.D, (double)groups, eps);
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups; call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
@@ -5618,9 +5617,8 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
     if (d.Y < d.P || d.X < d.P)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f "
-                                    "pixels are smaller than a patch of %.0f", (double)d.Y, (double)d.X,
-                                    (double)d.P);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than "
+                  "a patch of %.0f", (double)d.Y, (double)d.X, (double)d.P);
     const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
         columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
     x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
@@ -12881,7 +12879,7 @@ struct mmix_archive {
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     size_t most;                             /* bytes that the context may hold while it is read */
-    int paged;                               /* mapped, and no array is turned: pages can be read again */
+    int paged;                               /* mapped, no array turned (index: in all shards): can be read again */
     mmix_archive *shard;                     /* of an index the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */

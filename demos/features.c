@@ -297,8 +297,7 @@ typedef struct album {
     size_t count, all, classes;                          /* how many of the first, of both */
     char **class_name;
     int masks;
-    size_t mask_classes;                                 /* 1 + the largest label of the masks */
-    uint8_t seen[256];                                   /* whether a label is there */
+    uint8_t seen[256];                                   /* which labels the masks have */
     int32_t *label;                                      /* (all) */
     voters vote, teach, segment;                         /* k-NN; heads; heads, where there are masks */
     mmix_real *plain[PLAINS];                            /* (all, dim): descriptors */
@@ -936,7 +935,8 @@ static void dense_of(const settings *o, album *a, model *x)
     x->dense.gh = x->dense.gw = o->size / x->config.patch;
     x->dense.D = x->config.dim;
     x->dense.w = x->dense.h = o->size;
-    x->dense.classes = a->mask_classes < 2 ? 2 : a->mask_classes;
+    x->dense.classes = 2;
+    for (size_t c = 2; c < DENSE_VOID; c++) if (a->seen[c]) x->dense.classes = c + 1;
 }
 
 /* A model's features: k-NN, the probe with two class strategies, segmentation. 0, or -1. */
@@ -1063,10 +1063,7 @@ static int note(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n
         int bad = store_add(m, &a->labels, none ? none : v->label, 1);
         free(none);
         if (bad) return -1;
-        for (size_t i = 0; v->label && i < v->w * v->h; i++) {
-            a->seen[v->label[i]] = 1;
-            if (v->label[i] != DENSE_VOID && v->label[i] >= a->mask_classes) a->mask_classes = (size_t)v->label[i] + 1;
-        }
+        for (size_t i = 0; v->label && i < v->w * v->h; i++) a->seen[v->label[i]] = 1;
     }
     return 0;
 }

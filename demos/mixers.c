@@ -245,9 +245,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
     fprintf(f, "<text x=\"%d\" y=\"%d\">4 heads, N = P = 64; one thread, %s%s", LEFT, BOTTOM + 58, mmix_simd_name(m),
             *note ? ", " : "");
-    for (; *note; note++)
-        if (strchr("<&", *note)) fprintf(f, "&#%d;", *note);
-        else fputc(*note, f);
+    report_escape(f, note, strlen(note));
     fputs("</text>\n", f);
     double last = 0;
     printf("\nmilliseconds   ");
