@@ -98,9 +98,6 @@ $(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))
 $(eval $(call configuration,_x87,$(I686),-static -std=gnu17))
 build/mamba_mix_win.o: CFLAGS += -include windows.h
 
-build/size: tests/size.c | build
-	$(CC) $(CFLAGS) -o $@ $<
-
 # ---- the GPU. cuda, golden_cuda: the same kernels on tests/cuda_host.h; …_gpu: on a GPU ----
 
 build/cuda: tests/cuda.cpp tests/cuda_host.h mamba_mix_cuda.cu build/mamba_mix.o

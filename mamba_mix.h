@@ -1873,6 +1873,14 @@ int madvise(void *address, size_t bytes, int advice);
 #define MMIXI_COLD_END
 #endif
 
+/* A plain loop: the definition of an op, as the formula above it says it. No op calls it, a compiler drops
+   it, and the tests hold the fast code against it. */
+#if defined(__GNUC__)
+#define MMIXI_PLAIN static __attribute__((unused))
+#else
+#define MMIXI_PLAIN static
+#endif
+
 /* ==== >>errors & memory ==============================================================
 
    Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends:

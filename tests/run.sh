@@ -50,7 +50,7 @@ build()                                          # build TARGET...: all that can
 
 if [ "$mode" = fast ]; then
     units="context arguments tape mixing training vision threads allocations"
-    list="build/golden build/size"
+    list="build/golden"
     for n in $units; do list="$list build/$n"; done
     build $list
     chain units
@@ -73,7 +73,7 @@ else
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
-        build/cuda build/cuda_san build/golden_cuda build/size"
+        build/cuda build/cuda_san build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
     if command -v mpicc >/dev/null; then list="$list build/dino_mpi"; fi
@@ -175,6 +175,5 @@ else
     if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then echo "there is a GPU here: make test-cuda runs the kernels on it"
     else echo "skipped: kernels on a GPU (there is none here; make test-cuda)"; skipped=$((skipped + 1)); fi
 fi
-build/size mamba_mix.h 150000 14500
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
