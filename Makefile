@@ -104,6 +104,8 @@ build/cuda: tests/cuda.cpp tests/cuda_host.h mamba_mix_cuda.cu build/mamba_mix.o
 	$(CXX) -std=c++17 -O2 -Wall -Wextra -DMMIX_CUDA_HOST -o $@ $< build/mamba_mix.o $(LIBS)
 build/cuda_san: tests/cuda.cpp tests/cuda_host.h mamba_mix_cuda.cu build/mamba_mix.o
 	$(CXX) -std=c++17 -Wall -Wextra -DMMIX_CUDA_HOST $(SAN) -o $@ $< build/mamba_mix.o $(LIBS)
+build/cuda_layouts: tests/cuda.cpp tests/cuda_host.h tests/cuda_layouts.h mamba_mix_cuda.cu build/mamba_mix.o
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -DMMIX_CUDA_HOST -DMMIX_CUDA_LAYOUTS -o $@ $< build/mamba_mix.o $(LIBS)
 build/cuda_host.o: mamba_mix_cuda.cu tests/cuda_host.h mamba_mix.h | build
 	$(CXX) -std=c++17 -O2 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -x c++ -c -o $@ $<
 build/golden_cuda.o: tests/golden.c tests/test.h tests/json.h mamba_mix_cuda.cu mamba_mix.h | build

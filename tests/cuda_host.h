@@ -321,20 +321,6 @@ static inline float __shfl_down_sync(unsigned mask, float v, unsigned lanes)
 {
     return __uint_as_float(cuda_host_shfl(mask, __float_as_uint(v), threadIdx.x % 32 + lanes));
 }
-/* ldmatrix .x4: lane l hands in row l % 8 of tile l / 8, and takes of tile i row l / 4, columns 2 (l % 4) and the next,
-   of it or of its transpose (PTX ISA, ldmatrix). */
-static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transposed)
-{
-    uint32_t mine[4];
-    if ((uintptr_t)row % 16) cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
-    memcpy(mine, row, sizeof mine);
-    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
-    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    for (unsigned i = 0; i < 4; i++) {
-        const uint32_t low = s[8 * i + 2 * t][g / 2] >> g % 2 * 16, high = s[8 * i + 2 * t + 1][g / 2] >> g % 2 * 16;
-        r[i] = transposed ? (low & 0xffff) | high << 16 : s[8 * i + g][t];
-    }
-}
 static inline void cuda_host_aligned(const void *p, size_t bytes, const char *kind)
 {
     if ((uintptr_t)p % bytes) cuda_host_die("an address that is no multiple of the bytes", kind);
@@ -380,6 +366,25 @@ static inline float cuda_host_sum(const double *v, int n)
     memcpy(&sum, &bits, 8);
     return (float)sum;
 }
+/* ---- ldmatrix and mma.sync: who holds what, as the PTX manual says it, or as CUTLASS does ---- */
+
+#ifdef MMIX_CUDA_LAYOUTS
+#include "cuda_layouts.h"
+#else
+/* ldmatrix .x4: lane l hands in row l % 8 of tile l / 8, and takes of tile i row l / 4, columns 2 (l % 4) and the next,
+   of it or of its transpose (PTX ISA, ldmatrix). */
+static inline void cuda_host_ldmatrix(uint32_t *r, const void *row, int transposed)
+{
+    uint32_t mine[4];
+    if ((uintptr_t)row % 16) cuda_host_die("a row that does not begin on 16 bytes", cuda_host_is_ldmatrix);
+    memcpy(mine, row, sizeof mine);
+    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_ldmatrix, mine, 4);
+    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        const uint32_t low = s[8 * i + 2 * t][g / 2] >> g % 2 * 16, high = s[8 * i + 2 * t + 1][g / 2] >> g % 2 * 16;
+        r[i] = transposed ? (low & 0xffff) | high << 16 : s[8 * i + g][t];
+    }
+}
 /* c (16, 8) += a (16, 8 words) b (8 words, 8), a word being one tf32, or two bf16, the lower column or row in
    its lower half. Lane l, with g = l / 4 and t = l % 4, holds the words a (g, t), (g+8, t), (g, t+4),
    (g+8, t+4) and b (t, g), (t+4, g), and the numbers c (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) (PTX ISA,
@@ -413,6 +418,7 @@ static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, 
 {
     cuda_host_mma(cuda_host_is_bf16, c, a, b0, b1);
 }
+#endif
 
 /* ---- the runtime ---- */
 

@@ -73,7 +73,7 @@ else
     plain="kernels images metrics"
     list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
-        build/cuda build/cuda_san build/golden_cuda"
+        build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
     if command -v mpicc >/dev/null; then list="$list build/dino_mpi"; fi
@@ -131,6 +131,7 @@ else
     chain cuda
     run "CUDA kernels on the host" build/cuda 20
     run "CUDA kernels on the host, sanitizers" build/cuda_san 2
+    run "CUDA kernels on the host, layouts as CUTLASS states them" build/cuda_layouts 2
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
     chain tsan
     run "threads, thread sanitizer" build/threads_tsan
