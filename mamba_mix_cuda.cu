@@ -502,27 +502,55 @@ static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
 }
 
 /* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width),
-   then their sum in the order of heads. */
+   then their sum in the order of heads. A thread has EACH neighbouring numbers: 16 bytes where rows of both
+   begin on 16, or one. */
 struct mmixi_cuda_sum { const void *part; mmix_cuda_heads to; size_t B, L, H, width; };
-template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
+template <class T, int EACH> struct alignas(EACH * sizeof(T)) mmixi_cuda_few { T v[EACH]; };
+template <class T, int EACH> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
 {
-    const size_t i = mmixi_cuda_thread(), groups = j.H / j.to.share, w = i % j.width,
-        g = i / j.width % groups,
-        t = i / j.width / groups % j.L, b = i / j.width / groups / j.L;
-    float sum = 0;
+    typedef mmixi_cuda_few<T, EACH> few;
+    const size_t groups = j.H / j.to.share, columns = j.width / EACH, i = mmixi_cuda_thread();
+    const size_t column = i % columns * EACH;
+    const size_t g = i / columns % groups;
+    const size_t t = i / columns / groups % j.L;
+    const size_t b = i / columns / groups / j.L;
     if (b >= j.B) return;
-    for (size_t h = g * j.to.share; h < (g + 1) * j.to.share; h++)
-        sum += mmixi_cuda_float(((const T *)j.part)[((b * j.L + t) * j.H + h) * j.width + w]);
-    mmixi_cuda_set(mmixi_cuda_at<T>(j.to, b, t, g * j.to.share) + w, sum);
+    const T *from = (const T *)j.part + ((b * j.L + t) * j.H + g * j.to.share) * j.width + column;
+    float sum[EACH] = { 0 };
+    for (size_t h = 0; h < j.to.share; h++) {
+        const few x = *(const few *)from;
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < EACH; e++) sum[e] += mmixi_cuda_float(x.v[e]);
+        from += j.width;
+    }
+    few y;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < EACH; e++) mmixi_cuda_set(&y.v[e], sum[e]);
+    *(few *)(mmixi_cuda_at<T>(j.to, b, t, g * j.to.share) + column) = y;
+}
+/* Whether all of an array's rows begin on 16 bytes, and are of so many. */
+template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
+{
+    const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
+    return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
 }
 template <class T>
 static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_heads &to, size_t B, size_t L, size_t H,
                               size_t width, void *stream)
 {
-    mmixi_cuda_sum j;
-    j.part = part; j.to = to; j.B = B; j.L = L; j.H = H; j.width = width;
+    enum { EACH = 16 / sizeof(T) };
     if (!part || !to.p) return 0;
-    return mmixi_cuda_each(mmixi_cuda_sum_heads<T>, B * L * (H / to.share) * width, stream, j);
+    mmixi_cuda_sum j;
+    j.part = part;
+    j.to = to;
+    j.B = B;
+    j.L = L;
+    j.H = H;
+    j.width = width;
+    const size_t numbers = B * L * (H / to.share) * width;
+    if (mmixi_cuda_aligned<T>(to, width))
+        return mmixi_cuda_each(mmixi_cuda_sum_heads<T, EACH>, numbers / EACH, stream, j);
+    return mmixi_cuda_each(mmixi_cuda_sum_heads<T, 1>, numbers, stream, j);
 }
 /* A gradient's place: the array, or its part where heads share it. */
 struct mmixi_cuda_place { mmix_cuda_heads to; void *part; };
@@ -907,11 +935,17 @@ MMIXI_CUDA_INLINE void mmixi_cuda_fill(uint32_t *r, int at, int step, float x, f
     r[at] = mmixi_cuda_tf32(x);
     r[at + step] = mmixi_cuda_tf32(y);
 }
+/* The float that a product takes for a tf32: PTX leaves open what cvt writes into the lower 13 bits, and
+   mma.sync does not read them. */
+MMIXI_CUDA_INLINE float mmixi_cuda_tf32_value(uint32_t word)
+{
+    return __uint_as_float(word & 0xffffe000u);
+}
 MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step, float x,
                                             float y)
 {
-    rest[at] = mmixi_cuda_tf32(x - __uint_as_float(r[at]));
-    rest[at + step] = mmixi_cuda_tf32(y - __uint_as_float(r[at + step]));
+    rest[at] = mmixi_cuda_tf32(x - mmixi_cuda_tf32_value(r[at]));
+    rest[at + step] = mmixi_cuda_tf32(y - mmixi_cuda_tf32_value(r[at + step]));
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(mmixi_cuda_a<MMIX_CUDA_TF32> &a, int e, float x, float y)
 {
@@ -1238,12 +1272,6 @@ MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
     const mmixi_cuda_threads v = { tid >> shift, tid & ((1 << shift) - 1), MMIXI_CUDA_THREADS >> shift };
     return v;
 }
-/* Whether all of an array's rows begin on 16 bytes, and are of so many. */
-template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
-{
-    const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
-    return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
-}
 template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t width)
 {
     return mmixi_cuda_aligned<T>(v, width) && v.token == (int)v.token;
@@ -1279,14 +1307,34 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, const mmixi_cuda_view<T>
         else mmixi_cuda_set(tile + r * ld + c, 0);
     }
 }
-/* Tokens t … of L. */
+/* The same for tokens that follow each other, first … first + count - 1: a thread finds its first row by a
+   product and the next ones by adding. A row behind the last one is not read, whatever its address. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, size_t t,
-                                              size_t L, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_view<T> &v, int first,
+                                              int count, int padded)
 {
-    const int first = (int)t;
-    mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE), padded,
-                    [=](int r) { return first + r; });
+    const int each = v.aligned ? 16 / (int)sizeof(T) : 1;
+    const mmixi_cuda_threads at = mmixi_cuda_threads_of(padded / each);
+    const int column = at.column * each;
+    const int inside = column < v.width;
+    const T *from = v.p + (first + at.row) * v.token + (inside ? column : 0);
+    if (column >= padded) return;
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_TILE; i += at.step) {
+        const int row = i + at.row;
+        T *const to = tile + row * ld + column;
+        const int seen = inside && row < count;
+        if (row >= MMIXI_CUDA_TILE) break;
+        if (v.aligned) mmixi_cuda_copy<16>(to, from, seen);
+        else if (seen) *to = *from;
+        else mmixi_cuda_set(to, 0);
+        from += at.step * v.token;
+    }
+}
+/* How many of the 64 tokens from t on a sequence of L has. */
+MMIXI_CUDA_BOTH int mmixi_cuda_tokens_from(size_t t, size_t L)
+{
+    return (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE);
 }
 
 /* ==== >>cuda-ssd =====================================================================
@@ -1565,8 +1613,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     for (size_t i = v.first; i < v.end; i++) {
         const size_t chunk = BACK ? v.first + v.end - 1 - i : i, t = chunk * 64;
         __syncthreads();
-        mmixi_cuda_load_tokens(s.b, n + 8, rows, t, j.r.L, n);
-        mmixi_cuda_load_tokens(s.x, p + 8, values, t, j.r.L, p);
+        mmixi_cuda_load_tokens(s.b, n + 8, rows, (int)t, tokens, n);
+        mmixi_cuda_load_tokens(s.x, p + 8, values, (int)t, tokens, p);
         mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, v.h);
         mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, BACK ? s.d->into : s.d->weight, s.b, s.x);
         sum += s.d->sum;
@@ -1683,14 +1731,14 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             float W[MMIXI_CUDA_STRIP][4];
             __syncthreads();                     /* the last chunk's tiles were read */
             if (!k) {
-                mmixi_cuda_load_tokens(s.b, ldn, B, t, j.r.L, n);
-                mmixi_cuda_load_tokens(s.c, ldn, C, t, j.r.L, n);
+                mmixi_cuda_load_tokens(s.b, ldn, B, (int)t, tokens, n);
+                mmixi_cuda_load_tokens(s.c, ldn, C, (int)t, tokens, n);
             }
             if (heads > 1) {
                 x = mmixi_cuda_columns<P, T>(j.r.x, j, v, h);
                 y = mmixi_cuda_columns<P, T>(j.r.y, j, v, h);
             }
-            mmixi_cuda_load_tokens(s.x, ldp, x, t, j.r.L, p);
+            mmixi_cuda_load_tokens(s.x, ldp, x, (int)t, tokens, p);
             mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, h);
             if (!k) {                            /* S, up to the block on the diagonal */
                 mmixi_cuda_strip_zero(S);
@@ -1777,8 +1825,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                               j.r.initial_state ? j.r.initial_state + head * NP : NULL, 0, (int)j.r.P);
     for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
         __syncthreads();
-        mmixi_cuda_load_tokens(s.b, ldn, B, chunk * 64, L, n);
-        mmixi_cuda_load_tokens(s.x, ldp, x, chunk * 64, L, p);
+        mmixi_cuda_load_tokens(s.b, ldn, B, (int)chunk * 64, tokens, n);
+        mmixi_cuda_load_tokens(s.x, ldp, x, (int)chunk * 64, tokens, p);
         mmixi_cuda_ssd_chunk_store(j, p, s.h, head * j.chunks + chunk);
         mmixi_cuda_ssd_decays<T>(j, d, b, chunk * 64, h);
         mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, d->total, d->weight, s.b, s.x);
@@ -1794,10 +1842,10 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             block[4] = { 0, 0, 0, 0 }, dot = 0;
         __syncthreads();
         if (chunk + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + chunk);
-        mmixi_cuda_load_tokens(s.b, ldn, B, t, L, n);
-        mmixi_cuda_load_tokens(s.c, ldn, C, t, L, n);
-        mmixi_cuda_load_tokens(s.x, ldp, x, t, L, p);
-        mmixi_cuda_load_tokens(s.dy, ldp, dy, t, L, p);
+        mmixi_cuda_load_tokens(s.b, ldn, B, (int)t, tokens, n);
+        mmixi_cuda_load_tokens(s.c, ldn, C, (int)t, tokens, n);
+        mmixi_cuda_load_tokens(s.x, ldp, x, (int)t, tokens, p);
+        mmixi_cuda_load_tokens(s.dy, ldp, dy, (int)t, tokens, p);
         mmixi_cuda_ssd_decays<T>(j, d, b, t, h);
 
         /* ---- this warp's tokens as i: S and T = dY Xᵀ left of the diagonal, dS in T's place, dC ---- */
