@@ -1144,9 +1144,9 @@ template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
 {
     mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
 }
-/* c += a b for columns 8 first … 8 end - 1, two even numbers; a(k) gives the fragment that begins at column
-   k, b(k, i) the one of rows k … k + 15 and columns 8 i … 8 i + 15. DEPTH: as `depth`, or 0 where that is not
-   a constant. */
+/* c += a b for the groups of 8 columns from `first` to before `end`, both even; a(k) gives the fragment that
+   begins at column k, b(k, i) the one of rows k … k + 15 and columns 8 i … 8 i + 15. DEPTH: as `depth`, or 0
+   where that is not a constant. */
 template <int DEPTH, int S, class A, class B>
 MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
 {
@@ -1324,7 +1324,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load_tokens(T *tile, int ld, const mmixi_cuda_
         const int row = i + at.row;
         T *const to = tile + row * ld + column;
         const int seen = inside && row < count;
-        if (row >= MMIXI_CUDA_TILE) break;
+        if (at.step > MMIXI_CUDA_TILE && row >= MMIXI_CUDA_TILE) break;
         if (v.aligned) mmixi_cuda_copy<16>(to, from, seen);
         else if (seen) *to = *from;
         else mmixi_cuda_set(to, 0);
@@ -1470,7 +1470,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_
     mmixi_cuda_wait();
     __syncthreads();
 }
-/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, n), values (64, p); `copy`: as
+/* state (n, p) ← total · state + Σ_t scale_t rows_tᵀ values_t rows (64, n), values (64, p); `copy`: as
    products read it. A warp has rows of its own. */
 template <int K, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(int n, int p, float *state, T *copy, float total,
@@ -1612,6 +1612,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, NULL, NULL, v.p0, v.width);
     for (size_t i = v.first; i < v.end; i++) {
         const size_t chunk = BACK ? v.first + v.end - 1 - i : i, t = chunk * 64;
+        const int tokens = mmixi_cuda_tokens_from(t, j.r.L);
         __syncthreads();
         mmixi_cuda_load_tokens(s.b, n + 8, rows, (int)t, tokens, n);
         mmixi_cuda_load_tokens(s.x, p + 8, values, (int)t, tokens, p);
@@ -1726,6 +1727,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     for (size_t chunk = v.first; chunk < v.end; chunk++)
         for (int k = 0; k < heads; k++) {
             const size_t t = chunk * 64, h = v.h + (size_t)k;
+            const int tokens = mmixi_cuda_tokens_from(t, j.r.L);
             const T *state = s.h + k * n * ldp;
             const mmixi_cuda_decays *d = s.d;
             float W[MMIXI_CUDA_STRIP][4];
@@ -1740,32 +1742,35 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             }
             mmixi_cuda_load_tokens(s.x, ldp, x, (int)t, tokens, p);
             mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, h);
-            if (!k) {                            /* S, up to the block on the diagonal */
-                mmixi_cuda_strip_zero(S);
-                mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
-            }
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            if (row0 < tokens) {                 /* this warp has a token */
+                if (!k) {                        /* S, up to the block on the diagonal */
+                    mmixi_cuda_strip_zero(S);
+                    mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
+                }
                 MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
-            mmixi_cuda_ssd_weights(W, d, [](float &, int, int, int, int) {});
-            for (int p0 = 0; p0 < p; p0 += 64) {
-                float c[MMIXI_CUDA_STRIP][4];
-                const int columns = mmixi_cuda_min(8, (p - p0) / 8);
-                mmixi_cuda_strip_zero(c);
-                mmixi_cuda_strip_add<N>(c, 0, columns, n,
-                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
-                    [&](int at, int i) {
-                        return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp);
-                    });
-                mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
-                mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
-                mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
-                mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
+                for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                    MMIXI_CUDA_UNROLL
+                    for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
+                mmixi_cuda_ssd_weights(W, d, [](float &, int, int, int, int) {});
+                for (int p0 = 0; p0 < p; p0 += 64) {
+                    float c[MMIXI_CUDA_STRIP][4];
+                    const int columns = mmixi_cuda_min(8, (p - p0) / 8);
+                    mmixi_cuda_strip_zero(c);
+                    mmixi_cuda_strip_add<N>(c, 0, columns, n,
+                        [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
+                        [&](int at, int i) {
+                            return mmixi_cuda_b_columns<K>(state + at * ldp + p0 + 8 * i, ldp);
+                        });
+                    mmixi_cuda_strip_each(c, [&](float &e, int row, int) { e *= d->into[row0 + row]; });
+                    mmixi_cuda_strip_through<K>(c, W, 0, warp + 1, columns, s.x + p0, ldp);
+                    mmixi_cuda_ssd_add_skip(c, j, h, v.p0 + p0, s.x + row0 * ldp + p0, ldp);
+                    mmixi_cuda_put_strip(c, y, j.r.L, t, p0);
+                }
             }
             __syncthreads();                     /* h was read */
-            mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total, d->weight, s.b,
-                                   s.x);
+            if (chunk + 1 < v.end || j.r.final_state)    /* or nobody reads the h behind it */
+                mmixi_cuda_ssd_grow<K>(n, p, s.sum_h + k * n * ldp, s.h + k * n * ldp, d->total,
+                                       d->weight, s.b, s.x);
         }
     __syncthreads();
     for (int k = 0; k < heads && j.r.final_state && v.piece + 1 == j.segments; k++)
@@ -1824,6 +1829,7 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, j.begin ? j.begin + v.index * NP : NULL,
                               j.r.initial_state ? j.r.initial_state + head * NP : NULL, 0, (int)j.r.P);
     for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
+        const int tokens = MMIXI_CUDA_TILE;      /* the last one alone can have fewer */
         __syncthreads();
         mmixi_cuda_load_tokens(s.b, ldn, B, (int)chunk * 64, tokens, n);
         mmixi_cuda_load_tokens(s.x, ldp, x, (int)chunk * 64, tokens, p);
@@ -1837,6 +1843,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 
     for (size_t chunk = v.end; chunk-- > v.first;) {
         const size_t t = chunk * 64;
+        const int tokens = mmixi_cuda_tokens_from(t, L);
+        const int strips = (tokens + 15) / 16;   /* of 16 tokens */
         float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], enters[2] = { 0, 0 },
             left[2] = { 0, 0 }, column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 },
             block[4] = { 0, 0, 0, 0 }, dot = 0;
@@ -1849,25 +1857,27 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         mmixi_cuda_ssd_decays<T>(j, d, b, t, h);
 
         /* ---- this warp's tokens as i: S and T = dY Xᵀ left of the diagonal, dS in T's place, dC ---- */
-        mmixi_cuda_strip_zero(S);
-        mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
-        mmixi_cuda_strip_rows<K, P>(Z, 0, 2 * warp + 2, p, s.dy + row0 * ldp, s.x);
-        mmixi_cuda_ssd_weights(Z, d, [&](float &z, int i, int e, int row, int column) {
-            if (i / 2 == warp) sums->near[row][column % 16] = z * S[i][e];
-            else {
-                block[i / 2] += z * S[i][e];
-                left[e / 2] += z * S[i][e];
+        if (warp < strips) {
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_zero(Z);
+            mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
+            mmixi_cuda_strip_rows<K, P>(Z, 0, 2 * warp + 2, p, s.dy + row0 * ldp, s.x);
+            mmixi_cuda_ssd_weights(Z, d, [&](float &z, int i, int e, int row, int column) {
+                if (i / 2 == warp) sums->near[row][column % 16] = z * S[i][e];
+                else {
+                    block[i / 2] += z * S[i][e];
+                    left[e / 2] += z * S[i][e];
+                }
+            });
+            for (int n0 = 0; n0 < n; n0 += 64) {
+                const int columns = mmixi_cuda_min(8, (n - n0) / 8);
+                mmixi_cuda_strip_zero(c);
+                mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
+                mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
+                mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
+                mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns, s.b + n0, ldn);
+                mmixi_cuda_put_strip(c, dC, L, t, n0);
             }
-        });
-        for (int n0 = 0; n0 < n; n0 += 64) {
-            const int columns = mmixi_cuda_min(8, (n - n0) / 8);
-            mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
-            mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
-            mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns, s.b + n0, ldn);
-            mmixi_cuda_put_strip(c, dC, L, t, n0);
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -1884,36 +1894,38 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         }
 
         /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ there, dB and dx ---- */
-        mmixi_cuda_strip_zero(S);
-        mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_rows<K, N>(S, 2 * warp, 8, n, s.b + row0 * ldn, s.c);
-        mmixi_cuda_strip_rows<K, P>(Z, 2 * warp, 8, p, s.x + row0 * ldp, s.dy);
-        const float low[2] = { d->low[own], d->low[own + 8] },
-            delta[2] = { d->delta[own], d->delta[own + 8] };
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
-            const int at = 8 * i + mmixi_cuda_lane_pair();
-            const float across = d->across[i / 2][warp];
-            if (i / 2 < warp) continue;
-            const float2 high = mmixi_cuda_pair(d->high + at);
+        if (warp < strips) {
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_zero(Z);
+            mmixi_cuda_strip_rows<K, N>(S, 2 * warp, 2 * strips, n, s.b + row0 * ldn, s.c);
+            mmixi_cuda_strip_rows<K, P>(Z, 2 * warp, 2 * strips, p, s.x + row0 * ldp, s.dy);
+            const float low[2] = { d->low[own], d->low[own + 8] },
+                delta[2] = { d->delta[own], d->delta[own + 8] };
             MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) {
-                const float decay = i / 2 == warp ? d->near[own + e / 2 * 8][(at + e % 2) % 16]
-                    : (e % 2 ? high.y : high.x) * across * low[e / 2], z = Z[i][e] * S[i][e] * decay;
-                whole[e / 2] += z;               /* of what δ_j multiplies */
-                if (i / 2 > warp) column[e / 2] += z * delta[e / 2];
-                S[i][e] *= decay * delta[e / 2];
-                Z[i][e] *= decay * delta[e / 2];
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+                const int at = 8 * i + mmixi_cuda_lane_pair();
+                const float across = d->across[i / 2][warp];
+                if (i / 2 < warp) continue;
+                const float2 high = mmixi_cuda_pair(d->high + at);
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) {
+                    const float decay = i / 2 == warp ? d->near[own + e / 2 * 8][(at + e % 2) % 16]
+                        : (e % 2 ? high.y : high.x) * across * low[e / 2], z = Z[i][e] * S[i][e] * decay;
+                    whole[e / 2] += z;               /* of what δ_j multiplies */
+                    if (i / 2 > warp) column[e / 2] += z * delta[e / 2];
+                    S[i][e] *= decay * delta[e / 2];
+                    Z[i][e] *= decay * delta[e / 2];
+                }
             }
-        }
-        for (int n0 = 0; n0 < n; n0 += 64) {
-            const int columns = mmixi_cuda_min(8, (n - n0) / 8);
-            mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
-            mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
-            mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns, s.c + n0, ldn);
-            mmixi_cuda_put_strip(c, dB, L, t, n0);
+            for (int n0 = 0; n0 < n; n0 += 64) {
+                const int columns = mmixi_cuda_min(8, (n - n0) / 8);
+                mmixi_cuda_strip_zero(c);
+                mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
+                mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
+                mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
+                mmixi_cuda_strip_through<K>(c, Z, warp, strips, columns, s.c + n0, ldn);
+                mmixi_cuda_put_strip(c, dB, L, t, n0);
+            }
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
@@ -1929,14 +1941,14 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
         }
         alone[0] = mmixi_cuda_column_sum(alone[0] + alone[1]);
         if (tid % 32 == 0) sums->leaves[warp] = alone[0];
-        for (int p0 = 0; p0 < p; p0 += 64) {
+        for (int p0 = 0; p0 < p && warp < strips; p0 += 64) {
             const int columns = mmixi_cuda_min(8, (p - p0) / 8);
             mmixi_cuda_strip_zero(c);
             mmixi_cuda_strip_add<N>(c, 0, columns, n,
                 [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
                 [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp); });
             mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
-            mmixi_cuda_strip_through<K>(c, S, warp, 4, columns, s.dy + p0, ldp);
+            mmixi_cuda_strip_through<K>(c, S, warp, strips, columns, s.dy + p0, ldp);
             mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
             mmixi_cuda_put_strip(c, dx, L, t, p0);
         }
@@ -1985,7 +1997,8 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
                 if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t + (size_t)k, h), ddelta);
             }
         }
-        mmixi_cuda_ssd_grow<K>(n, p, s.sum_dh, s.dh, d->total, d->into, s.c, s.dy);
+        if (chunk > v.first || j.r.dinitial)     /* or nobody reads the dh before it */
+            mmixi_cuda_ssd_grow<K>(n, p, s.sum_dh, s.dh, d->total, d->into, s.c, s.dy);
     }
     __syncthreads();
     if (j.r.dinitial && !v.piece)
@@ -2301,7 +2314,12 @@ template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmixi_cuda_view<T> &v,
                                               const mmixi_cuda_window &w, int first, int end, int padded)
 {
-    mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), padded,
+    const int count = mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE);
+    if (!w.windows) {
+        mmixi_cuda_load_tokens(tile, ld, v, first, count, padded);
+        return;
+    }
+    mmixi_cuda_load(tile, ld, v, MMIXI_CUDA_TILE, count, padded,
                     [&](int r) { return mmixi_cuda_window_token(w, first + r); });
 }
 /* Places of tokens first …, for a bias. */
@@ -2344,6 +2362,34 @@ MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_spans_of(const mmixi_cuda_attention
                  mmixi_cuda_max(a.all, c.all), mmixi_cuda_min(a.end, c.end) };
     return both;
 }
+/* A fixed kernel has a simple mask: every query sees all keys, or all up to its own, and nothing else has a
+   say. What a block of queries sees is then said by two sums, with no barrier and no memory. */
+static int mmixi_cuda_simple_mask(const mmix_cuda_attention &r)
+{
+    const int simple = r.mask == MMIX_MASK_NONE || r.mask == MMIX_MASK_CAUSAL;
+    return simple && !r.window[0] && !r.seq_idx;
+}
+/* Before which key query i of a simple mask stops; a query behind the last one sees nothing. */
+MMIXI_CUDA_INLINE int mmixi_cuda_simple_end(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
+                                            int i)
+{
+    const int end = j.r.mask == MMIX_MASK_CAUSAL ? i + w.keys - w.queries + 1 : w.keys;
+    return i < w.queries ? end : 0;
+}
+/* What queries i … i + 63 see; `spans` says it of each of them where the mask is not simple. */
+template <int FIXED>
+MMIXI_CUDA_INLINE mmixi_cuda_seen mmixi_cuda_seen_of(const mmixi_cuda_attention_job &j,
+                                                     mmixi_cuda_spans *spans, const mmixi_cuda_window &w,
+                                                     size_t b, int i)
+{
+    if (!FIXED) return mmixi_cuda_spans_of(j, spans, w, b, i);
+    mmixi_cuda_seen seen;
+    seen.least = 0;
+    seen.most = mmixi_cuda_simple_end(j, w, mmixi_cuda_min(i + 63, w.queries - 1));
+    seen.all = 0;
+    seen.end = i + 63 < w.queries ? mmixi_cuda_simple_end(j, w, i) : 0;
+    return seen;
+}
 /* Queries, or keys, of the largest window, or all. */
 MMIXI_CUDA_BOTH size_t mmixi_cuda_most_tokens(const mmixi_cuda_attention_job &j, int queries)
 {
@@ -2379,19 +2425,29 @@ MMIXI_CUDA_INLINE mmixi_cuda_own mmixi_cuda_own_of(const mmixi_cuda_attention_jo
     v.bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2; e++) {
-        v.low[e] = spans->low[row + 8 * e];
-        v.high[e] = spans->high[row + 8 * e];
+        v.low[e] = FIXED ? 0 : spans->low[row + 8 * e];
+        v.high[e] = FIXED ? mmixi_cuda_simple_end(j, w, first + row + 8 * e) : spans->high[row + 8 * e];
         v.place[e] = v.bias ? mmixi_cuda_window_place(j, w,
                                                       mmixi_cuda_min(first + row + 8 * e, w.keys - 1)) : 0;
     }
     return v;
 }
-/* From products q · k with the keys first … to scores in base 2, -∞ where a query does not see the key. */
+/* What a score is multiplied by when its exponential is taken, in the same instruction as the subtraction of
+   the row's largest. A fixed kernel leaves products q · k as they are until then (its scale is positive, so
+   that the largest product is the largest score); the others have scaled them, for the bias, and multiply
+   by 1. */
+template <int FIXED> MMIXI_CUDA_INLINE float mmixi_cuda_late_scale(const mmixi_cuda_attention_job &j)
+{
+    return FIXED ? j.scale2 : 1;
+}
+/* From products q · k with the keys first … to scores in base 2, up to the late scale; -∞ where a query does
+   not see the key. */
+template <int FIXED>
 MMIXI_CUDA_INLINE void mmixi_cuda_scores(float (&S)[MMIXI_CUDA_STRIP][4], const mmixi_cuda_attention_job &j,
                                          const mmixi_cuda_own &own, const int *place, int first,
                                          const mmixi_cuda_seen &seen)
 {
-    mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+    if (!FIXED) mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
     if (own.bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
         x += MMIXI_CUDA_LOG2E * own.bias[own.place[row / 8] - place[column]];
     });
@@ -2410,8 +2466,14 @@ MMIXI_CUDA_INLINE void mmixi_cuda_store_window(const float (&c)[W][4], const mmi
     });
 }
 
+/* How many of a tile's 4 groups of 16 tokens `tokens` need. */
+MMIXI_CUDA_INLINE int mmixi_cuda_strips_of(int tokens)
+{
+    return (mmixi_cuda_min(tokens, (int)MMIXI_CUDA_TILE) + 15) / 16;
+}
+
 /* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there
-   is room for two stages, and there are no windows. */
+   is room for two stages, the mask is simple and the scale positive. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
@@ -2423,6 +2485,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
+    const float late = mmixi_cuda_late_scale<FIXED>(j);
     float y[W][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
     if (at.first >= w.queries) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 0, stages);
@@ -2430,7 +2493,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         values = mmixi_cuda_view_of<WIDTH, T>(j.r.v, b, h, j.r.P);
     mmixi_cuda_load_window(s.own_n, ldn, mmixi_cuda_view_of<WIDTH, T>(j.r.q, b, h, j.r.N), w, at.first,
                            w.queries, n);
-    const mmixi_cuda_seen seen = mmixi_cuda_spans_of(j, s.spans, w, b, at.first);
+    const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, b, at.first);
     auto load = [&](int first, int stage) {
         mmixi_cuda_load_window(s.n + stage * 64 * ldn, ldn, keys, w, first, w.keys, n);
         mmixi_cuda_load_window(s.p + stage * 64 * ldp, ldp, values, w, first, w.keys, p);
@@ -2445,32 +2508,35 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
         mmixi_cuda_wait();
         __syncthreads();                         /* this tile has come, and the one before was read */
         if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
-        mmixi_cuda_strip_zero(S);
-        mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 8, n, s.own_n + row0 * ldn, k);
-        mmixi_cuda_scores(S, j, own, s.rows[stage].place, first, seen);
-        MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2; e++) {
-            float high = top[e];
+        if (at.first + row0 < w.queries) {       /* this warp has a query */
+            const int strips = mmixi_cuda_strips_of(seen.most - first);
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
+            mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
             MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
-            high = mmixi_cuda_row_max(high);
-            const float base = high == -INFINITY ? 0 : high;     /* nothing yet: all weights are 0 */
-            scale[e] = mmixi_cuda_exp2(top[e] - base);
-            top[e] = high;
-            sum[e] *= scale[e];
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
-                S[i][2 * e] = mmixi_cuda_exp2(S[i][2 * e] - base);
-                S[i][2 * e + 1] = mmixi_cuda_exp2(S[i][2 * e + 1] - base);
-                sum[e] += S[i][2 * e] + S[i][2 * e + 1];
+            for (int e = 0; e < 2; e++) {
+                float high = -INFINITY;
+                MMIXI_CUDA_UNROLL
+                for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                    high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
+                high = fmaxf(top[e], late * mmixi_cuda_row_max(high));
+                const float base = high == -INFINITY ? 0 : high; /* nothing yet: all weights are 0 */
+                scale[e] = mmixi_cuda_exp2(top[e] - base);
+                top[e] = high;
+                sum[e] *= scale[e];
+                MMIXI_CUDA_UNROLL
+                for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+                    S[i][2 * e] = mmixi_cuda_exp2(late * S[i][2 * e] - base);
+                    S[i][2 * e + 1] = mmixi_cuda_exp2(late * S[i][2 * e + 1] - base);
+                    sum[e] += S[i][2 * e] + S[i][2 * e + 1];
+                }
             }
-        }
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < W; i++)
             MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
-        mmixi_cuda_strip_through<K>(y, S, 0, 4, p / 8, v, ldp);
+            for (int i = 0; i < W; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
+            mmixi_cuda_strip_through<K>(y, S, 0, strips, p / 8, v, ldp);
+        }
         if (stages == 1 && first + 64 < seen.most) {
             __syncthreads();
             load(first + 64, 0);
@@ -2505,6 +2571,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
+    const float late = mmixi_cuda_late_scale<FIXED>(j);
     float dq[W][4], top[2], over[2], along[2], sum = 0;
     if (at.first >= w.queries) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
@@ -2516,8 +2583,9 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
                            w.queries, p);
     mmixi_cuda_load_window(s.p, ldp, mmixi_cuda_view_of<WIDTH, T>(j.r.y, b, h, j.r.P), w, at.first,
                            w.queries, p);
+    const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, b, at.first);
     mmixi_cuda_wait();
-    const mmixi_cuda_seen seen = mmixi_cuda_spans_of(j, s.spans, w, b, at.first);
+    __syncthreads();                             /* y and dy have come */
     /* δ_i, half a row a thread */
     for (int c = tid % 2 * 2; c < p; c += 4) {
         const float2 up = mmixi_cuda_pair(s.own_p + tid / 2 * ldp + c),
@@ -2551,28 +2619,32 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
         mmixi_cuda_wait();
         __syncthreads();
         if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
-        mmixi_cuda_strip_zero(S);
-        mmixi_cuda_strip_zero(Z);
-        mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 8, n, s.own_n + row0 * ldn, k);
-        mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 8, p, s.own_p + row0 * ldp, v);
-        mmixi_cuda_scores(S, j, own, s.rows[stage].place, first, seen);
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-            MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) S[i][e] = over[e / 2] * mmixi_cuda_exp2(S[i][e] - top[e / 2]);
-        MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2 && one; e++) {
-            along[e] = 0;
+        if (at.first + row0 < w.queries) {       /* this warp has a query */
+            const int strips = mmixi_cuda_strips_of(seen.most - first);
+            mmixi_cuda_strip_zero(S);
+            mmixi_cuda_strip_zero(Z);
+            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
+            mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, v);
+            mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
             MMIXI_CUDA_UNROLL
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                along[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
-            along[e] = mmixi_cuda_row_sum(along[e]);
-        }
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++)
+                    S[i][e] = over[e / 2] * mmixi_cuda_exp2(late * S[i][e] - top[e / 2]);
             MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
-        mmixi_cuda_strip_through<K>(dq, S, 0, 4, n / 8, k, ldn);
+            for (int e = 0; e < 2 && one; e++) {
+                along[e] = 0;
+                MMIXI_CUDA_UNROLL
+                for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                    along[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
+                along[e] = mmixi_cuda_row_sum(along[e]);
+            }
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
+            mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, ldn);
+        }
         if (stages == 1 && first + 64 < seen.most) {
             __syncthreads();
             load(first + 64, 0);
@@ -2605,8 +2677,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H / share, 0);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, own = at.h * share;
+    const float late = mmixi_cuda_late_scale<FIXED>(j);
     mmixi_cuda_attention_tiles<T> s;
-    mmixi_cuda_seen seen[2];
     float dk[W][4], dv[W][4];
     int place[2] = { 0, 0 };
     if (at.first >= w.keys) return;
@@ -2618,11 +2690,12 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     for (int e = 0; e < 2 && !FIXED && j.r.bias; e++)
         place[e] = mmixi_cuda_window_place(
             j, w, mmixi_cuda_min(at.first + row0 + mmixi_cuda_lane_row() + 8 * e, w.keys - 1));
-    /* the first tile from i on with a query that sees one of the keys */
-    auto visible = [&](int i, int turn) {
+    /* The first tile from i on with a query that sees one of the keys, and what its queries see. Of a simple
+       mask the first one is such, and all behind it are. */
+    auto visible = [&](int i, int turn, mmixi_cuda_seen *found) {
         for (; i < w.queries; i += 64) {
-            seen[turn] = mmixi_cuda_spans_of(j, s.spans + turn, w, b, i);
-            if (seen[turn].least < at.first + 64 && seen[turn].most > at.first) break;
+            *found = mmixi_cuda_seen_of<FIXED>(j, s.spans + turn, w, b, i);
+            if (FIXED || (found->least < at.first + 64 && found->most > at.first)) break;
         }
         return i;
     };
@@ -2644,29 +2717,35 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
     size_t h = own;
-    int turn = 0, stage = 0, i0 = visible(j.r.mask == MMIX_MASK_CAUSAL
-        ? mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64 : 0, 0);
+    mmixi_cuda_seen seen, then = { 0, 0, 0, 0 }; /* what this tile's queries see, and the next one's */
+    int turn = 0, stage = 0, begin = 0;
+    if (j.r.mask == MMIX_MASK_CAUSAL) begin = mmixi_cuda_max(at.first - (w.keys - w.queries), 0) / 64 * 64;
+    int i0 = visible(begin, 0, &seen);
     if (i0 < w.queries) load(i0, h, 0);
     while (i0 < w.queries) {
-        const int same = h + 1 < own + share, next = same ? i0 : visible(i0 + 64, turn ^ 1);
+        const int same = h + 1 < own + share;
+        const int next = same ? i0 : visible(i0 + 64, turn ^ 1, &then);
         const size_t next_h = same ? h + 1 : own;
         const mmixi_cuda_stage *rows = s.rows + stage;
         const mmixi_cuda_spans *spans = s.spans + turn;
         const T *q = s.n + stage * 64 * ldn, *dy = s.p + stage * 64 * ldp;
         const float *bias = !FIXED && j.r.bias ? j.r.bias + (h * j.distances + j.distances / 2) : NULL;
-        const int whole = at.first >= seen[turn].all && at.first + 64 <= seen[turn].end;
+        const int whole = at.first >= seen.all && at.first + 64 <= seen.end;
+        /* this warp's keys, and the queries there are */
+        const int end = at.first + row0 < w.keys ? mmixi_cuda_min(64, w.queries - i0) : 0;
         mmixi_cuda_wait();
         __syncthreads();
         if (stages > 1 && next < w.queries) load(next, next_h, stage ^ 1);
         MMIXI_CUDA_ROLLED
-        for (int q0 = 0; q0 < 64; q0 += 8 * STRIP) {
+        for (int q0 = 0; q0 < end; q0 += 8 * STRIP) {
+            const int strips = mmixi_cuda_min((int)STRIP / 2, mmixi_cuda_strips_of(end - q0));
             float S[STRIP][4], Z[STRIP][4];
             mmixi_cuda_strip_zero(S);
             mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, STRIP, n, s.own_n + row0 * ldn, q + q0 * ldn);
+            mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, q + q0 * ldn);
             if (GRADIENTS & 2)
-                mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, STRIP, p, s.own_p + row0 * ldp, dy + q0 * ldp);
-            mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
+                mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, dy + q0 * ldp);
+            if (!FIXED) mmixi_cuda_strip_each(S, [&](float &x, int, int) { x *= j.scale2; });
             if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
                 x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
             });
@@ -2678,7 +2757,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
                     along = mmixi_cuda_pair(rows->along + column);
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4; e++) {
-                    S[i][e] = (e % 2 ? over.y : over.x) * mmixi_cuda_exp2(S[i][e] - (e % 2 ? top.y : top.x));
+                    const float score = late * S[i][e] - (e % 2 ? top.y : top.x);
+                    S[i][e] = (e % 2 ? over.y : over.x) * mmixi_cuda_exp2(score);
                     Z[i][e] = S[i][e] * (Z[i][e] - (e % 2 ? along.y : along.x));
                 }
             }
@@ -2687,20 +2767,25 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
                 for (int i = 0; i < STRIP; i++)
                     MMIXI_CUDA_UNROLL
                     for (int e = 0; e < 4; e++) {
-                        const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                            column = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                        const int seen = key >= spans->low[column] && key < spans->high[column];
-                        S[i][e] = seen ? S[i][e] : 0;
-                        Z[i][e] = seen ? Z[i][e] : 0;
+                        const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8;
+                        const int column = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                        int sees;
+                        if (FIXED) sees = key < mmixi_cuda_simple_end(j, w, i0 + column);
+                        else sees = key >= spans->low[column] && key < spans->high[column];
+                        S[i][e] = sees ? S[i][e] : 0;
+                        Z[i][e] = sees ? Z[i][e] : 0;
                     }
-            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, p / 8, dy + q0 * ldp, ldp);
-            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, n / 8, q + q0 * ldn, ldn);
+            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, strips, p / 8, dy + q0 * ldp, ldp);
+            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, strips, n / 8, q + q0 * ldn, ldn);
         }
         if (stages == 1 && next < w.queries) {
             __syncthreads();
             load(next, next_h, 0);
         }
-        turn ^= !same;
+        if (!same) {
+            turn ^= 1;
+            seen = then;
+        }
         stage ^= stages - 1;
         i0 = next;
         h = next_h;
@@ -2909,8 +2994,8 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
         size_t most;
         error = mmixi_cuda_most(&most);
         if (error) return error;
-        int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && !r.window[0]
-            && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
+        int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && j.scale2 > 0
+            && mmixi_cuda_simple_mask(r) && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
         for (const mmix_cuda_heads *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
             fixed &= mmixi_cuda_fixed<T>(*v, r.N);
         const int narrow = j.n <= 64 && j.p <= 64;
