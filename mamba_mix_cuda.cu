@@ -249,7 +249,10 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 
 /* ==== >>cuda-device ==================================================================
    number formats, and each PTX instruction in a wrapper of its own
@@ -415,14 +418,49 @@ MMIXI_CUDA_INLINE float mmixi_cuda_exp2(float x)
 #ifndef MMIX_CUDA_HOST
 extern __shared__ uint4 mmixi_cuda_shared[];
 #endif
+/* What the runtime was asked of each device, and told of each kernel there: once, because these calls take
+   about as long as a launch does. Every access holds the lock. */
+static struct mmixi_cuda_known {
+    std::mutex lock;
+    std::map<int, size_t> shared;                /* of a device: bytes of shared memory of a block */
+    std::set<std::pair<int, const void *> > allowed;     /* device and kernel: it may use all of them */
+} mmixi_cuda_known;
 /* Bytes of shared memory that a block can have on the current device: 227 KB on sm_90, 163 on sm_80, 99 on
-   sm_86 and sm_89. */
+   sm_86, sm_89 and sm_120. */
 static int mmixi_cuda_most(size_t *most)
 {
-    int device, bytes = 0;
+    int device = 0, bytes = 0;
+    *most = 0;
     cudaError_t e = cudaGetDevice(&device);
-    if (!e) e = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e != cudaSuccess) return (int)e;
+    std::lock_guard<std::mutex> hold(mmixi_cuda_known.lock);
+    const std::map<int, size_t>::const_iterator found = mmixi_cuda_known.shared.find(device);
+    if (found != mmixi_cuda_known.shared.end()) {
+        *most = found->second;
+        return 0;
+    }
+    e = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e != cudaSuccess) return (int)e;
     *most = (size_t)bytes;
+    mmixi_cuda_known.shared[device] = *most;
+    return 0;
+}
+/* Lets a kernel use more shared memory than the 48 KB that it has unasked: all that a block can have, since
+   the same kernel serves calls of other sizes. */
+template <class J> static int mmixi_cuda_allow(void (*kernel)(J), size_t shared)
+{
+    size_t most;
+    int device = 0;
+    const int error = mmixi_cuda_most(&most);
+    if (error) return error;
+    if (shared > most) return MMIX_CUDA_UNSUPPORTED;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e != cudaSuccess) return (int)e;
+    const std::pair<int, const void *> key(device, (const void *)kernel);
+    std::lock_guard<std::mutex> hold(mmixi_cuda_known.lock);
+    if (mmixi_cuda_known.allowed.count(key)) return 0;
+    e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
+    if (e == cudaSuccess) mmixi_cuda_known.allowed.insert(key);
     return (int)e;
 }
 /* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
@@ -436,14 +474,9 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
     arguments[0] = &copy;
     if (!blocks) return 0;
     if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
-    if (shared > 48 * 1024) {                    /* more than a kernel has unasked */
-        size_t most;
-        int e = mmixi_cuda_most(&most);
-        if (!e && shared > most) return MMIX_CUDA_UNSUPPORTED;
-        /* all that a block can have: were it `shared`, another thread's smaller call could take it back
-           before this one's launch */
-        if (!e) e = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most);
-        if (e) return e;
+    if (shared > 48 * 1024) {
+        const int error = mmixi_cuda_allow(kernel, shared);
+        if (error) return error;
     }
     return (int)cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
                                  (cudaStream_t)stream);
@@ -3609,6 +3642,7 @@ struct mmixi_cuda_attachment {
     char *device, *pinned;
     size_t device_size, pinned_size;
     cudaStream_t stream;
+    int broken;                                  /* an error that stays, or 0: see mmixi_cuda_stays */
 };
 
 /* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are
@@ -3899,11 +3933,20 @@ static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinne
     a->done.pinned_bytes = a->pinned_size;
     return e;
 }
+/* After an illegal address, and some others, the device answers every later call with the same error until
+   the process ends. Then nothing is packed any more. */
+static void mmixi_cuda_stays(mmixi_cuda_attachment *a)
+{
+    cudaGetLastError();                          /* not to be found by somebody else's next call */
+    a->broken = (int)cudaStreamSynchronize(a->stream);
+    cudaGetLastError();
+}
 static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
 {
     mmixi_cuda_layout t;
     mmixi_cuda_plan plan;
     int error, end;
+    if (a->broken) return a->broken;
     memset(&t, 0, sizeof t);
     memset(&plan, 0, sizeof plan);
     t.a = a;
@@ -3926,7 +3969,7 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
         if (!error) error = end;
     }
     if (error) {
-        cudaGetLastError();                      /* not to be found by somebody else's next call */
+        if (error != MMIX_CUDA_UNSUPPORTED) mmixi_cuda_stays(a);
         return error;
     }
     a->done.copies += 2;
@@ -4067,12 +4110,45 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
     cudaStreamDestroy(a->stream);
     free(a);
 }
+/* Makes the device current and a stream on it. On failure -1, and what is wrong in `text`; the current device
+   is then what it was. */
+static int mmixi_cuda_open(mmixi_cuda_attachment *a, char *text, size_t room)
+{
+    const int device = a->options.device;
+    int devices = 0, major = 0, minor = 0, before = 0;
+    cudaFuncAttributes code;
+    cudaError_t e = cudaGetDeviceCount(&devices);
+    if (e == cudaSuccess) e = cudaGetDevice(&before);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (e != cudaSuccess) {
+        snprintf(text, room, "%s", cudaGetErrorString(e));
+        return -1;
+    }
+    if (major < 8) {
+        snprintf(text, room, "the GPU's compute capability is %d.%d, below 8.0", major, minor);
+        return -1;
+    }
+    e = cudaSetDevice(device);
+    if (e == cudaSuccess) {
+        /* any of the kernels: they were all compiled for the same GPUs */
+        e = cudaFuncGetAttributes(&code, mmixi_cuda_linear_spread);
+        if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&a->stream, cudaStreamNonBlocking);
+        if (e == cudaSuccess) return 0;
+        cudaSetDevice(before);
+    }
+    if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction)
+        snprintf(text, room, "this program has no code for the GPU, whose compute capability is %d.%d: "
+                 "compile it with -arch=sm_%d%d, or with -arch=native on its machine", major, minor, major,
+                 minor);
+    else snprintf(text, room, "%s", cudaGetErrorString(e));
+    return -1;
+}
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
 {
     mmixi_cuda_attachment *a;
     mmix_op_functions f;
-    cudaError_t e;
-    int devices = 0, major = 0;
+    char text[160];
     if (!m || mmix_error(m)) return -1;
     mmix_cuda_detach(m);
     if (mmix_error(m)) return -1;
@@ -4086,19 +4162,12 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
         free(a);
         return -1;
     }
-    e = cudaGetDeviceCount(&devices);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a->options.device);
-    if (e == cudaSuccess && major >= 8) e = cudaSetDevice(a->options.device);
-    if (e == cudaSuccess && major >= 8) e = cudaStreamCreateWithFlags(&a->stream, cudaStreamNonBlocking);
-    if (e != cudaSuccess || major < 8) {
+    if (mmixi_cuda_open(a, text, sizeof text)) {
         const int quiet = a->options.quiet;
         cudaGetLastError();                      /* not to be found by somebody else's next call */
         free(a);
         if (quiet) return 1;
-        return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda_attach: %s",
-                         e != cudaSuccess ? cudaGetErrorString(e)
-                         : "the GPU's compute capability is below 8.0");
+        return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda_attach: %s", text);
     }
     for (int op = 0; op < MMIX_OP_COUNT; op++) {
         a->before[op] = mmix_kernel(m, op);

@@ -228,6 +228,7 @@ static void one(mmix_ctx *cpu, mmix_ctx *gpu, int form, const Case &c, double *m
     o.precision = forms[form].precision;
     o.naive = forms[form].naive;
     o.least = 1;
+    CHECK(cudaGetDevice(&o.device) == cudaSuccess);
     if (mmix_cuda_attach(gpu, &o)) { printf("FAILED  attach: %s\n", mmix_error(gpu)); failed++; mmix_error_clear(gpu); return; }
     const Results expected = run(cpu, c, 1), found = run(gpu, c, 1);
     mmix_cuda_stats(gpu, &before);
@@ -342,14 +343,14 @@ static void biases(int brief)
             c.bias = 1;
             c.packed = c.lefts = 0;
 #ifdef MMIX_CUDA_HOST
-            cuda_host.shared = i % 4 < 2 ? 99 * 1024 : CUDA_HOST_SHARED;
+            cuda_host_use(i % 4 < 2 ? 99 * 1024 : CUDA_HOST_SHARED);
 #endif
             one(cpu, gpu, form, c, &most);
         }
         printf("%-11s biases, worst error %.2g\n", forms[form].name, most);
     }
 #ifdef MMIX_CUDA_HOST
-    cuda_host.shared = CUDA_HOST_SHARED;
+    cuda_host_use(CUDA_HOST_SHARED);
 #endif
     mmix_destroy(cpu);
     mmix_destroy(gpu);
@@ -1019,7 +1020,7 @@ static void limits(int brief)
                     c.B = c.H = c.G = c.Gx = c.Gc = 1; c.L = c.S = 20; c.N = sizes[i][0]; c.P = sizes[i][1];
                     c.fast = 1;
                     c.seed = 3;
-                    cuda_host.shared = device.bytes * 1024;
+                    o.device = cuda_host_use(device.bytes * 1024);
                     cuda_host.launches = 0;
                     CHECK(mmix_cuda_attach(m, &o) == 0);
                     CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2 * forms[form].bound);     /* wide sums */
@@ -1038,7 +1039,7 @@ static void limits(int brief)
                 memset(&o, 0, sizeof o);
                 o.precision = forms[form].precision;
                 o.least = 1;
-                cuda_host.shared = device.bytes * 1024;
+                o.device = cuda_host_use(device.bytes * 1024);
                 state = 4711 + 17 * (uint64_t)i + (uint64_t)form;
                 Case c = random_case(i % 2 ? MMIX_SSD : MMIX_SOFTMAX, form == 3);
                 c.N = one_of(16, 64, 96, 128); c.P = one_of(16, 64, 96, 128);
@@ -1049,10 +1050,10 @@ static void limits(int brief)
     static const struct { int bytes; size_t N, share, together; } blocks[] = { { 227, 128, 2, 2 }, { 99, 128, 2, 1 }, { 99, 16, 4, 4 } };
     for (const auto &b : blocks) {
         if (brief) break;
-        cuda_host.shared = b.bytes * 1024;
+        cuda_host_use(b.bytes * 1024);
         ssd_against_naive(264, 2, b.share, b.share, b.N, 0, b.together, 0);
     }
-    cuda_host.shared = CUDA_HOST_SHARED;
+    cuda_host_use(CUDA_HOST_SHARED);
     mmix_cuda_detach(m);
     mmix_destroy(cpu);
     mmix_destroy(m);
@@ -1069,6 +1070,7 @@ static void failures(void)
     static const struct { int devices, driver, major; const char *text; } machines[] = { { 0, 13000, 9, "no CUDA-capable device" },
         { 1, 11080, 9, "driver version is insufficient" }, { 1, 13000, 7, "below 8.0" } };
     const mmix_op_functions before = mmix_kernel(m, MMIX_OP_SSD);
+    const int devices = cuda_host.devices;
     for (int i = 0; i < 3; i++) {
         cuda_host.devices = machines[i].devices; cuda_host.driver = machines[i].driver; cuda_host.major = machines[i].major;
         o.quiet = 0;
@@ -1077,23 +1079,68 @@ static void failures(void)
         o.quiet = 1;
         CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
     }
-    cuda_host.devices = 1; cuda_host.driver = 13000; cuda_host.major = 9;
+    cuda_host.devices = devices; cuda_host.driver = 13000; cuda_host.major = 9;
+    /* a program that was compiled for other GPUs: said at once, and not by each call */
+    cuda_host.no_code = 1;
+    o.quiet = 0;
+    CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+    CHECK(mmix_error(m) && strstr(mmix_error(m), "has no code for the GPU") && strstr(mmix_error(m), "-arch=sm_90"));
+    mmix_error_clear(m);
+    o.quiet = 1;
+    CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m));
+    cuda_host.no_code = 0;
+    CHECK(cuda_host.streams == 0 && cuda_host.last == cudaSuccess);
+
+    /* an error that stays: the first call fails, those after it neither pack nor copy nor launch */
+    for (o.quiet = 0; o.quiet < 2; o.quiet++) {
+        Case c = plain_case(MMIX_SSD);
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        run(m, c, 0);
+        cuda_host.sticky = 1;
+        cuda_host.fail_launch = 1;
+        for (int call = 0; call < 3; call++) {
+            const size_t launches = cuda_host.launches;
+            const Results found = run(m, c, 0);
+            CHECK(cuda_host.launches == launches);
+            if (o.quiet) CHECK(same_bits(found, run(cpu, c, 0)));
+            else CHECK(found.empty() && mmix_error(m) && strstr(mmix_error(m), "unspecified launch failure"));
+            mmix_error_clear(m);
+            mmix_reset(m);
+        }
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 1 && s.host_failed == 3 && s.copies == 2);
+        cuda_host.sticky = 0;
+        mmix_cuda_detach(m);
+    }
+    o.quiet = 0;
+    /* a kernel is told once, on each device, how much shared memory it may have */
+    {
+        Case c = plain_case(MMIX_SSD);
+        c.N = c.P = 64;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        run(m, c, 1);
+        const size_t told = cuda_host.told;
+        run(m, c, 1);
+        CHECK(told > 0 && cuda_host.told == told);
+        mmix_cuda_detach(m);
+    }
 
     /* what a kernel is allowed does not depend on the call: another thread may set it in between */
     CHECK(!cuda_host.allowed.empty());
-    for (const auto &kernel : cuda_host.allowed) CHECK(kernel.second == CUDA_HOST_SHARED);
+    for (const auto &kernel : cuda_host.allowed) CHECK(kernel.second == cuda_host.shared[kernel.first.first]);
     /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up for its forward */
     {
         Case c = plain_case(MMIX_SSD);
         c.N = c.P = 64;
         c.L = c.S = 150;
-        cuda_host.shared = 100 * 1024;
+        o.device = cuda_host_use(100 * 1024);
         o.quiet = 0;
         CHECK(mmix_cuda_attach(m, &o) == 0);
         CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2e-5);
         mmix_cuda_stats(m, &s);
         CHECK(s.device_calls == 1 && s.host_calls == 1 && s.host_unsupported == 1 && s.host_failed == 0);
-        cuda_host.shared = CUDA_HOST_SHARED;
+        o.device = 0;
+        cuda_host_use(CUDA_HOST_SHARED);
     }
     /* each call of the runtime fails once: an error that says which op, or the CPU's result; and nothing is lost */
     for (int kind = 0; kind < 3; kind++) {

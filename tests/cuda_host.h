@@ -51,16 +51,20 @@ struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
-enum { CUDA_HOST_SHARED = 232448, CUDA_HOST_THREADS = 512, CUDA_HOST_STACK = 256 * 1024 };
+enum { CUDA_HOST_DEVICES = 8, CUDA_HOST_SHARED = 232448, CUDA_HOST_THREADS = 512, CUDA_HOST_STACK = 256 * 1024 };
 static uint4 mmixi_cuda_shared[CUDA_HOST_SHARED / 16];
 
 /* ---- the fake's switches and counters ---- */
 
 typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9, cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100,
-    cudaErrorInvalidDevice = 101, cudaErrorLaunchFailure = 719 } cudaError_t;
+    cudaErrorInvalidDeviceFunction = 98, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorLaunchFailure = 719 } cudaError_t;
 static struct cuda_host {
     int devices = 1, driver = 13000, major = 9;
+    int device = 0;                              /* the current one */
+    int no_code = 0;                             /* the program was compiled for other GPUs */
+    int sticky = 0;                              /* the next failure stays: every call after it fails, too */
     int descending = 0;                          /* the order of blocks, and of the threads of a block */
     int exact = 0;                               /* tensor cores add in double and round once, and do not cut */
     long fail_malloc = 0, fail_pinned = 0;       /* the n-th call from now fails; 0: none does */
@@ -68,13 +72,31 @@ static struct cuda_host {
     size_t memory = (size_t)1 << 33;             /* bytes of the device */
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
     size_t launches = 0, mallocs = 0;            /* so far */
-    int shared = CUDA_HOST_SHARED;               /* bytes a block can have */
+    int shared[CUDA_HOST_DEVICES] = { CUDA_HOST_SHARED };    /* of each device: bytes a block can have */
+    size_t told = 0;                             /* calls of cudaFuncSetAttribute so far */
     cudaError_t last = cudaSuccess;              /* kept, as the runtime does, until cudaGetLastError */
-    std::map<void *, int> allowed;               /* bytes of shared memory above 48 KB, of each kernel */
+    /* of each device and kernel: bytes of shared memory, where it is allowed more than 48 KB */
+    std::map<std::pair<int, void *>, int> allowed;
     std::vector<std::function<void()>> queue;    /* copies and kernels that wait */
 } cuda_host;
-static int cuda_host_fails(long *n) { return *n > 0 && --*n == 0; }
 static cudaError_t cuda_host_error(cudaError_t e) { return cuda_host.last = e; }
+/* Whether this call is the one that was told to fail; sticky: it, or one after it. */
+static int cuda_host_fails(long *n)
+{
+    if (cuda_host.sticky > 1) return 1;
+    if (*n <= 0 || --*n > 0) return 0;
+    if (cuda_host.sticky) cuda_host.sticky = 2;
+    return 1;
+}
+/* Makes the device current whose blocks can have so many bytes of shared memory, a new one if there is none. */
+static int cuda_host_use(int shared)
+{
+    cuda_host.device = 0;
+    while (cuda_host.device < cuda_host.devices && cuda_host.shared[cuda_host.device] != shared)
+        cuda_host.device++;
+    if (cuda_host.device == cuda_host.devices) cuda_host.shared[cuda_host.devices++] = shared;
+    return cuda_host.device;
+}
 
 /* ---- fibers ---- */
 
@@ -425,7 +447,9 @@ static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, 
 typedef struct CUstream_st *cudaStream_t;
 typedef enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost } cudaMemcpyKind;
 typedef enum { cudaFuncAttributeMaxDynamicSharedMemorySize } cudaFuncAttribute;
-typedef enum { cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrComputeCapabilityMajor } cudaDeviceAttr;
+typedef enum { cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrComputeCapabilityMajor,
+    cudaDevAttrComputeCapabilityMinor } cudaDeviceAttr;
+typedef struct { int binaryVersion; } cudaFuncAttributes;
 enum { cudaStreamNonBlocking = 1 };
 
 static inline const char *cudaGetErrorString(cudaError_t e)
@@ -436,6 +460,7 @@ static inline const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     default: return "invalid argument";
     }
@@ -450,17 +475,23 @@ static inline cudaError_t cudaGetDeviceCount(int *n)
 }
 static inline cudaError_t cudaSetDevice(int d)
 {
-    return d < 0 || d >= cuda_host.devices ? cuda_host_error(cudaErrorInvalidDevice) : cudaSuccess;
+    if (d < 0 || d >= cuda_host.devices) return cuda_host_error(cudaErrorInvalidDevice);
+    cuda_host.device = d;
+    return cudaSuccess;
 }
 static inline cudaError_t cudaGetDevice(int *d)
 {
-    *d = 0;
+    *d = cuda_host.device;
     return cuda_host.devices ? cudaSuccess : cuda_host_error(cudaErrorNoDevice);
 }
 static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int d)
 {
     if (d < 0 || d >= cuda_host.devices) return cuda_host_error(cudaErrorInvalidDevice);
-    *v = a == cudaDevAttrComputeCapabilityMajor ? cuda_host.major : cuda_host.shared;
+    switch (a) {
+    case cudaDevAttrComputeCapabilityMajor: *v = cuda_host.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *v = 0; break;
+    default: *v = cuda_host.shared[d];
+    }
     return cudaSuccess;
 }
 static inline cudaError_t cudaMalloc(void **p, size_t n)
@@ -542,8 +573,15 @@ static inline cudaError_t cudaGetLastError(void)
 }
 template <class F> static inline cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute, int n)
 {
-    if (n > cuda_host.shared) return cuda_host_error(cudaErrorInvalidValue);
-    cuda_host.allowed[(void *)kernel] = n;
+    if (n > cuda_host.shared[cuda_host.device]) return cuda_host_error(cudaErrorInvalidValue);
+    cuda_host.allowed[std::make_pair(cuda_host.device, (void *)kernel)] = n;
+    cuda_host.told++;
+    return cudaSuccess;
+}
+template <class F> static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *code, F *)
+{
+    if (cuda_host.no_code) return cuda_host_error(cudaErrorNoKernelImageForDevice);
+    code->binaryVersion = 10 * cuda_host.major;
     return cudaSuccess;
 }
 
@@ -584,7 +622,7 @@ static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, vo
     if (cuda_host_fails(&cuda_host.fail_launch)) return cuda_host_error(cudaErrorLaunchFailure);
     if (!grid.x || grid.y != 1 || grid.z != 1 || !block.x || block.x > CUDA_HOST_THREADS)
         return cuda_host_error(cudaErrorInvalidConfiguration);
-    if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[(void *)kernel])
+    if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[std::make_pair(cuda_host.device, (void *)kernel)])
         return cuda_host_error(cudaErrorInvalidValue);
     cuda_host.launches++;
     cuda_host.queue.push_back([=] { cuda_host_run(kernel, grid, block, job, shared); });
