@@ -119,17 +119,11 @@ build/mamba_mix_cuda.o: mamba_mix_cuda.cu mamba_mix.h | build
 	@grep -E 'warning|error' build/cuda.txt || true
 cuda-report: build/mamba_mix_cuda.o
 	tests/cuda_report.sh <build/cuda.txt
-build/cuda_gpu: tests/cuda.cpp mamba_mix_cuda.cu build/mamba_mix.o
-	$(NVCC) $(NVCCFLAGS) -arch=native -x cu -o $@ $< -x none build/mamba_mix.o $(LIBS)
-build/golden_gpu: build/golden_cuda.o build/mamba_mix_cuda.o build/mamba_mix.o
-	$(NVCC) -o $@ $^ $(LIBS)
 build/bench_cuda: demos/bench_cuda.c mamba_mix_cuda.cu build/mamba_mix_cuda.o build/mamba_mix.o
 	$(NVCC) -O2 -o $@ $< build/mamba_mix_cuda.o build/mamba_mix.o $(LIBS)
-test-cuda: build/cuda_gpu build/golden_gpu
-	build/cuda_gpu
-	build/golden_gpu tests/golden $(wildcard ../shared/reference)
-	compute-sanitizer --tool memcheck --error-exitcode 1 build/cuda_gpu 2
-	compute-sanitizer --tool racecheck --error-exitcode 1 build/cuda_gpu 2
+# All that wants a GPU, in one command: tests/gpu.sh says what. `sh tests/gpu.sh build` needs none.
+test-cuda:
+	sh tests/gpu.sh
 
 test: 
 	tests/run.sh all

@@ -89,7 +89,7 @@ static int cuda_host_fails(long *n)
     return 1;
 }
 /* Makes the device current whose blocks can have so many bytes of shared memory, a new one if there is none. */
-static int cuda_host_use(int shared)
+static inline int cuda_host_use(int shared)
 {
     cuda_host.device = 0;
     while (cuda_host.device < cuda_host.devices && cuda_host.shared[cuda_host.device] != shared)

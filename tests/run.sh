@@ -133,6 +133,8 @@ else
     run "CUDA kernels on the host, sanitizers" build/cuda_san 2
     run "CUDA kernels on the host, layouts as CUTLASS states them" build/cuda_layouts 2
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
+    chain gpu
+    run "one command for a GPU, with stubs" sh tests/gpu_stubs.sh
     chain tsan
     run "threads, thread sanitizer" build/threads_tsan
     chain bits
