@@ -1838,200 +1838,275 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_dot(float *sum, const float (&c)[MMIXI_C
         }
 }
 
+/* A chunk of the backward: its first token, how many groups of 16 tokens it has, widths, and its tiles. */
+template <class T> struct mmixi_cuda_ssd_chunk {
+    size_t t;
+    int strips, n, p;
+    mmixi_cuda_ssd_tiles<T> s;
+};
+/* This warp's tokens as i. S = C Bᵀ and T = dY Xᵀ up to the diagonal, then dS = T ∘ L δ_j in T's place, and
+       dC = dS B + p (dY hᵀ)
+   Of the terms of da it leaves what enters each of its tokens, Σ_j Z_ij over earlier blocks and
+   p_i dy_i hᵀ·C_i, and the Z_ij of its own block one by one. */
+template <int K, int N, int P, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_rows(const mmixi_cuda_ssd_job &j,
+                                                const mmixi_cuda_ssd_chunk<T> &chunk,
+                                                const mmixi_cuda_view<T> &dC)
+{
+    const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
+    const int n = N ? N : chunk.n, p = P ? P : chunk.p, ldn = n + 8, ldp = p + 8;
+    const int tid = (int)threadIdx.x, warp = tid / 32, row0 = 16 * warp;
+    const int own = row0 + mmixi_cuda_lane_row();
+    float block[4] = { 0, 0, 0, 0 };             /* Σ Z of this warp's rows and each block's columns */
+    float enters[2] = { 0, 0 }, left[2] = { 0, 0 };      /* of the lane's two rows: from h, from blocks */
+    if (warp < chunk.strips) {
+        float S[MMIXI_CUDA_STRIP][4], dS[MMIXI_CUDA_STRIP][4];
+        mmixi_cuda_strip_zero(S);
+        mmixi_cuda_strip_zero(dS);
+        mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
+        mmixi_cuda_strip_rows<K, P>(dS, 0, 2 * warp + 2, p, s.dy + row0 * ldp, s.x);
+        mmixi_cuda_ssd_weights(dS, s.d, [&](float &d_score, int i, int e, int row, int column) {
+            const float Z = d_score * S[i][e];
+            if (i / 2 == warp) s.s->near[row][column % 16] = Z;
+            else {
+                block[i / 2] += Z;
+                left[e / 2] += Z;
+            }
+        });
+        for (int n0 = 0; n0 < n; n0 += 64) {
+            const int columns = mmixi_cuda_min(8, (n - n0) / 8);
+            float c[MMIXI_CUDA_STRIP][4];
+            mmixi_cuda_strip_zero(c);
+            mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= s.d->into[row0 + row]; });
+            mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
+            mmixi_cuda_strip_through<K>(c, dS, 0, warp + 1, columns, s.b + n0, ldn);
+            mmixi_cuda_put_strip(c, dC, j.r.L, chunk.t, n0);
+        }
+    }
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        enters[e] = mmixi_cuda_row_sum(enters[e]);
+        left[e] = mmixi_cuda_row_sum(left[e]);
+        if (tid % 4 == 0) s.s->row[own + 8 * e] = enters[e] + left[e];
+    }
+    enters[0] = mmixi_cuda_column_sum(enters[0] + enters[1]);
+    if (tid % 32 == 0) s.s->enters[warp] = enters[0];
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const float sum = mmixi_cuda_column_sum(mmixi_cuda_row_sum(block[i]));
+        if (tid % 32 == 0) s.s->block[warp][i] = sum;
+    }
+}
+/* The same tokens as j. Sᵀ = B Cᵀ and Tᵀ = X dYᵀ from the diagonal on, then Wᵀ and dSᵀ in their places, and
+       dB = dSᵀ C + r δ (X dhᵀ),   dX = Wᵀ dY + r δ (B dh) + D dY
+   Of the terms of da it leaves what leaves each of its tokens: Σ_i Z_ij over later blocks and
+   r_j δ_j x_j dhᵀ·B_j. */
+template <int K, int N, int P, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_columns(const mmixi_cuda_ssd_job &j,
+                                                   const mmixi_cuda_ssd_chunk<T> &chunk, size_t h,
+                                                   const mmixi_cuda_view<T> &dB,
+                                                   const mmixi_cuda_view<T> &dx)
+{
+    const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
+    const mmixi_cuda_decays *d = s.d;
+    const int n = N ? N : chunk.n, p = P ? P : chunk.p, ldn = n + 8, ldp = p + 8, strips = chunk.strips;
+    const int tid = (int)threadIdx.x, warp = tid / 32, row0 = 16 * warp;
+    const int own = row0 + mmixi_cuda_lane_row();
+    /* of the lane's two columns: Σ Z below their block; Σ T L S, which δ_j multiplies; the share of dh */
+    float column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 };
+    float W[MMIXI_CUDA_STRIP][4], dS[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4];
+    if (warp < strips) {
+        const float low[2] = { d->low[own], d->low[own + 8] };
+        const float delta[2] = { d->delta[own], d->delta[own + 8] };
+        mmixi_cuda_strip_zero(W);
+        mmixi_cuda_strip_zero(dS);
+        mmixi_cuda_strip_rows<K, N>(W, 2 * warp, 2 * strips, n, s.b + row0 * ldn, s.c);
+        mmixi_cuda_strip_rows<K, P>(dS, 2 * warp, 2 * strips, p, s.x + row0 * ldp, s.dy);
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+            const int at = 8 * i + mmixi_cuda_lane_pair();
+            const float across = d->across[i / 2][warp];
+            if (i / 2 < warp) continue;
+            const float2 high = mmixi_cuda_pair(d->high + at);
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) {
+                float decay = (e % 2 ? high.y : high.x) * across * low[e / 2];
+                if (i / 2 == warp) decay = d->near[own + e / 2 * 8][(at + e % 2) % 16];
+                const float z = dS[i][e] * W[i][e] * decay;
+                whole[e / 2] += z;
+                if (i / 2 > warp) column[e / 2] += z * delta[e / 2];
+                W[i][e] *= decay * delta[e / 2];
+                dS[i][e] *= decay * delta[e / 2];
+            }
+        }
+        for (int n0 = 0; n0 < n; n0 += 64) {
+            const int columns = mmixi_cuda_min(8, (n - n0) / 8);
+            mmixi_cuda_strip_zero(c);
+            mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
+            mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
+            mmixi_cuda_strip_through<K>(c, dS, warp, strips, columns, s.c + n0, ldn);
+            mmixi_cuda_put_strip(c, dB, j.r.L, chunk.t, n0);
+        }
+    }
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        column[e] = mmixi_cuda_row_sum(column[e]);
+        whole[e] = mmixi_cuda_row_sum(whole[e]);
+        alone[e] = mmixi_cuda_row_sum(alone[e]);
+        if (tid % 4 == 0) {
+            s.s->whole[own + 8 * e] = whole[e];
+            s.s->alone[own + 8 * e] = alone[e];
+        }
+        alone[e] *= d->weight[own + 8 * e];
+        if (tid % 4 == 0) s.s->column[own + 8 * e] = column[e] + alone[e];
+    }
+    alone[0] = mmixi_cuda_column_sum(alone[0] + alone[1]);
+    if (tid % 32 == 0) s.s->leaves[warp] = alone[0];
+    for (int p0 = 0; p0 < p && warp < strips; p0 += 64) {
+        const int columns = mmixi_cuda_min(8, (p - p0) / 8);
+        mmixi_cuda_strip_zero(c);
+        mmixi_cuda_strip_add<N>(c, 0, columns, n,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
+            [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp); });
+        mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
+        mmixi_cuda_strip_through<K>(c, W, warp, strips, columns, s.dy + p0, ldp);
+        mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
+        mmixi_cuda_put_strip(c, dx, j.r.L, chunk.t, p0);
+    }
+}
+/* h · dh over the whole block's state: each warp leaves its part. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_dot(const mmixi_cuda_ssd_tiles<T> &s, int n, int p)
+{
+    const int ldp = p + 8;
+    const mmixi_cuda_threads grid = mmixi_cuda_threads_of(p / 2);
+    float dot = 0;
+    for (int i = grid.row; i < n && 2 * grid.column < p; i += grid.step) {
+        const float2 x = mmixi_cuda_pair(s.h + i * ldp + 2 * grid.column);
+        const float2 y = mmixi_cuda_pair(s.sum_dh + i * ldp + 2 * grid.column);
+        dot += x.x * y.x + x.y * y.y;
+    }
+    for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
+    if (threadIdx.x % 32 == 0) s.s->part[threadIdx.x / 32] = dot;
+}
+/* da of this thread's token, which it shares with the other lane of its pair: a sum of terms that are all its
+   own. In its block a token has those that enter it or a later token, those that leave an earlier one, and
+   the Z_ij with j < k ≤ i; of other blocks the sums that pass over it. */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_back_da(const mmixi_cuda_decays *d, const mmixi_cuda_ssd_sums *sums)
+{
+    const int tid = (int)threadIdx.x, warp = tid / 32, lane = tid % 32, k = tid / 2, at = k % 16;
+    float suffix = sums->row[k], prefix = sums->column[k], inner = 0;
+    float da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total;
+    for (int lanes = 2; lanes < 32; lanes *= 2) {
+        const float behind = __shfl_down_sync(0xffffffffu, suffix, lanes);
+        const float before = __shfl_up_sync(0xffffffffu, prefix, lanes);
+        if (lane + lanes < 32) suffix += behind;
+        if (lane >= lanes) prefix += before;
+    }
+    prefix = __shfl_up_sync(0xffffffffu, prefix, 2);
+    for (int i = at; i < 16; i++)
+        for (int m = tid % 2; m < at; m += 2) inner += sums->near[16 * warp + i][m];
+    inner += __shfl_xor_sync(0xffffffffu, inner, 1);
+    da += suffix + inner;
+    if (at) da += prefix;
+    for (int i = 0; i < 4; i++) {
+        if (i < warp) da += sums->leaves[i];
+        if (i > warp) da += sums->enters[i];
+        for (int m = 0; i > warp && m < warp; m++) da += sums->block[i][m];
+    }
+    return da;
+}
+/* Sums over a block's tokens: of dA and dbias each thread has those of token tid / 2 of each chunk, of dD that
+   of channel tid. */
+struct mmixi_cuda_ssd_own { float dA, dbias, dD; };
+/* From da to ddt, and to dA and dbias; two lanes a token, a warp a block of 16. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_steps(const mmixi_cuda_ssd_job &j,
+                                                 const mmixi_cuda_ssd_chunk<T> &chunk, size_t b, size_t h,
+                                                 mmixi_cuda_ssd_own *own)
+{
+    const mmixi_cuda_decays *d = chunk.s.d;
+    const mmixi_cuda_ssd_sums *sums = chunk.s.s;
+    const int k = (int)threadIdx.x / 2, warp = (int)threadIdx.x / 32;
+    const float da = mmixi_cuda_ssd_back_da(d, sums);
+    if (threadIdx.x % 2 || chunk.t + (size_t)k >= j.r.L) return;
+    const mmixi_cuda_token token = { d->u[k], d->delta[k], 0 };
+    float after = 0;                             /* the exponent of what lies behind the token's block */
+    for (int i = warp + 1; i < 4; i++) after += d->block[i];
+    float ddelta = sums->whole[k] + d->low[k] * mmixi_cuda_exp2(after) * sums->alone[k] + j.r.A[h] * da;
+    ddelta = mmixi_cuda_ssd_ddt(j.r, token, ddelta);
+    own->dA += token.delta * da;
+    own->dbias += ddelta;
+    if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, chunk.t + (size_t)k, h), ddelta);
+}
+/* Forward, for the h before each chunk of a piece, which goes to the workspace; the last one's stays in
+   shared memory. */
+template <int K, int N, int P, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_back_states(const mmixi_cuda_ssd_job &j,
+                                                  const mmixi_cuda_ssd_piece &v,
+                                                  const mmixi_cuda_ssd_tiles<T> &s, int n, int p,
+                                                  const mmixi_cuda_view<T> &B, const mmixi_cuda_view<T> &x)
+{
+    const size_t head = v.b * j.r.H + v.h, NP = j.r.N * j.r.P;
+    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, j.begin ? j.begin + v.index * NP : NULL,
+                              j.r.initial_state ? j.r.initial_state + head * NP : NULL, 0, (int)j.r.P);
+    for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
+        const int first = (int)(64 * chunk);     /* of 64 tokens: only the last chunk has fewer */
+        __syncthreads();
+        mmixi_cuda_load_tokens(s.b, n + 8, B, first, MMIXI_CUDA_TILE, n);
+        mmixi_cuda_load_tokens(s.x, p + 8, x, first, MMIXI_CUDA_TILE, p);
+        mmixi_cuda_ssd_chunk_store(j, p, s.h, head * j.chunks + chunk);
+        mmixi_cuda_ssd_decays<T>(j, s.d, v.b, 64 * chunk, v.h);
+        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, s.d->total, s.d->weight, s.b, s.x);
+    }
+    __syncthreads();
+}
 template <int K, int N, int P>
 MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x,
-        warp = tid / 32, row0 = 16 * warp, own = row0 + mmixi_cuda_lane_row();
+    const int n = N ? N : j.n, p = P ? P : j.p, ldn = n + 8, ldp = p + 8, tid = (int)threadIdx.x;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
     const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, NP = j.r.N * j.r.P, head = b * H + h;
-    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N),
-        C = mmixi_cuda_view_of<N, T>(j.r.c, b, h, j.r.N),
-        x = mmixi_cuda_view_of<P, T>(j.r.x, b, h, j.r.P), dy = mmixi_cuda_view_of<P, T>(j.r.dy, b, h, j.r.P),
-        dB = mmixi_cuda_place_of<N, T>(j.db, L, H, j.r.N, b, h),
-        dC = mmixi_cuda_place_of<N, T>(j.dc, L, H, j.r.N, b, h),
-        dx = mmixi_cuda_place_of<P, T>(j.dx, L, H, j.r.P, b, h);
-    mmixi_cuda_ssd_tiles<T> s;
-    float dA = 0, dbias = 0, dD = 0;             /* of token tid / 2 of each chunk; of channel tid */
-    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, 1);
-    mmixi_cuda_decays *d = s.d;
-    mmixi_cuda_ssd_sums *sums = s.s;
-
-    /* forward, for the h before each chunk; the last one's stays where it is */
-    mmixi_cuda_ssd_state_load(j, n, p, s.sum_h, s.h, j.begin ? j.begin + v.index * NP : NULL,
-                              j.r.initial_state ? j.r.initial_state + head * NP : NULL, 0, (int)j.r.P);
-    for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
-        const int tokens = MMIXI_CUDA_TILE;      /* the last one alone can have fewer */
-        __syncthreads();
-        mmixi_cuda_load_tokens(s.b, ldn, B, (int)chunk * 64, tokens, n);
-        mmixi_cuda_load_tokens(s.x, ldp, x, (int)chunk * 64, tokens, p);
-        mmixi_cuda_ssd_chunk_store(j, p, s.h, head * j.chunks + chunk);
-        mmixi_cuda_ssd_decays<T>(j, d, b, chunk * 64, h);
-        mmixi_cuda_ssd_grow<K>(n, p, s.sum_h, s.h, d->total, d->weight, s.b, s.x);
-    }
-    __syncthreads();
+    const mmixi_cuda_view<T> B = mmixi_cuda_view_of<N, T>(j.r.b, b, h, j.r.N);
+    const mmixi_cuda_view<T> C = mmixi_cuda_view_of<N, T>(j.r.c, b, h, j.r.N);
+    const mmixi_cuda_view<T> x = mmixi_cuda_view_of<P, T>(j.r.x, b, h, j.r.P);
+    const mmixi_cuda_view<T> dy = mmixi_cuda_view_of<P, T>(j.r.dy, b, h, j.r.P);
+    const mmixi_cuda_view<T> dB = mmixi_cuda_place_of<N, T>(j.db, L, H, j.r.N, b, h);
+    const mmixi_cuda_view<T> dC = mmixi_cuda_place_of<N, T>(j.dc, L, H, j.r.N, b, h);
+    const mmixi_cuda_view<T> dx = mmixi_cuda_place_of<P, T>(j.dx, L, H, j.r.P, b, h);
+    mmixi_cuda_ssd_own own = { 0, 0, 0 };
+    mmixi_cuda_ssd_chunk<T> chunk;
+    chunk.n = n;
+    chunk.p = p;
+    mmixi_cuda_ssd_layout(&chunk.s, (char *)mmixi_cuda_shared, n, p, 1, 1);
+    const mmixi_cuda_ssd_tiles<T> &s = chunk.s;
+    mmixi_cuda_ssd_back_states<K, N, P>(j, v, s, n, p, B, x);
     mmixi_cuda_ssd_state_load(j, n, p, s.sum_dh, s.dh, j.end ? j.end + v.index * NP : NULL,
                               j.r.dfinal ? j.r.dfinal + head * NP : NULL, 0, (int)j.r.P);
-
-    for (size_t chunk = v.end; chunk-- > v.first;) {
-        const size_t t = chunk * 64;
-        const int tokens = mmixi_cuda_tokens_from(t, L);
-        const int strips = (tokens + 15) / 16;   /* of 16 tokens */
-        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], enters[2] = { 0, 0 },
-            left[2] = { 0, 0 }, column[2] = { 0, 0 }, whole[2] = { 0, 0 }, alone[2] = { 0, 0 },
-            block[4] = { 0, 0, 0, 0 }, dot = 0;
-        __syncthreads();
-        if (chunk + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + chunk);
-        mmixi_cuda_load_tokens(s.b, ldn, B, (int)t, tokens, n);
-        mmixi_cuda_load_tokens(s.c, ldn, C, (int)t, tokens, n);
-        mmixi_cuda_load_tokens(s.x, ldp, x, (int)t, tokens, p);
-        mmixi_cuda_load_tokens(s.dy, ldp, dy, (int)t, tokens, p);
-        mmixi_cuda_ssd_decays<T>(j, d, b, t, h);
-
-        /* ---- this warp's tokens as i: S and T = dY Xᵀ left of the diagonal, dS in T's place, dC ---- */
-        if (warp < strips) {
-            mmixi_cuda_strip_zero(S);
-            mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_rows<K, N>(S, 0, 2 * warp + 2, n, s.c + row0 * ldn, s.b);
-            mmixi_cuda_strip_rows<K, P>(Z, 0, 2 * warp + 2, p, s.dy + row0 * ldp, s.x);
-            mmixi_cuda_ssd_weights(Z, d, [&](float &z, int i, int e, int row, int column) {
-                if (i / 2 == warp) sums->near[row][column % 16] = z * S[i][e];
-                else {
-                    block[i / 2] += z * S[i][e];
-                    left[e / 2] += z * S[i][e];
-                }
-            });
-            for (int n0 = 0; n0 < n; n0 += 64) {
-                const int columns = mmixi_cuda_min(8, (n - n0) / 8);
-                mmixi_cuda_strip_zero(c);
-                mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.dy + row0 * ldp, s.h + n0 * ldp);
-                mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
-                mmixi_cuda_strip_dot(enters, c, s.c + row0 * ldn + n0, ldn, columns);
-                mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns, s.b + n0, ldn);
-                mmixi_cuda_put_strip(c, dC, L, t, n0);
-            }
-        }
-        MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2; e++) {
-            enters[e] = mmixi_cuda_row_sum(enters[e]);
-            left[e] = mmixi_cuda_row_sum(left[e]);
-            if (tid % 4 == 0) sums->row[own + 8 * e] = enters[e] + left[e];
-        }
-        enters[0] = mmixi_cuda_column_sum(enters[0] + enters[1]);
-        if (tid % 32 == 0) sums->enters[warp] = enters[0];
-        MMIXI_CUDA_UNROLL
-        for (int i = 0; i < 4; i++) {
-            const float sum = mmixi_cuda_column_sum(mmixi_cuda_row_sum(block[i]));
-            if (tid % 32 == 0) sums->block[warp][i] = sum;
-        }
-
-        /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ there, dB and dx ---- */
-        if (warp < strips) {
-            mmixi_cuda_strip_zero(S);
-            mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_rows<K, N>(S, 2 * warp, 2 * strips, n, s.b + row0 * ldn, s.c);
-            mmixi_cuda_strip_rows<K, P>(Z, 2 * warp, 2 * strips, p, s.x + row0 * ldp, s.dy);
-            const float low[2] = { d->low[own], d->low[own + 8] },
-                delta[2] = { d->delta[own], d->delta[own + 8] };
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
-                const int at = 8 * i + mmixi_cuda_lane_pair();
-                const float across = d->across[i / 2][warp];
-                if (i / 2 < warp) continue;
-                const float2 high = mmixi_cuda_pair(d->high + at);
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) {
-                    const float decay = i / 2 == warp ? d->near[own + e / 2 * 8][(at + e % 2) % 16]
-                        : (e % 2 ? high.y : high.x) * across * low[e / 2], z = Z[i][e] * S[i][e] * decay;
-                    whole[e / 2] += z;               /* of what δ_j multiplies */
-                    if (i / 2 > warp) column[e / 2] += z * delta[e / 2];
-                    S[i][e] *= decay * delta[e / 2];
-                    Z[i][e] *= decay * delta[e / 2];
-                }
-            }
-            for (int n0 = 0; n0 < n; n0 += 64) {
-                const int columns = mmixi_cuda_min(8, (n - n0) / 8);
-                mmixi_cuda_strip_zero(c);
-                mmixi_cuda_strip_rows<K, P>(c, 0, columns, p, s.x + row0 * ldp, s.dh + n0 * ldp);
-                mmixi_cuda_strip_dot(alone, c, s.b + row0 * ldn + n0, ldn, columns);
-                mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
-                mmixi_cuda_strip_through<K>(c, Z, warp, strips, columns, s.c + n0, ldn);
-                mmixi_cuda_put_strip(c, dB, L, t, n0);
-            }
-        }
-        MMIXI_CUDA_UNROLL
-        for (int e = 0; e < 2; e++) {
-            column[e] = mmixi_cuda_row_sum(column[e]);
-            whole[e] = mmixi_cuda_row_sum(whole[e]);
-            alone[e] = mmixi_cuda_row_sum(alone[e]);
-            if (tid % 4 == 0) {
-                sums->whole[own + 8 * e] = whole[e];
-                sums->alone[own + 8 * e] = alone[e];
-            }
-            alone[e] *= d->weight[own + 8 * e];
-            if (tid % 4 == 0) sums->column[own + 8 * e] = column[e] + alone[e];
-        }
-        alone[0] = mmixi_cuda_column_sum(alone[0] + alone[1]);
-        if (tid % 32 == 0) sums->leaves[warp] = alone[0];
-        for (int p0 = 0; p0 < p && warp < strips; p0 += 64) {
-            const int columns = mmixi_cuda_min(8, (p - p0) / 8);
-            mmixi_cuda_strip_zero(c);
-            mmixi_cuda_strip_add<N>(c, 0, columns, n,
-                [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
-                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p0 + 8 * i, ldp); });
-            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
-            mmixi_cuda_strip_through<K>(c, S, warp, strips, columns, s.dy + p0, ldp);
-            mmixi_cuda_ssd_add_skip(c, j, h, p0, s.dy + row0 * ldp + p0, ldp);
-            mmixi_cuda_put_strip(c, dx, L, t, p0);
-        }
-
-        /* ---- D, h · dh, and the steps ---- */
+    for (size_t index = v.end; index-- > v.first;) {
+        const int tokens = mmixi_cuda_tokens_from(64 * index, L);
+        const int first = (int)(64 * index);
+        chunk.t = 64 * index;
+        chunk.strips = (tokens + 15) / 16;
+        __syncthreads();                         /* the chunk behind was read */
+        if (index + 1 < v.end) mmixi_cuda_ssd_chunk_load(j, n, p, s.h, head * j.chunks + index);
+        mmixi_cuda_load_tokens(s.b, ldn, B, first, tokens, n);
+        mmixi_cuda_load_tokens(s.c, ldn, C, first, tokens, n);
+        mmixi_cuda_load_tokens(s.x, ldp, x, first, tokens, p);
+        mmixi_cuda_load_tokens(s.dy, ldp, dy, first, tokens, p);
+        mmixi_cuda_ssd_decays<T>(j, s.d, b, chunk.t, h);
+        mmixi_cuda_ssd_back_rows<K, N, P>(j, chunk, dC);
+        mmixi_cuda_ssd_back_columns<K, N, P>(j, chunk, h, dB, dx);
         for (int i = 0; j.r.dD && tid < p && i < 64; i++)
-            dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
-        const mmixi_cuda_threads grid = mmixi_cuda_threads_of(p / 2);
-        for (int i = grid.row; i < n && 2 * grid.column < p; i += grid.step) {
-            const float2 x = mmixi_cuda_pair(s.h + i * ldp + 2 * grid.column),
-                y = mmixi_cuda_pair(s.sum_dh + i * ldp + 2 * grid.column);
-            dot += x.x * y.x + x.y * y.y;
-        }
-        for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
-        if (tid % 32 == 0) sums->part[warp] = dot;
-        __syncthreads();
-        {                                        /* two lanes a token, a warp a block; only own terms */
-            const int k = tid / 2, at = k % 16, lane = tid % 32;
-            float suffix = sums->row[k], prefix = sums->column[k], inner = 0,
-                da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total;
-            for (int lanes = 2; lanes < 32; lanes *= 2) {
-                const float behind = __shfl_down_sync(0xffffffffu, suffix, lanes),
-                    before = __shfl_up_sync(0xffffffffu, prefix, lanes);
-                if (lane + lanes < 32) suffix += behind;
-                if (lane >= lanes) prefix += before;
-            }
-            prefix = __shfl_up_sync(0xffffffffu, prefix, 2);
-            for (int i = at; i < 16; i++)
-                for (int m = tid % 2; m < at; m += 2) inner += sums->near[row0 + i][m];
-            inner += __shfl_xor_sync(0xffffffffu, inner, 1);
-            da += suffix + inner;
-            if (at) da += prefix;
-            for (int i = 0; i < 4; i++) {
-                if (i < warp) da += sums->leaves[i];
-                if (i > warp) da += sums->enters[i];
-                for (int m = 0; i > warp && m < warp; m++) da += sums->block[i][m];
-            }
-            if (tid % 2 == 0 && t + (size_t)k < L) {
-                mmixi_cuda_token token = { d->u[k], d->delta[k], 0 };
-                float after = 0, ddelta;
-                for (int i = warp + 1; i < 4; i++) after += d->block[i];
-                ddelta = sums->whole[k] + d->low[k] * mmixi_cuda_exp2(after) * sums->alone[k] + j.r.A[h] * da;
-                ddelta = mmixi_cuda_ssd_ddt(j.r, token, ddelta);
-                dA += token.delta * da;
-                dbias += ddelta;
-                if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t + (size_t)k, h), ddelta);
-            }
-        }
-        if (chunk > v.first || j.r.dinitial)     /* or nobody reads the dh before it */
-            mmixi_cuda_ssd_grow<K>(n, p, s.sum_dh, s.dh, d->total, d->into, s.c, s.dy);
+            own.dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
+        mmixi_cuda_ssd_back_dot(s, n, p);
+        __syncthreads();                         /* the sums have come; h and dh were read */
+        mmixi_cuda_ssd_back_steps(j, chunk, b, h, &own);
+        if (index > v.first || j.r.dinitial)     /* or nobody reads the dh before it */
+            mmixi_cuda_ssd_grow<K>(n, p, s.sum_dh, s.dh, s.d->total, s.d->into, s.c, s.dy);
     }
     __syncthreads();
     if (j.r.dinitial && !v.piece)
@@ -2039,14 +2114,14 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 
     /* the head's own: dA and dbias are sums over tokens, dD is a number for each channel or their sum */
     float *dhead = j.dhead + v.index * (2 + j.r.D_width);
-    dA = mmixi_cuda_block_sum((float *)s.x, dA);
-    dbias = mmixi_cuda_block_sum((float *)s.x, dbias);
-    if (j.r.D_width == 1) dD = mmixi_cuda_block_sum((float *)s.x, dD);
+    own.dA = mmixi_cuda_block_sum((float *)s.x, own.dA);
+    own.dbias = mmixi_cuda_block_sum((float *)s.x, own.dbias);
+    if (j.r.D_width == 1) own.dD = mmixi_cuda_block_sum((float *)s.x, own.dD);
     if (!tid) {
-        dhead[0] = dA;
-        dhead[1] = dbias;
+        dhead[0] = own.dA;
+        dhead[1] = own.dbias;
     }
-    if ((size_t)tid < j.r.D_width) dhead[2 + tid] = dD;
+    if ((size_t)tid < j.r.D_width) dhead[2 + tid] = own.dD;
 }
 
 /* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of
