@@ -2580,6 +2580,36 @@ MMIXI_CUDA_INLINE int mmixi_cuda_strips_of(int tokens)
     return (mmixi_cuda_min(tokens, (int)MMIXI_CUDA_TILE) + 15) / 16;
 }
 
+/* One tile's step of the online softmax. S: scores of the lane's two rows, then their weights e^(s - t), t the
+   largest score so far; top, sum: t and Σ weights; what was summed before, y too, is scaled to the new t. */
+template <int W>
+MMIXI_CUDA_INLINE void mmixi_cuda_online_softmax(float (&S)[MMIXI_CUDA_STRIP][4], float (&y)[W][4],
+                                                 float (&top)[2], float (&sum)[2], float late)
+{
+    float scale[2];
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) {
+        float high = -INFINITY;
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
+        high = fmaxf(top[e], late * mmixi_cuda_row_max(high));
+        const float base = high == -INFINITY ? 0 : high;     /* nothing yet: all weights are 0 */
+        scale[e] = mmixi_cuda_exp2(top[e] - base);
+        top[e] = high;
+        sum[e] *= scale[e];
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
+            S[i][2 * e] = mmixi_cuda_exp2(late * S[i][2 * e] - base);
+            S[i][2 * e + 1] = mmixi_cuda_exp2(late * S[i][2 * e + 1] - base);
+            sum[e] += S[i][2 * e] + S[i][2 * e + 1];
+        }
+    }
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < W; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
+}
 /* W: strips of 8 columns that N and P need at most. FIXED: both need all of them, arrays are aligned, there
    is room for two stages, the mask is simple and the scale positive. */
 template <int K, int W, int FIXED>
@@ -2612,7 +2642,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
     load(seen.least / 64 * 64, 0);
     for (int first = seen.least / 64 * 64, stage = 0; first < seen.most; first += 64, stage ^= stages - 1) {
         const T *k = s.n + stage * 64 * ldn, *v = s.p + stage * 64 * ldp;
-        float S[MMIXI_CUDA_STRIP][4], scale[2];
+        float S[MMIXI_CUDA_STRIP][4];
         mmixi_cuda_wait();
         __syncthreads();                         /* this tile has come, and the one before was read */
         if (stages > 1 && first + 64 < seen.most) load(first + 64, stage ^ 1);
@@ -2621,28 +2651,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
             mmixi_cuda_strip_zero(S);
             mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
             mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
-            MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 2; e++) {
-                float high = -INFINITY;
-                MMIXI_CUDA_UNROLL
-                for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                    high = fmaxf(high, fmaxf(S[i][2 * e], S[i][2 * e + 1]));
-                high = fmaxf(top[e], late * mmixi_cuda_row_max(high));
-                const float base = high == -INFINITY ? 0 : high; /* nothing yet: all weights are 0 */
-                scale[e] = mmixi_cuda_exp2(top[e] - base);
-                top[e] = high;
-                sum[e] *= scale[e];
-                MMIXI_CUDA_UNROLL
-                for (int i = 0; i < MMIXI_CUDA_STRIP; i++) {
-                    S[i][2 * e] = mmixi_cuda_exp2(late * S[i][2 * e] - base);
-                    S[i][2 * e + 1] = mmixi_cuda_exp2(late * S[i][2 * e + 1] - base);
-                    sum[e] += S[i][2 * e] + S[i][2 * e + 1];
-                }
-            }
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < W; i++)
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
+            mmixi_cuda_online_softmax(S, y, top, sum, late);
             mmixi_cuda_strip_through<K>(y, S, 0, strips, p / 8, v, ldp);
         }
         if (stages == 1 && first + 64 < seen.most) {
@@ -2667,20 +2676,58 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attentio
                             w.queries);
 }
 
-/* As above. */
+/* δ_i = dy_i · y_i of the block's 64 queries, half a row a thread, from tiles of 64 rows. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_row_deltas(float *delta, const T *dy, const T *y, int p, int ld)
+{
+    const int row = (int)threadIdx.x / 2;
+    float sum = 0;
+    for (int c = (int)threadIdx.x % 2 * 2; c < p; c += 4) {
+        const float2 up = mmixi_cuda_pair(dy + row * ld + c);
+        const float2 value = mmixi_cuda_pair(y + row * ld + c);
+        sum += up.x * value.x + up.y * value.y;
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    if (threadIdx.x % 2 == 0) delta[row] = sum;
+}
+/* From scores S and Z_ij = dy_i · v_j to ds_ij = p_ij (Z_ij - δ_i), in S's place. `one`: all keys lie in this
+   tile, and δ_i is made of its products (see the room's head). */
+MMIXI_CUDA_INLINE void mmixi_cuda_dscores(float (&S)[MMIXI_CUDA_STRIP][4],
+                                          const float (&Z)[MMIXI_CUDA_STRIP][4], const float (&top)[2],
+                                          const float (&over)[2], float (&along)[2], float late, int one)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++)
+            S[i][e] = over[e / 2] * mmixi_cuda_exp2(late * S[i][e] - top[e / 2]);
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2 && one; e++) {
+        along[e] = 0;
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            along[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
+        along[e] = mmixi_cuda_row_sum(along[e]);
+    }
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
+}
+/* W, FIXED: as above. */
 template <int K, int W, int FIXED>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     constexpr int WIDTH = FIXED ? 8 * W : 0;
     const int stages = FIXED ? 2 : j.stages, n = WIDTH ? WIDTH : j.n, p = WIDTH ? WIDTH : j.p, ldn = n + 8,
-        ldp = p + 8, tid = (int)threadIdx.x, row0 = tid / 32 * 16, lane_row = row0 + mmixi_cuda_lane_row();
+        ldp = p + 8, row0 = (int)(threadIdx.x / 32) * 16, lane_row = row0 + mmixi_cuda_lane_row();
     const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of<FIXED>(j, j.r.H, 1);
     const mmixi_cuda_window &w = at.w;
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
     const float late = mmixi_cuda_late_scale<FIXED>(j);
-    float dq[W][4], top[2], over[2], along[2], sum = 0;
+    float dq[W][4], top[2], over[2], along[2];
     if (at.first >= w.queries) return;
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, n, p, 1, stages);
     const mmixi_cuda_view<T> keys = mmixi_cuda_view_of<WIDTH, T>(j.r.k, b, h, j.r.N),
@@ -2694,14 +2741,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
     const mmixi_cuda_seen seen = mmixi_cuda_seen_of<FIXED>(j, s.spans, w, b, at.first);
     mmixi_cuda_wait();
     __syncthreads();                             /* y and dy have come */
-    /* δ_i, half a row a thread */
-    for (int c = tid % 2 * 2; c < p; c += 4) {
-        const float2 up = mmixi_cuda_pair(s.own_p + tid / 2 * ldp + c),
-            y = mmixi_cuda_pair(s.p + tid / 2 * ldp + c);
-        sum += up.x * y.x + up.y * y.y;
-    }
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    if (tid % 2 == 0) s.rows->along[tid / 2] = sum;
+    mmixi_cuda_row_deltas(s.rows->along, s.own_p, s.p, p, ldp);
     __syncthreads();
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 2; e++) {
@@ -2734,23 +2774,7 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
             mmixi_cuda_strip_rows<K, WIDTH>(S, 0, 2 * strips, n, s.own_n + row0 * ldn, k);
             mmixi_cuda_strip_rows<K, WIDTH>(Z, 0, 2 * strips, p, s.own_p + row0 * ldp, v);
             mmixi_cuda_scores<FIXED>(S, j, own, s.rows[stage].place, first, seen);
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++)
-                    S[i][e] = over[e / 2] * mmixi_cuda_exp2(late * S[i][e] - top[e / 2]);
-            MMIXI_CUDA_UNROLL
-            for (int e = 0; e < 2 && one; e++) {
-                along[e] = 0;
-                MMIXI_CUDA_UNROLL
-                for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                    along[e] += S[i][2 * e] * Z[i][2 * e] + S[i][2 * e + 1] * Z[i][2 * e + 1];
-                along[e] = mmixi_cuda_row_sum(along[e]);
-            }
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - along[e / 2];
+            mmixi_cuda_dscores(S, Z, top, over, along, late, one);
             mmixi_cuda_strip_through<K>(dq, S, 0, strips, n / 8, k, ldn);
         }
         if (stages == 1 && first + 64 < seen.most) {
@@ -2770,6 +2794,45 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job
                                 w.queries);
 }
 
+/* From products S_ji = k_j · q_i (scaled already, unless `late` is to do it) and Z_ji = v_j · dy_i, of this
+   warp's keys and the queries q0 … of a stage, to p_ij and ds_ij = p_ij (Z_ji - δ_i). */
+template <int STRIP>
+MMIXI_CUDA_INLINE void mmixi_cuda_key_weights(float (&S)[STRIP][4], float (&Z)[STRIP][4],
+                                              const mmixi_cuda_stage *rows, int q0, float late)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < STRIP; i++) {
+        const int column = q0 + 8 * i + mmixi_cuda_lane_pair();
+        const float2 top = mmixi_cuda_pair(rows->top + column);
+        const float2 over = mmixi_cuda_pair(rows->over + column);
+        const float2 along = mmixi_cuda_pair(rows->along + column);
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) {
+            const float score = late * S[i][e] - (e % 2 ? top.y : top.x);
+            S[i][e] = (e % 2 ? over.y : over.x) * mmixi_cuda_exp2(score);
+            Z[i][e] = S[i][e] * (Z[i][e] - (e % 2 ? along.y : along.x));
+        }
+    }
+}
+/* Zeros where query i0 + q0 + column does not see the key. */
+template <int FIXED, int STRIP>
+MMIXI_CUDA_INLINE void mmixi_cuda_key_mask(float (&S)[STRIP][4], float (&Z)[STRIP][4],
+                                           const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
+                                           const mmixi_cuda_spans *spans, int first_key, int i0, int q0)
+{
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < STRIP; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) {
+            const int key = first_key + mmixi_cuda_lane_row() + e / 2 * 8;
+            const int column = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+            int sees;
+            if (FIXED) sees = key < mmixi_cuda_simple_end(j, w, i0 + column);
+            else sees = key >= spans->low[column] && key < spans->high[column];
+            S[i][e] = sees ? S[i][e] : 0;
+            Z[i][e] = sees ? Z[i][e] : 0;
+        }
+}
 /* GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are more than a thread has registers for. */
 template <int K, int W, int FIXED, int GRADIENTS>
 MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
@@ -2857,32 +2920,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
             if (bias) mmixi_cuda_strip_each(S, [&](float &x, int row, int column) {
                 x += MMIXI_CUDA_LOG2E * bias[rows->place[q0 + column] - place[row / 8]];
             });
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < STRIP; i++) {
-                const int column = q0 + 8 * i + mmixi_cuda_lane_pair();
-                const float2 top = mmixi_cuda_pair(rows->top + column),
-                    over = mmixi_cuda_pair(rows->over + column),
-                    along = mmixi_cuda_pair(rows->along + column);
-                MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) {
-                    const float score = late * S[i][e] - (e % 2 ? top.y : top.x);
-                    S[i][e] = (e % 2 ? over.y : over.x) * mmixi_cuda_exp2(score);
-                    Z[i][e] = S[i][e] * (Z[i][e] - (e % 2 ? along.y : along.x));
-                }
-            }
-            if (!whole)
-                MMIXI_CUDA_UNROLL
-                for (int i = 0; i < STRIP; i++)
-                    MMIXI_CUDA_UNROLL
-                    for (int e = 0; e < 4; e++) {
-                        const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8;
-                        const int column = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                        int sees;
-                        if (FIXED) sees = key < mmixi_cuda_simple_end(j, w, i0 + column);
-                        else sees = key >= spans->low[column] && key < spans->high[column];
-                        S[i][e] = sees ? S[i][e] : 0;
-                        Z[i][e] = sees ? Z[i][e] : 0;
-                    }
+            mmixi_cuda_key_weights(S, Z, rows, q0, late);
+            if (!whole) mmixi_cuda_key_mask<FIXED>(S, Z, j, w, spans, at.first + row0, i0, q0);
             if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, strips, p / 8, dy + q0 * ldp, ldp);
             if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, strips, n / 8, q + q0 * ldn, ldn);
         }
