@@ -258,7 +258,7 @@ static void time_graph(Case *c)
     cudaGraphDestroy(graph);
     cudaStreamDestroy(stream);
 }
-static int finite(const Case *c)
+static int all_finite(const Case *c)
 {
     const size_t words = outputs_of(c->shape) * size / 4;
     float *y = (float *)malloc(words * 4);
@@ -287,7 +287,7 @@ static void bench(const Shape *shape, int is_ssd, int back, int check)
     ok(error, c.name);
     ok((int)cudaDeviceSynchronize(), c.name);
     if (check) {
-        if (!finite(&c)) exit(1);
+        if (!all_finite(&c)) exit(1);
     } else {
         measure(&c, 0, NULL);
         report(&c, "mamba_mix");
