@@ -2753,10 +2753,16 @@ static inline mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
     mmixi_mat t = { a.p, a.cols, a.rows, a.cs, a.rs };
     return t;
 }
-static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols) /* from i, j */
+static inline mmix_real *mmixi_mat_at(mmixi_mat a, size_t i, size_t j)
 {
-    a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
-    a.rows = rows; a.cols = cols;
+    return a.p + (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
+}
+/* rows x cols of a, from element (i, j) on */
+static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)
+{
+    a.p = mmixi_mat_at(a, i, j);
+    a.rows = rows;
+    a.cols = cols;
     return a;
 }
 
@@ -3652,182 +3658,362 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 /* ==== >>gemm =========================================================================
    c = or += a b, rows x depth times depth x cols
 
-   Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication". The plain form is three
-   loops:
+   Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
 
-       for (i < rows) for (j < cols) for (k < depth) c[i][j] += a[i][k] * b[k][j];
-
-   depth is cut into blocks, cols into panels of at most nr, rows into tiles of at most mr; the tile kernel
-   keeps its part of c in registers while it runs down one block of depth. b is copied panel by panel where
-   that pays (always if its rows are not contiguous), once for all threads, or once for many products
-   (packed_b). a is mostly read where it lies. However they are cut, each element of c is summed in order of
-   k: any number of threads gives the same bits. Measured: 92 to 99 % of one Zen 4 core's peak on the
-   shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
+   The depth is cut into blocks, the columns into panels of at most nr, the rows into tiles of at
+   most mr. The tile kernel keeps its part of c in registers while it runs down one block of
+   depth. b is copied panel by panel where that pays (always if its rows are not contiguous), once
+   for all threads, or once for many products (packed_b). a is mostly read where it lies. However
+   the product is cut, each element of c is summed in the order of k, so any number of threads
+   gives the same bits. Measured: 92 to 99 % of the peak of one Zen 4 core on the shapes of a ViT;
+   64 x 64 x 64 takes 5 microseconds.
    ==================================================================================== */
 
-/* c = or += a b + bias, then what a layer does to it. c's rows are contiguous; a and b have any strides. */
+MMIXI_PLAIN void mmixi_plain_gemm(mmix_real *c, const mmix_real *a, const mmix_real *b, size_t rows,
+                                  size_t cols, size_t depth, int add)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            double sum = add ? (double)c[i * cols + j] : 0;
+            for (size_t k = 0; k < depth; k++)
+                sum += (double)a[i * depth + k] * (double)b[k * cols + j];
+            c[i * cols + j] = (mmix_real)sum;
+        }
+}
+
+/* c = or += a b + bias, and then what a layer does to c. The rows of c are contiguous; a and b
+   have any strides. */
 typedef struct mmixi_gemm {
     mmixi_mat c, a, b;
     int add;                                     /* 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
-    /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
-    const mmix_real *residual; ptrdiff_t ldr;
-    const mmix_real *row_scale; size_t rows_per_scale;   /* row_scale[row / rows_per_scale]; NULL: 1 */
-    int gelu;                                    /* at last c = gelu(c) */
-    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b, read instead */
-    const uint16_t *half;                        /* NULL, or b as bf16 in place of b.p, widened in packing */
+    /* Where add is 0, c = residual + row_scale[row / rows_per_scale] (a b + bias). A residual of
+       NULL is 0, a row_scale of NULL is 1; ldr reals lie from one row of the residual to the
+       next. */
+    const mmix_real *residual;
+    ptrdiff_t ldr;
+    const mmix_real *row_scale;
+    size_t rows_per_scale;
+    int gelu;                                    /* 1: at last c = gelu(c) */
+    /* NULL, or what is read in place of b.p: what mmixi_gemm_pack made of b, or b as bf16 with the
+       strides of b, which is widened in packing. */
+    const mmix_real *packed_b;
+    const uint16_t *half;
 } mmixi_gemm;
 
-/* In debugging builds products of sizes that do not fit stop at once. */
+/* In debugging builds a product of sizes that do not fit stops at once. */
 static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 {
 #ifdef MMIX_REGRESSION
     if (c.rows != a.rows || c.cols != b.cols || a.cols != b.rows || c.cs != 1) abort();
 #endif
-    (void)c, (void)a, (void)b;
+    (void)c;
+    (void)a;
+    (void)b;
 }
+
 static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL, NULL };
+    mmixi_gemm g;
     mmixi_fit(c, a, b);
+    memset(&g, 0, sizeof g);
+    g.c = c;
+    g.a = a;
+    g.b = b;
+    g.add = add;
     return g;
 }
 
 static inline float mmixi_bf16(uint16_t half)
 {
-    union { uint32_t bits; float f; } u;
-    u.bits = (uint32_t)half << 16;
-    return u.f;
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
-/* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
-   multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
-   far rows cost less than the copy, unless they are a multiple of APART reals apart: then a panel's column
-   falls into a few sets of the nearest cache. */
-enum { MMIXI_KC = MMIXI_SIZE(384, 5), MMIXI_MC = MMIXI_SIZE(128, 16), MMIXI_NC = MMIXI_SIZE(16, 2),
-      MMIXI_TASK_WORK = MMIXI_SIZE(1 << 20, 1), MMIXI_WIDE = MMIXI_SIZE(1 << 19, 5000),
-      MMIXI_APART = MMIXI_SIZE(256, 16) };
+/* ---- how a product is cut ---- */
 
-/* Where part i of n begins when `total` is cut as evenly as possible, the larger parts first. A small product
-   has few steps for each division: the ends, and so all of one part, do without. */
+enum {
+    MMIXI_KC = MMIXI_SIZE(384, 5),           /* depth of a block: b's panel stays in L2 */
+    MMIXI_MC = MMIXI_SIZE(128, 16),          /* rows of a task */
+    MMIXI_NC = MMIXI_SIZE(16, 2),            /* panels of a task */
+    MMIXI_TASK_WORK = MMIXI_SIZE(1 << 20, 1),    /* multiply-adds that are worth a thread */
+    /* From WIDE elements of c on a plain b is packed, too. In smaller products its far rows cost
+       less than the copy, unless they lie a multiple of APART reals apart: then a panel's column
+       falls into a few sets of the nearest cache. */
+    MMIXI_WIDE = MMIXI_SIZE(1 << 19, 5000),
+    MMIXI_APART = MMIXI_SIZE(256, 16),
+    MMIXI_PACK_FROM = 64,                    /* the fewest rows that pay for a copy of a plain b */
+    /* Where a has few rows, a packed b can be much larger than a and c. Up to PACK_ROWS rows b is
+       therefore packed in pieces of at most PACK_MOST reals for each thread. */
+    MMIXI_PACK_ROWS = 512,
+    MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8)
+};
+
+/* Where part i of n begins when `total` is cut as evenly as possible, the larger parts first. The
+   two ends, and so all of a single part, need no division: a small product has few steps to hide
+   one behind. */
 static inline size_t mmixi_cut(size_t total, size_t i, size_t n)
 {
-    return i == 0 ? 0 : i == n ? total : total / n * i + mmixi_min(total % n, i);
+    if (i == 0) return 0;
+    if (i == n) return total;
+    return total / n * i + mmixi_min(total % n, i);
 }
-/* Part i of n: its size; *at is where it begins. */
+
+/* The size of part i of n; *at is where it begins. */
 static inline size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
 {
     *at = mmixi_cut(total, i, n);
     return mmixi_cut(total, i + 1, n) - *at;
 }
 
-/* Panels of b: whole vectors, as equal as possible (64 = 32 + 32, not 48 + 16). */
-static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols) { return mmixi_ceil_div(cols, k->nr); }
+/* The number of b's panels. */
+static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols)
+{
+    return mmixi_ceil_div(cols, k->nr);
+}
+
+/* The column at which panel p begins. Panels are whole vectors, and as equal as possible: 64
+   columns are 32 + 32, not 48 + 16. */
 static inline size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 {
     return mmixi_cut(mmixi_ceil_div(cols, k->lanes), p, mmixi_panels(k, cols)) * k->lanes;
 }
-static inline size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
-/* Packed b: for each block of depth, for each panel, depth rows of the panel's width (whole vectors). */
+
+/* The number of blocks of depth; an empty product has one, of no depth. */
+static inline size_t mmixi_depths(size_t depth)
+{
+    return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1;
+}
+
+/* Reals of a packed b: for each block of depth, for each panel, depth rows of the panel's whole
+   vectors. */
 static inline size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
 {
     return depth * mmixi_round_up(cols, k->lanes);
 }
 
-/* a or c may be triangular: its other half is neither read nor written but in tiles on the diagonal. */
+/* ---- a product in one thread ---- */
+
+/* a or c may be triangular: its other half is neither read nor written but in tiles on the
+   diagonal. */
 enum { MMIXI_WHOLE, MMIXI_LOWER_A, MMIXI_UPPER_A, MMIXI_LOWER_C };
-/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). packed: NULL, or what b is read from;
-   copy: NULL, or room for one block of a, whose columns are contiguous. */
-static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
-                              const mmix_real *bias, size_t first, size_t last, const mmix_real *packed,
-                              mmix_real *copy, int triangle)
+
+/* Which part, *begin to *stop, of the block of depth at k0 a tile of rows `row` to row_end - 1
+   needs. */
+static inline void mmixi_triangle(int triangle, size_t row, size_t row_end, size_t k0, size_t depth,
+                                  size_t *begin, size_t *stop)
 {
-    size_t rows = c.rows, tiles = mmixi_ceil_div(rows, k->mr), height = rows / tiles, higher = rows % tiles,
-        cols = c.cols, vectors = mmixi_ceil_div(cols, k->lanes), panels = mmixi_panels(k, cols),
-        depths = mmixi_depths(a.cols);
-    for (size_t d = 0, k0; d < depths; d++, add = 1, bias = NULL) {
-        size_t depth = mmixi_span(a.cols, d, depths, &k0);
-        mmixi_mat block = mmixi_part(a, 0, k0, rows, depth);
-        if (copy) {
-            for (size_t l = 0; l < depth; l++)
-                memcpy(copy + l * rows, block.p + (ptrdiff_t)l * a.cs, rows * sizeof *copy);
-            block = mmixi_t(mmixi_matrix(copy, depth, rows, (ptrdiff_t)rows));
+    *begin = 0;
+    *stop = depth;
+    if (triangle == MMIXI_UPPER_A && row > k0) *begin = mmixi_min(row - k0, depth);
+    if (triangle == MMIXI_LOWER_A) *stop = row_end > k0 ? mmixi_min(row_end - k0, depth) : 0;
+}
+
+/* How c's rows are cut into tiles: as evenly as possible, the first `higher` of them one row
+   higher. */
+typedef struct mmixi_tiling { size_t tiles, height, higher; } mmixi_tiling;
+
+/* One panel of one block, tile by tile down the rows. c and b are the panel's columns, of
+   which the first is column j0 of the whole product; a and b are the block's depth, which
+   begins at k0. */
+static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling, mmixi_mat c,
+                                    mmixi_mat a, mmixi_mat b, int add, const mmix_real *bias,
+                                    int triangle, size_t k0, size_t j0)
+{
+    size_t row = 0;
+    for (size_t t = 0; t < tiling.tiles; t++) {
+        size_t rows = tiling.height + (t < tiling.higher);
+        size_t row_end = row + rows, cols = c.cols, begin, stop;
+        mmixi_triangle(triangle, row, row_end, k0, a.cols, &begin, &stop);
+        if (triangle == MMIXI_LOWER_C) cols = row_end > j0 ? mmixi_min(row_end - j0, cols) : 0;
+        if (cols) {
+            mmixi_mat to = mmixi_part(c, row, 0, rows, cols);
+            mmixi_mat left = mmixi_part(a, row, begin, rows, stop - begin);
+            mmixi_mat right = mmixi_part(b, begin, 0, stop - begin, cols);
+            k->tile(&to, &left, &right, add, bias);
         }
-        for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
-            end = mmixi_min(mmixi_cut(vectors, p + 1, panels) * k->lanes, cols);
-            const mmix_real *part = packed ? packed + mmixi_gemm_packed(k, k0, cols) + j * depth
-                : b.p + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)j;
-            mmixi_mat to = mmixi_matrix(c.p, 0, end - j, c.rs), from = block, panel = mmixi_matrix(part, 0, 0,
-                packed ? (ptrdiff_t)mmixi_round_up(end - j, k->lanes) : b.rs);
-            for (size_t t = 0, i = 0, next; t < tiles; i = next) {
-                next = i + height + (t++ < higher);
-                size_t begin = triangle == MMIXI_UPPER_A && i > k0 ? mmixi_min(i - k0, depth) : 0;
-                size_t stop = triangle != MMIXI_LOWER_A ? depth : next > k0 ? mmixi_min(next - k0, depth) : 0;
-                to.p = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j; to.rows = next - i;
-                if (triangle == MMIXI_LOWER_C) to.cols = next > j ? mmixi_min(next, end) - j : 0;
-                from.p = block.p + (ptrdiff_t)i * block.rs + (ptrdiff_t)begin * block.cs;
-                from.cols = stop - begin;
-                panel.p = mmixi_matrix(part, 0, 0, 0).p + (ptrdiff_t)begin * panel.rs;
-                if (to.cols) k->tile(&to, &from, &panel, add, bias ? bias + j : NULL);
+        row = row_end;
+    }
+}
+
+/* Copies a block of a whose columns are contiguous to `copy`, and returns it as it lies there. */
+static mmixi_mat mmixi_copy_block(mmixi_mat block, mmix_real *copy)
+{
+    for (size_t l = 0; l < block.cols; l++)
+        memcpy(copy + l * block.rows, block.p + (ptrdiff_t)l * block.cs, block.rows * sizeof *copy);
+    return mmixi_t(mmixi_matrix(copy, block.cols, block.rows, (ptrdiff_t)block.rows));
+}
+
+/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). b is read from `packed` unless
+   that is NULL; copy is room for a block of a, whose columns are contiguous then, or NULL. */
+static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
+                              int add, const mmix_real *bias, size_t first, size_t last,
+                              const mmix_real *packed, mmix_real *copy, int triangle)
+{
+    size_t cols = c.cols, panels = mmixi_panels(k, cols);
+    size_t vectors = mmixi_ceil_div(cols, k->lanes);
+    size_t blocks = mmixi_depths(a.cols);
+    size_t first_column = mmixi_panel(k, cols, first);
+    mmixi_tiling tiling;
+    tiling.tiles = mmixi_ceil_div(c.rows, k->mr);
+    tiling.height = c.rows / tiling.tiles;
+    tiling.higher = c.rows % tiling.tiles;
+    for (size_t d = 0; d < blocks; d++) {
+        size_t k0;
+        size_t depth = mmixi_span(a.cols, d, blocks, &k0);
+        size_t j = first_column;
+        mmixi_mat block = mmixi_part(a, 0, k0, c.rows, depth);
+        if (copy) block = mmixi_copy_block(block, copy);
+        for (size_t p = first; p < last; p++) {
+            size_t j_end = mmixi_min(mmixi_cut(vectors, p + 1, panels) * k->lanes, cols);
+            size_t width = j_end - j;
+            const mmix_real *start = bias && d == 0 ? bias + j : NULL;
+            mmixi_mat to = mmixi_part(c, 0, j, c.rows, width);
+            mmixi_mat panel = mmixi_part(b, k0, j, depth, width);
+            if (packed) {
+                const mmix_real *at = packed + mmixi_gemm_packed(k, k0, cols) + j * depth;
+                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)mmixi_round_up(width, k->lanes));
             }
+            mmixi_gemm_tiles(k, tiling, to, block, panel, add || d > 0, start, triangle, k0, j);
+            j = j_end;
         }
     }
 }
 
-/* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
-static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
-                                       int triangle)
+/* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are
+   contiguous. */
+static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
+                                       mmixi_mat b, int add, int triangle)
 {
     mmixi_fit(c, a, b);
-    if (c.rows && c.cols)
-        mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
+    if (!c.rows || !c.cols) return;
+    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
 }
-static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
+                                  int add)
 {
     mmixi_multiply_part(k, c, a, b, add, MMIXI_WHOLE);
 }
-typedef struct mmixi_gemm_plan {
-    const mmixi_kernels *k;
-    mmixi_gemm g;
-    mmix_real *packed, *copy;                    /* of b, in each lane of a block of a; or NULL */
-    int dots;                                    /* a row or two times columns of b: dot products */
-    size_t row_parts, panel_parts;
-} mmixi_gemm_plan;
 
-static void mmixi_gemm_pack_task(void *arg, mmixi_range range)
+/* ---- packing b ---- */
+
+typedef struct mmixi_pack_job {
+    const mmixi_kernels *k;
+    mmixi_mat b;
+    const uint16_t *half;                        /* b as bf16, as in mmixi_gemm */
+    mmix_real *packed;
+    size_t panel_parts;                          /* tasks that share the panels of a block */
+} mmixi_pack_job;
+
+/* A panel of bf16 that begins at `from`: depth x width, with the strides of b, to rows of ld
+   reals. 32 rows at a time, so that the rows that are being written stay in L1. */
+static void mmixi_pack_halves(const mmixi_mat *b, const uint16_t *from, size_t depth, size_t width,
+                              mmix_real *to, size_t ld)
 {
-    const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
-    mmixi_mat b = plan->g.b;
-    size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
-    size_t k0, p, depth = mmixi_span(b.rows, range.begin % depths, depths, &k0);
-    size_t left = mmixi_span(panels, range.begin / depths, plan->panel_parts, &p);
-    for (; left > 0; left--, p++) {
-        size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
-        size_t width = mmixi_min(ld, b.cols - j);
-        const mmix_real *from = plan->g.half ? NULL : mmixi_part(b, k0, j, depth, width).p;
-        mmix_real *to = plan->packed + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
-        if (!from)
-            for (size_t top = 0; top < depth; top += 32)         /* so few rows of the panel stay in L1 */
-                for (size_t w = 0; w < width; w++) {
-                    const uint16_t *half = plan->g.half + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)(j + w) * b.cs;
-                    for (size_t i = top; i < mmixi_min(top + 32, depth); i++)
-                        to[i * ld + w] = mmixi_bf16(half[(ptrdiff_t)i * b.rs]);
-                }
-        else if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
-        else
-            for (size_t i = 0; i < depth; i++, from += b.rs, to += ld) {
-                if (b.cs == 1) memcpy(to, from, width * sizeof *to);
-                else for (size_t w = 0; w < width; w++) to[w] = from[(ptrdiff_t)w * b.cs];
-            }
+    for (size_t top = 0; top < depth; top += 32) {
+        size_t bottom = mmixi_min(top + 32, depth);
+        for (size_t j = 0; j < width; j++) {
+            const uint16_t *column = from + (ptrdiff_t)j * b->cs;
+            for (size_t i = top; i < bottom; i++)
+                to[i * ld + j] = mmixi_bf16(column[(ptrdiff_t)i * b->rs]);
+        }
     }
 }
 
-/* Packs b, mmixi_gemm_packed(k, depth, cols) reals. */
+/* The same of a panel of reals. */
+static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real *to, size_t ld)
+{
+    const mmix_real *from = panel.p;
+    if (panel.rs == 1 && panel.cs != 1) {
+        k->transpose(panel.cols, panel.rows, from, panel.cs, to, (ptrdiff_t)ld);
+        return;
+    }
+    for (size_t i = 0; i < panel.rows; i++) {
+        if (panel.cs == 1) memcpy(to, from, panel.cols * sizeof *to);
+        else for (size_t j = 0; j < panel.cols; j++) to[j] = from[(ptrdiff_t)j * panel.cs];
+        from += panel.rs;
+        to += ld;
+    }
+}
+
+/* One task: a block of depth, and a share of its panels. */
+static void mmixi_pack_task(void *arg, mmixi_range range)
+{
+    const mmixi_pack_job *job = (const mmixi_pack_job *)arg;
+    const mmixi_mat *b = &job->b;
+    size_t blocks = mmixi_depths(b->rows), panels = mmixi_panels(job->k, b->cols), k0, first;
+    size_t depth = mmixi_span(b->rows, range.begin % blocks, blocks, &k0);
+    size_t count = mmixi_span(panels, range.begin / blocks, job->panel_parts, &first);
+    for (size_t p = first; p < first + count; p++) {
+        size_t j = mmixi_panel(job->k, b->cols, p);
+        size_t ld = mmixi_panel(job->k, b->cols, p + 1) - j;
+        size_t width = mmixi_min(ld, b->cols - j);
+        mmix_real *to = job->packed + mmixi_gemm_packed(job->k, k0, b->cols) + j * depth;
+        if (job->half) {
+            const uint16_t *from = job->half + (ptrdiff_t)k0 * b->rs + (ptrdiff_t)j * b->cs;
+            mmixi_pack_halves(b, from, depth, width, to, ld);
+        }
+        else mmixi_pack_reals(job->k, mmixi_part(*b, k0, j, depth, width), to, ld);
+    }
+}
+
+/* Packs the b of a product into mmixi_gemm_packed(m->k, depth, cols) reals. */
 static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
-    mmixi_gemm_plan plan = { m->k, *g, to, NULL, 0, 0, mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4) };
+    mmixi_pack_job job;
     if (!g->b.cols || !g->b.rows) return;
-    mmixi_ranges(m, mmixi_depths(g->b.rows) * plan.panel_parts, 1, mmixi_gemm_pack_task, &plan);
+    job.k = m->k;
+    job.b = g->b;
+    job.half = g->half;
+    job.packed = to;
+    job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
+    mmixi_ranges(m, mmixi_depths(g->b.rows) * job.panel_parts, 1, mmixi_pack_task, &job);
+}
+
+/* ---- a product by all threads ---- */
+
+typedef struct mmixi_gemm_plan {
+    const mmixi_kernels *k;
+    mmixi_gemm g;                                /* one piece of the product's columns */
+    const mmix_real *packed;                     /* its b, packed; or NULL */
+    mmix_real *copy;                             /* room for a block of a in each lane, or NULL */
+    int dots;                                    /* a has a row or two: c is dot products */
+    size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
+} mmixi_gemm_plan;
+
+/* Columns j_begin … j_end - 1 of c as dot products of a's rows with b's columns, all contiguous. */
+static void mmixi_gemm_dots(const mmixi_gemm_plan *plan, mmixi_mat c, mmixi_mat a, size_t j_begin,
+                            size_t j_end)
+{
+    const mmixi_gemm *g = &plan->g;
+    for (size_t j = j_begin; j < j_end; j++)
+        for (size_t i = 0; i < c.rows; i++) {
+            mmix_real *to = mmixi_mat_at(c, i, j);
+            mmix_real dot = plan->k->dot(a.cols, mmixi_mat_at(a, i, 0), mmixi_mat_at(g->b, 0, j));
+            if (g->bias) dot += g->bias[j];
+            if (g->add) dot = *to + dot;
+            *to = dot;
+        }
+}
+
+/* What follows the product in columns j_begin … j_end - 1 of c, whose first row is row `first` of
+   g: the scale and the residual, then gelu. */
+static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi_mat c,
+                              size_t first, size_t j_begin, size_t j_end)
+{
+    size_t n = j_end - j_begin;
+    if (!g->residual && !g->row_scale && !g->gelu) return;
+    for (size_t i = 0; i < c.rows; i++) {
+        mmix_real *row = mmixi_mat_at(c, i, j_begin);
+        const mmix_real *residual = NULL;
+        mmix_real scale = 1;
+        if (g->residual) residual = g->residual + (ptrdiff_t)(first + i) * g->ldr + j_begin;
+        if (g->row_scale) scale = g->row_scale[(first + i) / g->rows_per_scale];
+        if (residual || g->row_scale) k->finish(n, scale, residual, row);
+        if (g->gelu) k->gelu(n, row, row);
+    }
 }
 
 static void mmixi_gemm_task(void *arg, mmixi_range range)
@@ -3835,85 +4021,110 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
-    size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
-    size_t at, first;
-    size_t tiles = mmixi_span(mmixi_ceil_div(g->c.rows, k->mr), range.begin % plan->row_parts,
-                              plan->row_parts, &at);
-    size_t rows = mmixi_min(tiles * k->mr, g->c.rows - (at *= k->mr));
-    size_t last = mmixi_span(panels, range.begin / plan->row_parts, plan->panel_parts, &first) + first;
-    size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
-    mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
-    if (!plan->dots)
-        mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
-                          plan->copy ? plan->copy + range.lane * MMIXI_MC * MMIXI_KC : NULL, MMIXI_WHOLE);
-    else
-        for (size_t j = j0; j < j1; j++)
-            for (size_t i = 0; i < rows; i++) {
-                mmix_real *to = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
-                mmix_real dot = k->dot(a.cols, a.p + (ptrdiff_t)i * a.rs, g->b.p + (ptrdiff_t)j * g->b.cs);
-                if (g->bias) dot += g->bias[j];
-                *to = g->add ? *to + dot : dot;
-            }
-    for (size_t i = 0; i < rows && (g->residual || g->row_scale || g->gelu); i++) {
-        mmix_real scale = g->row_scale ? g->row_scale[(at + i) / g->rows_per_scale] : (mmix_real)1;
-        mmix_real *row = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
-        const mmix_real *residual = !g->residual ? NULL
-            : g->residual + (ptrdiff_t)(at + i) * g->ldr + (ptrdiff_t)j0;
-        if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
-        if (g->gelu) k->gelu(j1 - j0, row, row);
+    size_t cols = g->c.cols, all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
+    size_t row_part = range.begin % plan->row_parts, panel_part = range.begin / plan->row_parts;
+    size_t first_tile, first_panel;
+    size_t tiles = mmixi_span(all_tiles, row_part, plan->row_parts, &first_tile);
+    size_t panels = mmixi_span(mmixi_panels(k, cols), panel_part, plan->panel_parts, &first_panel);
+    size_t last_panel = first_panel + panels;
+    size_t first_row = first_tile * k->mr;
+    size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
+    size_t j_begin = mmixi_panel(k, cols, first_panel);
+    size_t j_end = mmixi_min(mmixi_panel(k, cols, last_panel), cols);
+    mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
+    mmixi_mat a = mmixi_part(g->a, first_row, 0, rows, g->a.cols);
+    mmix_real *copy = NULL;
+    if (plan->copy) copy = plan->copy + range.lane * MMIXI_MC * MMIXI_KC;
+    if (plan->dots) mmixi_gemm_dots(plan, c, a, j_begin, j_end);
+    else mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first_panel, last_panel, plan->packed,
+                           copy, MMIXI_WHOLE);
+    mmixi_gemm_finish(k, g, c, first_row, j_begin, j_end);
+}
+
+/* Whether b is packed for this product alone. */
+static int mmixi_gemm_packs(const mmixi_gemm *g)
+{
+    size_t rows = g->c.rows;
+    if (g->half || g->b.cs != 1 || g->b.rs == 0) return 1;
+    if (rows < MMIXI_PACK_FROM) return 0;
+    return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
+}
+
+/* Cuts the product into tasks of whole tiles, at most MC rows and NC panels, and into more and
+   smaller ones as long as there is work for them; a task has at least least_rows rows. */
+static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
+{
+    size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
+    double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
+    size_t wanted = (size_t)(work < 64 ? work : 64);
+    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / plan->k->mr * plan->k->mr);
+    plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
+    while (plan->row_parts * plan->panel_parts < wanted && plan->row_parts * least_rows <= rows)
+        plan->row_parts *= 2;
+    while (plan->row_parts * plan->panel_parts < wanted && plan->panel_parts * 2 <= panels)
+        plan->panel_parts *= 2;
+}
+
+/* The product g, whose columns are taken in pieces of at most `piece`; b of each is packed into
+   `room`, or not at all if that is NULL. */
+static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan *plan, size_t piece,
+                              mmix_real *room)
+{
+    size_t rows = g->c.rows, cols = g->c.cols;
+    /* few rows would copy a transposed a in crumbs */
+    size_t least_rows = (plan->copy ? 8 : 4) * m->k->mr;
+    plan->k = m->k;
+    plan->g = *g;
+    plan->packed = room ? room : g->packed_b;
+    for (size_t at = 0; at < cols; at += piece) {
+        size_t n = mmixi_min(piece, cols - at);
+        plan->g.c = mmixi_part(g->c, 0, at, rows, n);
+        plan->g.b = mmixi_part(g->b, 0, g->half ? 0 : at, g->a.cols, n);
+        if (g->half) plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
+        if (g->bias) plan->g.bias = g->bias + at;
+        if (g->residual) plan->g.residual = g->residual + at;
+        if (room) mmixi_gemm_pack(m, &plan->g, room);
+        mmixi_gemm_share_out(plan, least_rows);
+        mmixi_ranges(m, plan->row_parts * plan->panel_parts, 1, mmixi_gemm_task, plan);
     }
 }
 
-/* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
-   thread. */
-enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8) };
+/* Whether c is a row or two of dot products, of which both sides lie contiguous already. */
+static int mmixi_gemm_is_dots(const mmixi_gemm *g)
+{
+    if (g->packed_b || g->half || g->c.rows > 2) return 0;
+    return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
+}
+
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
-    mmixi_mat a = g->a, b = g->b;
+    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, piece = cols;
     mmix_mark mark = mmix_mark_here(m);
-    int dots = !g->packed_b && !g->half && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
-    int pack = !g->packed_b && !dots && depth && (g->half || b.cs != 1 || b.rs == 0
-        || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
-    /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
-    int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
-    size_t piece = cols, least = (copy ? 8 : 4) * m->k->mr;    /* few rows would copy a in crumbs */
-    mmixi_gemm_plan plan = { m->k, *g, (mmix_real *)g->packed_b, NULL, dots, 0, 0 };
+    mmixi_gemm_plan plan;
+    mmix_real *room = NULL;
+    /* If a is transposed, every tile would come back to each cache line of a, on as many pages as
+       a is deep: a block of it is copied first. */
+    int copy = g->a.rs == 1 && g->a.cs != 1 && rows >= MMIXI_MC / 2, pack;
     if (!rows || !cols) return 0;
+    memset(&plan, 0, sizeof plan);
+    plan.dots = mmixi_gemm_is_dots(g);
+    pack = !g->packed_b && !plan.dots && depth && mmixi_gemm_packs(g);
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
-        plan.packed = mmixi_reals(m, mmixi_gemm_packed(m->k, depth, piece), 1);
+        room = mmixi_reals(m, mmixi_gemm_packed(m->k, depth, piece), 1);
     }
     if (copy) plan.copy = mmixi_reals(m, m->lanes, MMIXI_MC * MMIXI_KC);
-    if ((pack && !plan.packed) || (copy && !plan.copy)) {
+    if ((pack && !room) || (copy && !plan.copy)) {
         mmix_rewind(m, mark);
         return -1;
     }
-    for (size_t at = 0; at < cols; at += piece) {
-        size_t n = mmixi_min(piece, cols - at);
-        plan.g.b = mmixi_part(b, 0, g->half ? 0 : at, depth, n);
-        if (g->half) plan.g.half = g->half + (ptrdiff_t)at * b.cs;
-        plan.g.c = mmixi_part(g->c, 0, at, rows, n);
-        if (g->bias) plan.g.bias = g->bias + at;
-        if (g->residual) plan.g.residual = g->residual + at;
-        if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
-        /* tasks: at most MC rows, whole tiles, and NC panels; more and smaller ones where there is work */
-        size_t panels = mmixi_panels(m->k, n);
-        double work = (double)rows * (double)n * (double)(depth + 1) / (int)MMIXI_TASK_WORK;
-        size_t want = (size_t)(work < 64 ? work : 64);
-        plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC / m->k->mr * m->k->mr);
-        plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
-        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= rows)
-            plan.row_parts *= 2;
-        while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
-            plan.panel_parts *= 2;
-        mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_gemm_task, &plan);
-    }
+    mmixi_gemm_pieces(m, g, &plan, piece, room);
     mmix_rewind(m, mark);
     return 0;
 }
+
 /* c = or += a b by all threads. 0, or -1 if there is no memory for packing. */
 MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
