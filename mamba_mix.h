@@ -184,7 +184,8 @@ typedef struct mmix_device {
 /* Everything a context can be told; zeroes are the defaults. */
 typedef struct mmix_options {
     mmix_allocator allocator;
-    int threads;                             /* 0: all cores, at most 64 */
+    int threads;                             /* 0: as many as the cores that this process may use (its
+                                                affinity, taskset, a container's cpuset), at most 64 */
     int simd;                                /* AUTO: MMIX_SIMD=none or avx2 in the environment, or the best
                                                 there is. A level that is not there falls to the next lower */
     uint64_t seed;
@@ -267,11 +268,13 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
    ==================================================================================== */
 
 enum {
-    MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8,
+    MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
+    MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
     MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
 };
 
-/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on error. */
+/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on
+   error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
@@ -280,30 +283,36 @@ MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t
 /* The same filled with n = the product of shape values in row-major order. */
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values);
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
-/* Sets every element of reals or integers; returns t. */
+/* Sets every element, rounded to the type's numbers (int32: toward 0). Returns t, or NULL on
+   error: t has no values, or the value is not in the range of int32. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t. */
+/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t, or
+   NULL on error, as of an int32 tensor. */
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
 /* MMIX_DTYPE_…; the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not there. */
+/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not
+   there. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. With a
-   device reals are NULL outside of an op's functions: mmix_read and mmix_write copy them. */
+/* The first element, or NULL if the values are gone or of another type; mind the strides of a
+   view. With a device reals are NULL outside of an op's functions: mmix_read and mmix_write copy
+   them. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
 /* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
 MMIXDEF double mmix_item(const mmix_tensor *t);
-/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real values. */
+/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real
+   values. */
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
-/* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no other way. */
+/* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no
+   other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
 /* Elements start … start+count-1 of an axis; t itself if these are all. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
@@ -311,22 +320,25 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 /* ==== >>api-tape =====================================================================
    reverse-mode differentiation over coarse nodes
 
-   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends one node to
-   the tape; mmix_backward walks the nodes in reverse order and calls each op's backward.
+   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends
+   one node to the tape; mmix_backward walks the nodes in reverse order and calls each op's
+   backward.
    ==================================================================================== */
 
 enum { MMIX_RECORD_LAYERS = 2 };
-/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on, but each
-   block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what a sequence points to
-   must last until mmix_backward then. Set before, it also holds for the steps that record by themselves,
-   mmix_dino_step and mmix_distill_step. */
+/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on,
+   but each block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what
+   a sequence points to must last until mmix_backward then. Set before, it also holds for the
+   steps that record by themselves, mmix_dino_step and mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters: mmix_params_train. */
+/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters:
+   mmix_params_train. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
 /* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1. The first
-   starts from a scalar, the second from the upstream gradients of n outputs, each of its output's shape. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1.
+   The first starts from a scalar, the second from the upstream gradients of n outputs, each of
+   its output's shape. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
@@ -346,22 +358,25 @@ typedef struct mmix_call {
     size_t size[4];
     double number[2];
     const void *options;
-    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL. dx[i]: where
-       the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none is wanted; add[i]: 1, to
-       what is there, 0: over it. Inputs with a bit in `constant` get none; the gradient of input `passed` - 1
-       is dy[0] itself, which is handed on after backward. */
+    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL.
+       dx[i]: where the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none
+       is wanted; add[i]: 1, to what is there, 0: over it. Inputs with a bit in `constant` get
+       none; the gradient of input `passed` - 1 is dy[0] itself, which is handed on after
+       backward. */
     const mmix_real *dy[2];
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
     unsigned constant, passed;
-    int where;                               /* it ran: 1, on the device; the library's own */
+    /* The library's own: 1 if it ran on the device; 1 of mmix_checkpoint, whose ops see to the
+       gradients. */
+    int where, checkpoint;
 } mmix_call;
 
-/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten between its op
-   and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
+/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten
+   between its op and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
-/* Step memory that lasts as long as the call's node; NULL on error. */
+/* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
 /* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
@@ -380,8 +395,8 @@ enum {
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
-/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or by kernels
-   (1). MMIX_OP_COUNT are custom ops. */
+/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
+   by kernels (1). MMIX_OP_COUNT are custom ops. */
 MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
 /* A pointer that overrides keep with their context, NULL at first. */
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
@@ -389,18 +404,19 @@ MMIXDEF void *mmix_kernel_user(const mmix_ctx *m);
 /* The op's name, e.g. "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
-/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and arrives as
-   call->options; backward may be NULL if no gradient will be asked for. */
+/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
+   arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
+   for. */
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
 
 typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
-/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its ops then
-   (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have
-   the same bits if y has the same with and without recording (a SwiGLU of many tokens goes by parts without,
-   which may round otherwise). f makes the same y each time from its inputs (some may be NULL), the `size`
-   bytes at user, which are copied (0: the pointer is), and parameters. Returns NULL on error. Without
-   recording it is f itself. */
+/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its
+   ops then (Chen et al. 2016). The memory of one f in place of all, for about a third more time;
+   the gradients have the same bits if y has the same with and without recording (a SwiGLU of many
+   tokens goes by parts without, which may round otherwise). f makes the same y each time from its
+   inputs (some may be NULL), the `size` bytes at user, which are copied (0: the pointer is), and
+   parameters. Returns NULL on error. Without recording it is f itself. */
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n);
 
@@ -408,6 +424,10 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
    differentiable operations; each returns a new tensor, or NULL on error
 
    Comments give the formula, then shapes. (…, D) means any leading axes. Inputs may be views.
+
+   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit ARM): each
+   would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and mmix_sqrt of it 0; in
+   the double build that is so below 2.3e-308. What a caller computes outside of ops is not touched.
    ==================================================================================== */
 
 /* Elementwise, with the shapes aligned at the right and sizes of 1 stretched (as NumPy does). */
@@ -4135,40 +4155,72 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
 /* ==== >>tensors ======================================================================
    arrays with shapes, and the check of an op's arguments
 
-   A tensor that an op returns owns a contiguous piece of step memory; a view has the strides of what it views
-   and no gradient of its own.
+   A tensor that an op returns owns a contiguous piece of step memory. A view has the strides of
+   what it views, the owner as its base, and no gradient of its own.
    ==================================================================================== */
+
+/* Whether a tensor wants a gradient, and whether there is something in it. */
+enum { MMIXI_LEAF = 1, MMIXI_RECORDED };         /* .wants: of a leaf; of a recorded op's output */
+enum { MMIXI_WRITTEN = 1, MMIXI_LENT };          /* .written: in our memory; in the caller's */
+/* Where numbers are up to date: on the host, on both sides, on the device. */
+enum { MMIXI_HERE, MMIXI_BOTH, MMIXI_THERE };
+/* Whose function runs now (mmix_ctx.inside): an op's on the host, or a device's kernel. */
+enum { MMIXI_HOST = 1, MMIXI_KERNEL };
 
 struct mmix_tensor {
     int dtype, ndim;
     size_t shape[MMIX_MAX_DIMS], stride[MMIX_MAX_DIMS];
-    void *data;                                  /* of an owner; NULL when backward freed it */
     mmix_ctx *m;
-    mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
-    size_t offset;                               /* of a view: elements from the base's first */
-    mmix_real *grad;                             /* of an owner, contiguous */
-    mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    int wants;                                   /* a gradient: a leaf, or MMIXI_RECORDED an op's output */
-    int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
-    mmix_real scalar;                            /* data of a single element: backward does not free it */
-    unsigned char lasting,                       /* a parameter: any context may use it */
-        where, grad_where;                       /* of an owner: MMIXI_HERE … */
-    /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
+
+    /* of a view: the tensor that owns the memory, and elements from its first one */
+    mmix_tensor *base;
+    size_t offset;
+
+    /* of an owner */
+    void *data;                                  /* NULL when backward has freed it */
+    mmix_real *grad;                             /* contiguous */
+    mmix_tensor *next_graded;                    /* the next leaf of the context's list `graded` */
+    int wants, written;
+    mmix_real scalar;                            /* data of a single element: outlives backward */
+    unsigned char lasting;                       /* a parameter, which any context may use */
+    unsigned char where, grad_where;             /* MMIXI_HERE … */
+
+    /* of a weight: what mmixi_gemm_pack made of its transpose with panels of packed_nr; its
+       adapter */
     const mmix_real *packed;
     size_t packed_nr;
-    const mmix_lora *lora;                       /* of a weight: its adapter, or NULL */
+    const mmix_lora *lora;
 };
+
 static size_t mmixi_dtype_size(int dtype)
 {
-    return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t)
-        : dtype == MMIX_DTYPE_BF16 ? sizeof(uint16_t) : 1;
+    switch (dtype) {
+    case MMIX_DTYPE_REAL: return sizeof(mmix_real);
+    case MMIX_DTYPE_I32: return sizeof(int32_t);
+    case MMIX_DTYPE_BF16: return sizeof(uint16_t);
+    default: return 1;
+    }
 }
-static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
-/* An axis counted from the front, -1 if t has none such. */
+static const char *mmixi_dtype_name(int dtype)
+{
+    switch (dtype) {
+    case MMIX_DTYPE_REAL: return "real";
+    case MMIX_DTYPE_I32: return "int32";
+    case MMIX_DTYPE_BF16: return "bf16";
+    default: return "u8";
+    }
+}
+static mmix_tensor *mmixi_owner(const mmix_tensor *t)
+{
+    return t->base ? t->base : (mmix_tensor *)t;
+}
+
+/* An axis counted from the front; -1 if t has no such axis. */
 static inline int mmixi_axis(const mmix_tensor *t, int axis)
 {
-    int a = t && axis < 0 ? axis + t->ndim : axis;
-    return t && a >= 0 && a < t->ndim ? a : -1;
+    if (!t) return -1;
+    if (axis < 0) axis += t->ndim;
+    return axis >= 0 && axis < t->ndim ? axis : -1;
 }
 MMIXDEF int mmix_dtype(const mmix_tensor *t) { return t ? t->dtype : MMIX_DTYPE_REAL; }
 MMIXDEF int mmix_ndim(const mmix_tensor *t) { return t ? t->ndim : 0; }
@@ -4184,45 +4236,70 @@ MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis)
 }
 MMIXDEF size_t mmix_count(const mmix_tensor *t)
 {
-    size_t n = t ? 1 : 0;
-    for (int i = 0; t && i < t->ndim; i++) n *= t->shape[i];
+    size_t n = 1;
+    if (!t) return 0;
+    for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
     return n;
 }
-static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
-/* Bytes of an owner, whose rows may have gaps behind them; 0 of one that never was. */
+static size_t mmixi_bytes(const mmix_tensor *t)
+{
+    return mmix_count(t) * mmixi_dtype_size(t->dtype);
+}
+
+/* Bytes of an owner, whose rows may have gaps behind them; 0 of a scalar that never got memory. */
 static size_t mmixi_held(const mmix_tensor *t)
 {
-    return (t->ndim ? t->shape[0] * t->stride[0] : t->data != NULL) * mmixi_dtype_size(t->dtype);
+    size_t elements = t->data != NULL;
+    if (t->ndim) elements = t->shape[0] * t->stride[0];
+    return elements * mmixi_dtype_size(t->dtype);
 }
-/* Numbers are up to date on the host, on both sides, or on the device. */
-enum { MMIXI_HERE, MMIXI_BOTH, MMIXI_THERE };
-enum { MMIXI_HOST = 1, MMIXI_KERNEL };
-/* Copies an owner's values, or its gradient, to the side that asks, if they are not there. Where they are. */
-static void *mmixi_bring(mmix_tensor *t, int gradient, int device)
+
+/* ---- values on the host and on a device ---- */
+
+/* Copies numbers of t to the side that asks, if they are up to date on the other side alone. */
+static void mmixi_copy_over(mmix_tensor *t, void *here, unsigned char *where, int device)
 {
     mmix_ctx *m = t->m;
     const mmix_device *d = &m->options.device;
-    void *here = gradient ? t->grad : t->data, *there = mmixi_other(m, here, 1);
-    unsigned char *where = gradient ? &t->grad_where : &t->where;
-    if (here && *where == (device ? MMIXI_HERE : MMIXI_THERE)) {
-        if (device ? d->put(d->user, there, here, mmixi_held(t))
-            : d->get(d->user, here, there, mmixi_held(t)))
-            mmix_fail(m, MMIX_ERROR_DEVICE, "the device's %s failed", device ? "put" : "get");
-        *where = MMIXI_BOTH;
-    }
-    return device ? there : here;
+    void *there = mmixi_other(m, here, 1);
+    const char *what = device ? "put" : "get";
+    int failed;
+    if (!here || *where != (device ? MMIXI_HERE : MMIXI_THERE)) return;
+    if (device) failed = d->put(d->user, there, here, mmixi_held(t));
+    else failed = d->get(d->user, here, there, mmixi_held(t));
+    if (failed) mmix_fail(m, MMIX_ERROR_DEVICE, "the device's %s failed", what);
+    *where = MMIXI_BOTH;
 }
-/* Where an owner that has been on the device is read and, outside of ops, perhaps written. */
+
+/* Brings an owner's values, or its gradient, to the side that asks. */
+static void mmixi_bring_values(mmix_tensor *t, int device)
+{
+    mmixi_copy_over(t, t->data, &t->where, device);
+}
+static void mmixi_bring_gradient(mmix_tensor *t, int device)
+{
+    mmixi_copy_over(t, t->grad, &t->grad_where, device);
+}
+
+/* Where the function that runs now finds an owner's values, which have been on the device.
+   Outside of ops they may be written, so that only the host's are right from then on. */
 static char *mmixi_fetch(mmix_tensor *t)
 {
-    void *p = mmixi_bring(t, 0, t->m->inside == MMIXI_KERNEL);
+    int device = t->m->inside == MMIXI_KERNEL;
+    mmixi_bring_values(t, device);
     if (!t->m->inside) t->where = MMIXI_HERE;
-    return (char *)p;
+    return (char *)(device ? mmixi_other(t->m, t->data, 1) : t->data);
 }
+
+/* The first element of t for the function that runs now; NULL if the type is another or the
+   values are gone. */
 static inline void *mmixi_data(const mmix_tensor *t, int dtype)
 {
-    mmix_tensor *owner = t && t->dtype == dtype ? mmixi_owner(t) : NULL;
-    char *data = !owner ? NULL : owner->where ? mmixi_fetch(owner) : (char *)owner->data;
+    mmix_tensor *owner;
+    char *data;
+    if (!t || t->dtype != dtype) return NULL;
+    owner = mmixi_owner(t);
+    data = owner->where ? mmixi_fetch(owner) : (char *)owner->data;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
 static const uint16_t *mmixi_halves(const mmix_tensor *t)
@@ -4236,45 +4313,71 @@ static inline mmix_real *mmixi_of(const mmix_tensor *t)
 }
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t)
 {
-    return t && t->m->twins && !t->m->inside ? NULL : mmixi_of(t);
+    if (t && t->m->twins && !t->m->inside) return NULL;
+    return mmixi_of(t);
 }
-MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
+MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t)
+{
+    return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32);
+}
 
 /* ---- making ---- */
-/* Fills in dtype, shape and the strides of a contiguous tensor; the number of bytes, or 0 after an error. */
+
+/* Fills in dtype, shape and the strides of a contiguous tensor. Returns its bytes, or 0 after an
+   error. */
 static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim,
                              const size_t *shape)
 {
-    size_t bytes = mmixi_dtype_size(dtype);
+    size_t element = mmixi_dtype_size(dtype), bytes = element;
     if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_BF16)
-        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)
-        || (ndim && !shape && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who))) return 0;
-    t->m = m; t->dtype = dtype; t->ndim = ndim;
+        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)) return 0;
+    if (dtype == MMIX_DTYPE_U8) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: there are no tensors of MMIX_DTYPE_U8", who);
+        return 0;
+    }
+    if (ndim && !shape) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
+        return 0;
+    }
+    t->m = m;
+    t->dtype = dtype;
+    t->ndim = ndim;
     for (int i = ndim; i-- > 0;) {
-        t->shape[i] = shape[i]; t->stride[i] = bytes / mmixi_dtype_size(dtype);
+        t->shape[i] = shape[i];
+        t->stride[i] = bytes / element;
         bytes = mmixi_mul(bytes, shape[i]);
         if (!bytes || bytes == SIZE_MAX) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f, expected 1 to what memory "
-                      "has room for", who, i, (double)shape[i]);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                      "%s: axis %d has size %.0f, expected 1 to what memory has room for",
+                      who, i, (double)shape[i]);
             return 0;
         }
     }
     return bytes;
 }
-static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
-
-/* A tensor on behalf of `who`, filled with `values` if there are any; NULL on error or while one is kept. */
-static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
-                              const void *values)
+static mmix_tensor *mmixi_tensor(mmix_ctx *m)
 {
-    mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
-    size_t bytes = t ? mmixi_describe(m, t, who, dtype, ndim, shape) : 0;
-    if (bytes) t->data = bytes <= sizeof t->scalar ? &t->scalar : mmixi_step(m, bytes);
-    if (!bytes || !t->data) return NULL;
+    return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor));
+}
+
+/* A tensor on behalf of `who`, filled with `values` unless they are NULL; NULL on error or while
+   one is kept. */
+static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim,
+                              const size_t *shape, const void *values)
+{
+    mmix_tensor *t;
+    size_t bytes;
+    if (!m || m->error_kind) return NULL;
+    t = mmixi_tensor(m);
+    if (!t) return NULL;
+    bytes = mmixi_describe(m, t, who, dtype, ndim, shape);
+    if (!bytes) return NULL;
+    t->data = bytes <= sizeof t->scalar ? &t->scalar : mmixi_step(m, bytes);
+    if (!t->data) return NULL;
     if (values) memmove(t->data, values, bytes);
     return t;
 }
-/* A tensor of x's shape, NULL if x is. */
+/* A tensor of x's shape; NULL if x is NULL. */
 static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *x)
 {
     return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape, NULL) : NULL;
@@ -4289,7 +4392,10 @@ static mmix_tensor *mmixi_new_axes(mmix_ctx *m, int ndim, size_t a, size_t b, si
     return mmix_new(m, MMIX_DTYPE_REAL, ndim, shape);
 }
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a) { return mmixi_new_axes(m, 1, a, 0, 0, 0); }
-MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b) { return mmixi_new_axes(m, 2, a, b, 0, 0); }
+MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b)
+{
+    return mmixi_new_axes(m, 2, a, b, 0, 0);
+}
 MMIXDEF mmix_tensor *mmix_new3(mmix_ctx *m, size_t a, size_t b, size_t c)
 {
     return mmixi_new_axes(m, 3, a, b, c, 0);
@@ -4303,30 +4409,42 @@ MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const
     if (!mmixi_given(m, "mmix_from", "*values", values)) return NULL;
     return mmixi_new(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape, values);
 }
-MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values)
+MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape,
+                                   const int32_t *values)
 {
     if (!mmixi_given(m, "mmix_from_i32", "*values", values)) return NULL;
     return mmixi_new(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape, values);
 }
 
 /* ---- walking ----
-   A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted together. */
-static inline size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
+   A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted
+   together. */
+
+static inline size_t mmixi_cols(const mmix_tensor *t)
+{
+    return t->ndim ? t->shape[t->ndim - 1] : 1;
+}
 static inline size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
+
 /* Elements from the first one to place `index`, in row-major order, of the first axes. */
 static inline size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 {
-    size_t at = 0;
-    for (; --axes > 0; index /= t->shape[axes]) at += index % t->shape[axes] * t->stride[axes];
-    return axes < 0 ? 0 : at + index * t->stride[0];
+    size_t offset = 0;
+    for (int i = axes - 1; i > 0; i--) {
+        offset += index % t->shape[i] * t->stride[i];
+        index /= t->shape[i];
+    }
+    return axes > 0 ? offset + index * t->stride[0] : 0;
 }
+/* To element i in row-major order. */
 static size_t mmixi_place(const mmix_tensor *t, size_t i) { return mmixi_offset(t, t->ndim, i); }
 /* To where a row begins. */
 static inline size_t mmixi_row_offset(const mmix_tensor *t, size_t row)
 {
     return mmixi_offset(t, t->ndim - 1, row);
 }
-/* Whether one step leads from each row to the next, and which. */
+
+/* Whether one step, *step, leads from each row to the next. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
     size_t next = 0;                             /* the step of an axis outside of those seen */
@@ -4346,13 +4464,18 @@ static inline int mmixi_contiguous(const mmix_tensor *t)
 }
 
 /* y = x, or y += x */
-static inline void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y, int add)
+static inline void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y,
+                             int add)
 {
     if (add) k->add(n, x, y, y);
     else memcpy(y, x, n * sizeof *x);
 }
-static inline size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
-/* All rows, on all threads: x and y lie as the tensors say. */
+static inline size_t mmixi_row_grain(size_t cols)
+{
+    return mmixi_max(1, 8192 / mmixi_max(cols, 1));
+}
+
+/* The same of all rows on all threads, where x and y lie as two tensors say. */
 typedef struct mmixi_put_job {
     const mmixi_kernels *k;
     const mmix_tensor *as_x, *as_y;
@@ -4367,11 +4490,17 @@ static void mmixi_put_range(void *arg, mmixi_range range)
         mmixi_put(j->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
                   j->y + mmixi_row_offset(j->as_y, r), j->add);
 }
-static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x, const mmix_tensor *as_y,
-                          mmix_real *y, int add)
+static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x,
+                          const mmix_tensor *as_y, mmix_real *y, int add)
 {
-    mmixi_put_job j = { m->k, as_x, as_y, x, y, add };
-    mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
+    mmixi_put_job job;
+    job.k = m->k;
+    job.as_x = as_x;
+    job.as_y = as_y;
+    job.x = x;
+    job.y = y;
+    job.add = add;
+    mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &job);
 }
 static void mmixi_zero_range(void *arg, mmixi_range range)
 {
@@ -4382,51 +4511,95 @@ static inline void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
     mmixi_ranges(m, n, 1 << 15, mmixi_zero_range, x);
 }
 
+/* ---- filling, reading and writing ---- */
+
 /* mmix_data for writing: what was packed of the values is out of date. */
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
 {
     if (t) mmixi_owner(t)->packed = NULL;
     return mmixi_of(t);
 }
+/* Whether t can be filled by `who`: it has values, and they are no integers unless those may be. */
+static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
+{
+    if (t->dtype == MMIX_DTYPE_I32 && !integers) {
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t is int32, expected real", who);
+        return 0;
+    }
+    mmixi_overwrite(t);
+    if (mmixi_data(t, t->dtype)) return 1;
+    mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
+    return 0;
+}
+static uint16_t mmixi_to_bf16(mmix_real x);      /* with the files */
+/* Sets an element of a real or bf16 tensor, whose first one is at `data`. */
+static inline void mmixi_set(const mmix_tensor *t, void *data, size_t at, mmix_real value)
+{
+    if (t->dtype == MMIX_DTYPE_REAL) ((mmix_real *)data)[at] = value;
+    else ((uint16_t *)data)[at] = mmixi_to_bf16(value);
+}
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
-    mmix_real *x = mmixi_overwrite(t);
-    int32_t *k = mmix_data_i32(t);
-    for (size_t r = 0; (x || k) && r < mmixi_rows(t); r++)
-        for (size_t i = mmixi_row_offset(t, r), end = i + mmixi_cols(t); i < end; i++) {
-            if (x) x[i] = (mmix_real)value;
-            else k[i] = (int32_t)value;
+    void *data;
+    int32_t whole = 0;
+    if (!t || !mmixi_fillable(t, "mmix_fill", 1)) return NULL;
+    data = mmixi_data(t, t->dtype);
+    if (t->dtype == MMIX_DTYPE_I32) {
+        const char *what = "the value of int32";
+        if (mmixi_within(t->m, "mmix_fill", what, value, INT32_MIN, INT32_MAX)) return NULL;
+        whole = (int32_t)value;
+    }
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        size_t begin = mmixi_row_offset(t, r), end = begin + mmixi_cols(t);
+        for (size_t i = begin; i < end; i++) {
+            if (t->dtype == MMIX_DTYPE_I32) ((int32_t *)data)[i] = whole;
+            else mmixi_set(t, data, i, (mmix_real)value);
         }
+    }
     return t;
 }
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
-    mmix_real *x = mmixi_overwrite(t);
-    for (size_t i = 0; x && i < mmix_count(t); i++)
-        x[mmixi_place(t, i)] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i));
+    void *data;
+    size_t n = mmix_count(t);
+    if (!m || !t || !mmixi_fillable(t, "mmix_randn", 0)) return NULL;
+    data = mmixi_data(t, t->dtype);
+    for (size_t i = 0; i < n; i++) {
+        double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i);
+        mmixi_set(t, data, mmixi_place(t, i), (mmix_real)(deviation * normal));
+    }
     return t;
 }
-/* Between a tensor and an array of its rows: `to`, or else `from`. */
-static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
+
+/* The values that mmix_read and mmix_write copy; NULL after an error. */
+static mmix_real *mmixi_transferable(const mmix_tensor *t, const char *who, const mmix_real *values)
 {
     mmix_real *x = mmixi_of(t);
-    if (!x || (!to && !from))
-        return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, x ? "%s: values is NULL"
-                             : "%s: there are no real values", who) : -1;
-    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
-        mmix_real *row = x + mmixi_row_offset(t, r);
-        memcpy(from ? row : to + r * n, from ? from + r * n : row, n * sizeof *row);
-    }
-    return 0;
+    if (!t) return NULL;
+    if (!x) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who);
+    else if (!values) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: values is NULL", who);
+    return values ? x : NULL;
 }
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 {
-    return mmixi_transfer(t, "mmix_read", values, NULL);
+    const mmix_real *x = mmixi_transferable(t, "mmix_read", values);
+    size_t n;
+    if (!x) return -1;
+    n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++)
+        memcpy(values + r * n, x + mmixi_row_offset(t, r), n * sizeof *x);
+    return 0;
 }
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
+    mmix_real *x = mmixi_transferable(t, "mmix_write", values);
+    size_t n;
+    if (!x) return -1;
     mmixi_overwrite(t);
-    return mmixi_transfer(t, "mmix_write", NULL, values);
+    n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++)
+        memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
+    return 0;
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
@@ -4437,10 +4610,14 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 /* ---- checking arguments ----
    Shapes are written as comments write them, and bind their letters:
 
-       mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O", weight, x, bias, residual)
+       mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O",
+                    weight, x, bias, residual)
 
-   A letter is bound where it comes first, unless it was before; a digit is that size, * any; ... are any
-   leading axes, ~ the same again. `?` may be NULL; `:i32`, `:any` is another type than real. */
+   An argument is a name, `?` if it may be NULL, a type if it is not real (`:i32`; `:w`, real or
+   bf16; `:any`), and its axes. A letter is bound where it comes first, unless it was bound before
+   the call; a digit is that size, * is any size. `...` before the letters are any leading axes,
+   `~` are the same ones again. */
+
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
 } mmixi_dims;
@@ -4448,81 +4625,170 @@ enum { MMIXI_TEXT = 96 };                        /* a shape in words */
 static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
 {
     size_t at = 0;
-    for (int i = 0; i < t->ndim; i++)
-        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%s%.9g" : "%s*", i ? ", " : "(",
+    for (int i = 0; i < t->ndim; i++) {
+        const char *format = t->shape[i] ? "%s%.9g" : "%s*";
+        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, format, i ? ", " : "(",
                                (double)t->shape[i]);
+    }
     snprintf(text + at, MMIXI_TEXT - at, at ? ")" : "()");
     return text;
 }
-/* All arguments of a call: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters
-   begin unbound, unless the spec begins with +. Every op of a single token passes here: it is read once. */
+
+/* One argument of a spec. */
+enum { MMIXI_IS_REAL, MMIXI_IS_I32, MMIXI_IS_WEIGHT, MMIXI_IS_ANY };
+typedef struct mmixi_argument {
+    const char *name, *axes;
+    int name_length, axis_count;
+    int type, optional;                          /* MMIXI_IS_REAL …; 1: it may be NULL */
+    int leads, follows;                          /* 1: it has "...", or "~", before its letters */
+} mmixi_argument;
+/* What the arguments so far have bound: letters, and the leading axes of the last one with
+   "...". */
+typedef struct mmixi_binding {
+    size_t *letters;                             /* of A to Z, 0 while a letter is free */
+    const mmix_tensor *lead;
+    int leading;
+} mmixi_binding;
+
+static int mmixi_type_read(char letter)
+{
+    switch (letter) {
+    case 'i': return MMIXI_IS_I32;
+    case 'w': return MMIXI_IS_WEIGHT;
+    default: return MMIXI_IS_ANY;
+    }
+}
+/* Reads an argument; returns where the next one begins. */
+static const char *mmixi_argument_read(mmixi_argument *a, const char *spec)
+{
+    memset(a, 0, sizeof *a);
+    a->name = spec;
+    while (*spec != '?' && *spec != ':' && *spec != ' ') spec++;
+    a->name_length = (int)(spec - a->name);
+    for (; *spec != ' '; spec++) {
+        if (*spec == '?') a->optional = 1;
+        if (*spec == ':') a->type = mmixi_type_read(spec[1]);
+    }
+    spec++;
+    a->leads = *spec == '.';
+    a->follows = *spec == '~';
+    if (a->leads) spec += 3;
+    if (a->follows) spec++;
+    a->axes = spec;
+    while (*spec && *spec != ',') spec++;
+    a->axis_count = (int)(spec - a->axes);
+    return *spec ? spec + 2 : spec;
+}
+
+/* Whether t has the type that is asked for. If not, the message names the type that was
+   expected. */
+static int mmixi_type_fits(mmix_ctx *m, const char *who, const mmixi_argument *a,
+                           const mmix_tensor *t)
+{
+    int expected = a->type == MMIXI_IS_I32 ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL;
+    if (a->type == MMIXI_IS_ANY || t->dtype == expected) return 1;
+    if (a->type == MMIXI_IS_WEIGHT && t->dtype == MMIX_DTYPE_BF16) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, a->name_length, a->name,
+              mmixi_dtype_name(t->dtype), mmixi_dtype_name(expected));
+    return 0;
+}
+
+/* The size that axis letter `letter` asks for, 0 for any. A free letter takes `size`, if it may. */
+static size_t mmixi_axis_size(mmixi_binding *b, char letter, size_t size, int may_bind)
+{
+    size_t *bound;
+    if (letter == '*') return 0;
+    if (letter < 'A') return (size_t)(letter - '0');
+    bound = &b->letters[letter - 'A'];
+    if (may_bind && !*bound) *bound = size;
+    return *bound;
+}
+/* Whether t has the shape that is asked for, which `expected` gets as far as it is known. */
+static int mmixi_shape_fits(const mmixi_argument *a, mmixi_binding *b, const mmix_tensor *t,
+                            mmix_tensor *expected)
+{
+    int front = a->leads || a->follows ? b->leading : 0;
+    int fits = t->ndim == front + a->axis_count;
+    expected->ndim = front + a->axis_count;
+    for (int i = 0; i < expected->ndim; i++) {
+        size_t size;
+        if (i < front) size = b->lead->shape[i];
+        else size = mmixi_axis_size(b, a->axes[i - front], t->shape[i], fits);
+        expected->shape[i] = size;
+        if (size && size != t->shape[i]) fits = 0;
+    }
+    return fits;
+}
+
+/* Whether ops of m may read t: it is m's own, or a parameter where there is no device. */
+static int mmixi_may_use(const mmix_ctx *m, const mmix_tensor *t)
+{
+    return t->m == m || (t->lasting && !t->m->twins && !m->twins);
+}
+
+/* Checks one argument, and binds what it binds. */
+static void mmixi_argument_check(mmix_ctx *m, const char *who, const mmixi_argument *a,
+                                 mmixi_binding *b, const mmix_tensor *t)
+{
+    const char *wrong = NULL;
+    char found[MMIXI_TEXT], wanted[MMIXI_TEXT];
+    mmix_tensor expected;
+    if (!t && a->optional) return;
+    if (t && a->leads) {
+        b->lead = t;
+        b->leading = t->ndim > a->axis_count ? t->ndim - a->axis_count : 0;
+    }
+    if (!t) wrong = "is NULL";
+    else if (!mmixi_may_use(m, t)) wrong = "belongs to another context";
+    else if (!mmixi_owner(t)->data && t->lasting)
+        wrong = "has no values (mmix_params_allocate comes first)";
+    else if (!mmixi_owner(t)->data) wrong = "has no values (mmix_backward consumed it)";
+    if (wrong) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, a->name_length, a->name, wrong);
+        return;
+    }
+    if (!mmixi_type_fits(m, who, a, t) || mmixi_shape_fits(a, b, t, &expected)) return;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s: %s%.*s", who,
+              a->name_length, a->name, mmixi_shape_text(t, found),
+              mmixi_shape_text(&expected, wanted), a->leads || a->follows ? "…" : "",
+              a->axis_count, a->axes);
+}
+
+/* All arguments of a call: 1, or 0 after mmix_fail. dims may be NULL where the spec has no
+   letters. Letters begin unbound, unless the spec begins with +. Every op of a single token
+   passes here, so the spec is read once. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    static const char kinds[][4][24] = {
-        { "", "is int32, expected real", "is u8, expected real", "is bf16, expected real" },
-        { "is real, expected int32", "", "is u8, expected int32", "is bf16, expected int32" } };
-    const mmix_tensor *lead = NULL;              /* the last with `...`, which stood for so many axes */
-    int leading = 0;
+    mmixi_binding binding;
+    mmixi_argument argument;
     va_list list;
-    va_start(list, spec);
+    binding.letters = (size_t *)dims;
+    binding.lead = NULL;
+    binding.leading = 0;
     if (*spec == '+') spec++;
     else if (dims) memset(dims, 0, sizeof *dims);
+    va_start(list, spec);
     while (*spec && m && !m->error_kind) {
-        const mmix_tensor *t = va_arg(list, mmix_tensor *);
-        const char *name = spec, *at, *wrong = NULL;
-        char words[4 * MMIXI_TEXT], found[MMIXI_TEXT], text[MMIXI_TEXT];
-        int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front;
-        mmix_tensor expected;
-        for (; *spec != ' '; spec++) {
-            if (*spec == ':')
-                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32
-                    : spec[1] == 'w' && mmix_dtype(t) != MMIX_DTYPE_BF16 ? dtype : -1;
-            optional |= *spec == '?';
-        }
-        at = ++spec;
-        spec += *at == '.' ? 3 : *at == '~';
-        while (spec[axes] && spec[axes] != ',') axes++;
-        if (t && *at == '.') { lead = t; leading = t->ndim > axes ? t->ndim - axes : 0; }
-        front = spec > at ? leading : 0;
-        expected.ndim = front + axes;
-        if (!t) wrong = optional ? NULL : "is NULL";
-        else if (t->m != m && (!t->lasting || t->m->twins || m->twins)) wrong = "belongs to another context";
-        else if (!mmixi_owner(t)->data)
-            wrong = t->lasting ? "has no values (mmix_params_allocate comes first)"
-                : "has no values (mmix_backward consumed it)";
-        else if (dtype >= 0 && t->dtype != dtype) wrong = kinds[dtype][t->dtype];
-        else {
-            int fits = t->ndim == expected.ndim;
-            for (int i = 0; i < expected.ndim; i++) {
-                char c = i < front ? '*' : spec[i - front];
-                size_t *letter = c >= 'A' ? (size_t *)dims + (c - 'A') : NULL, size;
-                if (fits && letter && !*letter) *letter = t->shape[i];
-                size = i < front ? lead->shape[i] : letter ? *letter : c == '*' ? 0 : (size_t)(c - '0');
-                fits &= !size || size == t->shape[i];
-                expected.shape[i] = size;
-            }
-            if (!fits) {
-                snprintf(words, sizeof words, "has shape %s, expected %s: %s%.*s", mmixi_shape_text(t, found),
-                         mmixi_shape_text(&expected, text), spec > at ? "…" : "", axes, spec);
-                wrong = words;
-            }
-        }
-        if (wrong)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, (int)strcspn(name, "?: "), name, wrong);
-        spec += axes + (spec[axes] ? 2 : 0);
+        spec = mmixi_argument_read(&argument, spec);
+        mmixi_argument_check(m, who, &argument, &binding, va_arg(list, mmix_tensor *));
     }
     va_end(list);
     return m && !m->error_kind;
 }
 
 /* ---- views ---- */
+
+/* A view of all of t, `offset` elements further on. */
 static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
 {
     mmix_tensor *v = mmixi_tensor(m);
     if (!v) return NULL;
     *v = *t;
-    v->base = mmixi_owner(t); v->offset += offset;
-    v->grad = NULL; v->packed = NULL; v->lora = NULL;
+    v->base = mmixi_owner(t);
+    v->offset += offset;
+    v->grad = NULL;
+    v->packed = NULL;
+    v->lora = NULL;
     return v;
 }
 static int mmixi_wants(const mmix_tensor *t)
@@ -4533,90 +4799,126 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 {
     size_t size = mmix_shape(t, axis);
     char text[MMIXI_TEXT];
-    mmix_tensor *v = NULL;
+    mmix_tensor *v;
     if (!mmixi_expect(m, "mmix_slice", NULL, "t:any ...", t)) return NULL;
-    if (!count || start > size || count > size - start)
+    if (!count || start > size || count > size - start) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
-    else if (count == size) return t;
-    else v = mmixi_view(m, t, start * mmix_stride(t, axis));
+        return NULL;
+    }
+    if (count == size) return t;
+    v = mmixi_view(m, t, start * mmix_stride(t, axis));
     if (v) v->shape[mmixi_axis(t, axis)] = count;
     return v;
 }
 
 /* ==== >>tape =========================================================================
-   backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what x has
+   backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what
+   x has
 
-   mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from the last to the
-   first, calls each backward whose output's gradient was written, and frees what the node held.
+   mmixi_run calls an op's forward and appends a node. mmix_backward walks the nodes from the last
+   to the first, calls the backward of each node whose output's gradient was written, and frees
+   what the node held.
    ==================================================================================== */
 
-enum { MMIXI_RECORDED = 2, MMIXI_LENT = 2 };     /* .wants, .written */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
-    mmix_tensor *owner = t && t->dtype == MMIX_DTYPE_REAL ? mmixi_owner(t) : NULL;
-    if (owner && owner->lasting && !owner->grad)
-        mmix_fail(owner->m, MMIX_ERROR_ARGUMENT, "mmix_require_grad: for parameters call mmix_params_train");
-    else if (owner && !owner->wants) owner->wants = 1;
+    mmix_tensor *owner;
+    if (!t || t->dtype != MMIX_DTYPE_REAL) return t;
+    owner = mmixi_owner(t);
+    if (owner->lasting && !owner->grad)
+        mmix_fail(owner->m, MMIX_ERROR_ARGUMENT,
+                  "mmix_require_grad: for parameters call mmix_params_train");
+    else if (!owner->wants) owner->wants = MMIXI_LEAF;
     return t;
 }
-/* Leaves that came to a gradient after `until` did have none again. */
+
+/* ---- gradients ---- */
+
+/* Takes their gradients from the leaves that got one after `until` did. */
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
-    for (; m->graded != until; m->graded = m->graded->next_graded) {
-        m->graded->grad = NULL; m->graded->written = 0;
+    while (m->graded != until) {
+        m->graded->grad = NULL;
+        m->graded->written = 0;
+        m->graded = m->graded->next_graded;
     }
 }
-/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
-   something is there already, at least zeros: around the share of a view, and where what several inputs share
-   is written in any order. */
+
+/* Gives an owner a gradient in step memory, with what was lent to it, if anything was. 0, or -1. */
+static int mmixi_grad_own(mmix_ctx *m, mmix_tensor *owner)
+{
+    mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+    if (!own) return -1;
+    if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
+    if (owner->wants == MMIXI_LEAF) {
+        owner->next_graded = m->graded;
+        m->graded = owner;
+    }
+    owner->grad = own;
+    return 0;
+}
+/* Where an op writes the gradient of t, with t's strides; NULL if none is wanted, or for lack of
+   memory. *add tells the op to add to the gradient instead of overwriting it. It is 1 if the
+   gradient already holds something. Views, and inputs that share one owner (`shared`), always
+   add: their buffer is zeroed first. */
 static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int *add)
 {
-    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL;
-    if (!owner) return NULL;
-    if (!owner->grad || owner->written == MMIXI_LENT) {
-        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
-        if (!own) return NULL;
-        if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
-        if (owner->wants == 1) { owner->next_graded = m->graded; m->graded = owner; }
-        owner->grad = own;
-    }
-    if (owner->written != 1) owner->grad_where = MMIXI_HERE;
-    shared |= t->base != NULL;
+    mmix_tensor *owner;
+    if (!mmixi_wants(t)) return NULL;
+    owner = mmixi_owner(t);
+    if (!owner->grad || owner->written == MMIXI_LENT)
+        if (mmixi_grad_own(m, owner)) return NULL;
+    if (owner->written != MMIXI_WRITTEN) owner->grad_where = MMIXI_HERE;
+    if (t->base) shared = 1;
     if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), owner->grad);
     *add = shared || owner->written;
-    owner->written = 1;
+    owner->written = MMIXI_WRITTEN;
     return owner->grad + t->offset;
 }
-/* An owner whose gradient is read, or written, on the host. */
+/* An owner, whose gradient is read or written on the host from here on. */
 static mmix_tensor *mmixi_grad_here(mmix_tensor *t)
 {
-    if (t->grad_where) mmixi_bring(t, 1, 0);
+    if (t->grad_where) mmixi_bring_gradient(t, 0);
     t->grad_where = MMIXI_HERE;
     return t;
 }
-/* What has reached `from` is the gradient of t: it becomes t's if t has none and it may, else it is added. */
+/* Makes the gradient of `from` that of t: t takes it over if t is an op's output that has none
+   yet, else it is added. */
 static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
-    int add, whole = from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad;
-    mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
-    if (to) mmixi_grad_here(mmixi_owner(t));
-    if (to) mmixi_put_all(m, from, mmixi_grad_here(from)->grad, t, to, add);
-    if (!whole) return;
-    t->grad = from->grad; t->written = from->written; t->grad_where = from->grad_where; from->grad = NULL;
+    mmix_real *to;
+    int add;
+    if (from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad) {
+        t->grad = from->grad;
+        t->written = from->written;
+        t->grad_where = from->grad_where;
+        from->grad = NULL;
+        return;
+    }
+    to = mmixi_grad_target(m, t, 0, &add);
+    if (!to) return;
+    mmixi_grad_here(mmixi_owner(t));
+    mmixi_put_all(m, from, mmixi_grad_here(from)->grad, t, to, add);
 }
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
-    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL,
-        *all = owner && owner->written ? mmixi_view(t->m, owner, 0) : NULL,
-        *g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
+    mmix_tensor *owner, *all, *g;
+    if (!mmixi_wants(t) || !mmixi_owner(t)->written) return NULL;
+    owner = mmixi_owner(t);
+    all = mmixi_view(t->m, owner, 0);            /* an owner made of the gradient */
+    g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
     if (!g) return NULL;
-    all->data = mmixi_grad_here(owner)->grad; all->wants = all->where = 0;
-    all->base = NULL; g->base = all;
+    all->data = mmixi_grad_here(owner)->grad;
+    all->wants = 0;
+    all->where = MMIXI_HERE;
+    all->base = NULL;
+    g->base = all;
     return g;
 }
 
 /* ---- nodes ---- */
+
 MMIXDEF int mmix_record(mmix_ctx *m, int on)
 {
     int was = m ? m->recording : 0;
@@ -4625,7 +4927,10 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
 }
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
-    void *p = mmixi_reals(m, count, 1);
+    void *p;
+    if (!mmixi_given(m, "mmix_save", "*call", call)) return NULL;
+    if (mmixi_within(m, "mmix_save", "slot", slot, 0, MMIX_MAX_SAVED - 1)) return NULL;
+    p = mmixi_reals(m, count, 1);
     call->saved[slot] = (mmix_real *)mmixi_other(m, p, m->inside == MMIXI_KERNEL);
     call->saved_count[slot] = count;
     return call->saved[slot];
@@ -4637,101 +4942,144 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
 {
     uint64_t sum = 1469598103934665603u;
     const unsigned char *p = t ? (const unsigned char *)mmixi_data(t, t->dtype) : NULL;
-    for (size_t i = 0, n = mmix_count(t), size = t ? mmixi_dtype_size(t->dtype) : 0; p && i < n; i++)
-        for (size_t byte = 0, at = mmixi_place(t, i) * size; byte < size; byte++)
-            sum = (sum ^ p[at + byte]) * 1099511628211u;
+    size_t n = mmix_count(t), size;
+    if (!p) return sum;
+    size = mmixi_dtype_size(t->dtype);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *element = p + mmixi_place(t, i) * size;
+        for (size_t byte = 0; byte < size; byte++) sum = (sum ^ element[byte]) * 1099511628211u;
+    }
     return sum;
 }
 #endif
-/* p for as long as the step: a copy of its `size` bytes, or itself if size is 0. */
+
+/* p for as long as the step lasts: a copy of its `size` bytes, or p itself if size is 0. NULL on
+   error. */
 static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
 {
-    void *copy = size ? mmixi_header(m, size) : NULL;
-    return copy ? memcpy(copy, p, size) : size ? NULL : p;
+    void *copy;
+    if (!size) return p;
+    copy = mmixi_header(m, size);
+    return copy ? memcpy(copy, p, size) : NULL;
 }
-/* ---- on the host, or on a device ---- */
 
-/* Runs half of an op on one side: what it reads is brought there, what it writes is noted to be there. The
-   ops in a checkpoint see to themselves. */
-static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
+/* Brings what a half of an op reads to one side, and notes what it writes to be up to date
+   there. */
+static void mmixi_call_move(mmix_ctx *m, mmix_call *c, int device)
 {
-    unsigned char made = device ? MMIXI_THERE : MMIXI_HERE;
-    int was = m->inside, back = c->dy[0] != NULL, failed;
-    if (!m->twins || c->constant == ~0u) return f(m, c);
+    unsigned char side = device ? MMIXI_THERE : MMIXI_HERE;
+    int backward = c->dy[0] != NULL;
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
-        mmix_tensor *t = c->in[i] ? mmixi_owner(c->in[i]) : NULL;
-        if (!t) continue;
-        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;         /* mmix_data_i32 may be in use */
-        mmixi_bring(t, 0, device);
+        mmix_tensor *t;
+        if (!c->in[i]) continue;
+        t = mmixi_owner(c->in[i]);
+        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;     /* mmix_data_i32 may be in use */
+        mmixi_bring_values(t, device);
         if (!c->dx[i]) continue;
-        if (c->add[i]) mmixi_bring(t, 1, device);
+        if (c->add[i]) mmixi_bring_gradient(t, device);
         c->dx[i] = (mmix_real *)mmixi_other(m, c->dx[i], device);
-        t->grad_where = made;
+        t->grad_where = side;
     }
     for (int i = 0; i < 2 && c->out[i]; i++) {
         mmix_tensor *t = mmixi_owner(c->out[i]);
-        if (!back) t->where = made;
-        mmixi_bring(t, 0, device); mmixi_bring(t, 1, device);
+        if (!backward) t->where = side;
+        mmixi_bring_values(t, device);
+        mmixi_bring_gradient(t, device);
         c->dy[i] = (const mmix_real *)mmixi_other(m, c->dy[i], device);
     }
+}
+/* Runs a half of an op on the host or on the device. The ops in a checkpoint see to their own
+   numbers. */
+static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
+{
+    int was = m->inside, failed;
+    if (!m->twins || c->checkpoint) return f(m, c);
+    mmixi_call_move(m, c, device);
     if (m->error_kind) return -1;
     c->where = device;
-    m->inside = MMIXI_HOST + device;
+    m->inside = device ? MMIXI_KERNEL : MMIXI_HOST;
     failed = f(m, c);
     m->inside = was;
-    m->calls[device][c->op] += failed <= 0;
+    if (failed <= 0) m->calls[device][c->op]++;
     return failed;
 }
-/* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
-   is 1 before. `options` is copied, unless size is 0. Its first output, or NULL. */
-static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
-                                        const void *options, size_t size)
+
+/* Runs the forward of a call where it can run: the device's kernel if there is one and it does
+   this call, else the op's function. *ran is whose functions ran it. 0, or -1. */
+static int mmixi_forward(mmix_ctx *m, const mmix_op_functions *own, mmix_call *call,
+                         const mmix_op_functions **ran)
 {
-    const mmix_op_functions *kernel = m->options.device.kernels;
+    const mmix_op_functions *kernels = m->options.device.kernels;
+    if (kernels && call->op < MMIX_OP_COUNT && kernels[call->op].forward) {
+        int failed = mmixi_call_on(m, kernels[call->op].forward, call, 1);
+        *ran = &kernels[call->op];
+        if (failed <= 0) return failed;
+    }
+    *ran = own;
+    if (!own->forward) return 0;                 /* a checkpoint, whose ops have run */
+    if (m->options.device.strict)
+        return mmix_fail(m, MMIX_ERROR_DEVICE, "%s: no kernel ran it", mmix_op_name(call->op));
+    return mmixi_call_on(m, own->forward, call, 0);
+}
+static int mmixi_node_append(mmix_ctx *m, const mmix_op_functions *run, const mmix_call *call)
+{
     mmixi_node *node;
-    int failed = 1;
-    if (m->error_kind || !call->out[0]) return NULL;
-    for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
-    call->m = m;
-    call->options = call->recorded ? mmixi_kept(m, options, size) : options;
-    if (m->error_kind) return NULL;
-    if (kernel && call->op < MMIX_OP_COUNT && (kernel += call->op)->forward)
-        failed = mmixi_call_on(m, kernel->forward, call, 1);
-    if (failed <= 0) run = kernel;
-    else if (m->options.device.strict && run->forward)
-        mmix_fail(m, MMIX_ERROR_DEVICE, "%s: no kernel ran it", mmix_op_name(call->op));
-    else failed = run->forward ? mmixi_call_on(m, run->forward, call, 0) : 0;
-    if (failed || m->error_kind) return NULL;
-    for (int i = 0; i < 2 && call->out[i]; i++) call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
-    if (!call->recorded) return call->out[0];
-    m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
-    if (m->error_kind) return NULL;
+    m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1,
+                                       sizeof *m->node);
+    if (m->error_kind) return -1;
     node = &m->node[m->nodes++];
-    node->run = *run; node->call = *call;
+    node->run = *run;
+    node->call = *call;
 #ifdef MMIX_REGRESSION
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
 #endif
+    return 0;
+}
+/* Runs an op whose call holds inputs and outputs. It is recorded if an input wants a gradient, or
+   if call->recorded is 1 before. `options` is copied, unless size is 0. Returns the first output,
+   or NULL. */
+static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
+                                        const void *options, size_t size)
+{
+    if (m->error_kind || !call->out[0]) return NULL;
+    if (m->recording)
+        for (int i = 0; i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
+    call->m = m;
+    call->options = call->recorded ? mmixi_kept(m, options, size) : options;
+    if (m->error_kind || mmixi_forward(m, run, call, &run) || m->error_kind) return NULL;
+    for (int i = 0; i < 2 && call->out[i]; i++)
+        call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
+    if (call->recorded && mmixi_node_append(m, run, call)) return NULL;
     return call->out[0];
 }
-static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options, size_t size)
+static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options,
+                              size_t size)
 {
     call->op = op;
     return mmixi_run_functions(m, &m->table[op], call, options, size);
 }
 
-/* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
-   one's gradient is zeros. 0, or -1. */
+/* ---- backward ---- */
+
+/* Whether a backward writes the gradient of input i: none is written of constants, of the input
+   whose gradient is handed on, and in a checkpoint, whose ops see to the gradients. */
+static int mmixi_writes_dx(const mmix_call *c, int i)
+{
+    if (c->checkpoint || (int)c->passed == i + 1) return 0;
+    return c->in[i] && !(c->constant >> i & 1);
+}
+/* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used,
+   the gradient of the first one is zeros. 0, or -1. */
 static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 {
-    unsigned skip = c->constant | (1u << c->passed >> 1);
     int add;
     for (int i = 0; i < 2 && c->out[i]; i++) c->dy[i] = c->out[i]->grad;
     if (!c->dy[0]) c->dy[0] = mmixi_grad_target(m, c->out[0], 1, &add);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
         int shared = 0;
-        if (!mmixi_wants(c->in[i]) || skip >> i & 1) continue;
+        if (!mmixi_writes_dx(c, i) || !mmixi_wants(c->in[i])) continue;
         for (int j = i + 1; j < MMIX_MAX_INPUTS; j++)
-            shared |= c->in[j] && !(skip >> j & 1) && mmixi_owner(c->in[j]) == mmixi_owner(c->in[i]);
+            if (mmixi_writes_dx(c, j) && mmixi_owner(c->in[j]) == mmixi_owner(c->in[i])) shared = 1;
         c->dx[i] = mmixi_grad_target(m, c->in[i], shared, &c->add[i]);
     }
     return m->error_kind ? -1 : 0;
@@ -4740,20 +5088,35 @@ static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 /* Frees what a node held, the last taken first. */
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 {
+    mmix_call *call = &node->call;
     for (int i = MMIX_MAX_SAVED; i-- > 0;)
-        mmixi_step_free(m, mmixi_other(m, node->call.saved[i], 0),
-                        node->call.saved_count[i] * sizeof(mmix_real));
+        mmixi_step_free(m, mmixi_other(m, call->saved[i], 0),
+                        call->saved_count[i] * sizeof(mmix_real));
     for (int i = 2; i-- > 0;) {
-        mmix_tensor *out = node->call.out[i];
+        mmix_tensor *out = call->out[i];
         if (!out) continue;
         if (out->written != MMIXI_LENT) mmixi_step_free(m, out->grad, mmixi_bytes(out));
-        out->grad = NULL; out->wants = out->written = 0;
+        out->grad = NULL;
+        out->wants = 0;
+        out->written = 0;
         if (out->data == &out->scalar) continue;
         mmixi_step_free(m, out->data, mmixi_bytes(out));
         out->data = NULL;
     }
 }
-/* The backward of one node, in step memory that is given back. */
+#ifdef MMIX_REGRESSION
+/* Whether the inputs of a node are what they were when it was recorded. 0, or -1. */
+static int mmixi_node_check(mmix_ctx *m, const mmixi_node *node)
+{
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
+        if (node->digest[i] != mmixi_digest(node->call.in[i]))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "mmix_backward: input %d of %s was overwritten after it was recorded",
+                             i, mmix_op_name(node->call.op));
+    return 0;
+}
+#endif
+/* The backward of one node, in step memory that is given back. 0, or -1. */
 static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -4763,58 +5126,82 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_backward: a custom op without a backward function is in the way");
 #ifdef MMIX_REGRESSION
-    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
-        if (node->digest[i] != mmixi_digest(call->in[i]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it "
-                             "was recorded", i, mmix_op_name(call->op));
+    if (mmixi_node_check(m, node)) return -1;
 #endif
-    failed = mmixi_resolve(m, call) || mmixi_call_on(m, node->run.backward, call, call->where)
-        || m->error_kind;
+    failed = mmixi_resolve(m, call);
+    if (!failed) failed = mmixi_call_on(m, node->run.backward, call, call->where);
+    if (m->error_kind) failed = -1;
     if (!failed && call->passed) mmixi_grad_give(m, call->out[0], call->in[call->passed - 1]);
     mmix_rewind(m, mark);
-    return failed || m->error_kind;
+    return failed || m->error_kind ? -1 : 0;
+}
+/* Whether a gradient has reached an output of a node. */
+static int mmixi_node_reached(const mmixi_node *node)
+{
+    const mmix_tensor *second = node->call.out[1];
+    return node->call.out[0]->grad || (second && second->grad);
 }
 
-/* Backpropagation: from the last recorded op back to number `bottom`, each turns the gradients of its outputs
-   into those of its inputs and frees what it kept. */
+/* Gradients may live in a later block than the one that the low end of step memory is in. The
+   marks of the next ops must cover them, so that block becomes the current one. */
+static void mmixi_cover_gradients(mmix_ctx *m)
+{
+    for (size_t i = m->step.count; i-- > m->step.current + 1;) {
+        const mmixi_block *b = &m->step.block[i];
+        if (b->high < b->base + b->size) m->step.current = i;
+    }
+}
+
+/* Backpropagation: from the last recorded op back to number `bottom`, each turns the gradients of
+   its outputs into those of its inputs and frees what it kept. 0, or -1. */
 static int mmixi_backward(mmix_ctx *m, size_t bottom)
 {
-    int was_recording = mmix_record(m, 0), was_inside = m->in_backward, failed = m->error_kind;
+    int was_recording = mmix_record(m, 0), was_inside = m->in_backward;
+    int failed = m->error_kind != MMIX_OK;
     m->in_backward = 1;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
-        const mmix_tensor *second = node.call.out[1];
-        if (!failed && (node.call.out[0]->grad || (second && second->grad)))
-            failed = mmixi_node_backward(m, &node);
+        if (!failed && mmixi_node_reached(&node)) failed = mmixi_node_backward(m, &node);
         mmixi_node_free(m, &node);
     }
-    m->recording = was_recording; m->in_backward = was_inside;
-    /* gradients may live in a later block than the low end does; the marks of the next ops must cover them */
-    for (size_t i = m->step.count; !was_inside && i-- > m->step.current + 1;)
-        if (m->step.block[i].high < m->step.block[i].base + m->step.block[i].size) m->step.current = i;
+    m->recording = was_recording;
+    m->in_backward = was_inside;
+    if (!was_inside) mmixi_cover_gradients(m);
     return failed ? -1 : 0;
 }
-MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
+
+/* Checks output k of mmix_backward_from and its gradient. 0, or -1. */
+static int mmixi_upstream_check(mmix_ctx *m, size_t k, mmix_tensor *output, mmix_tensor *gradient)
+{
+    char spec[64];
+    snprintf(spec, sizeof spec, "outputs[%d] ..., gradients[%d] ~", (int)k, (int)k);
+    if (!mmixi_expect(m, "mmix_backward", NULL, spec, output, gradient)) return -1;
+    if (mmixi_wants(output)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                     "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
+                     "it depends on asked for a gradient, or a backward consumed it)", (int)k);
+}
+/* Gives an output its upstream gradient. It is lent, not copied, unless it has gaps or is a
+   recorded op's own output. */
+static void mmixi_upstream_give(mmix_ctx *m, mmix_tensor *output, mmix_tensor *gradient)
+{
+    mmix_tensor g = *gradient;
+    g.grad = mmixi_of(gradient);
+    g.grad_where = MMIXI_HERE;
+    g.written = 0;
+    if (mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g)) g.written = MMIXI_LENT;
+    mmixi_grad_give(m, &g, output);
+}
+MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients,
+                               size_t n)
 {
     if (!mmixi_given(m, "mmix_backward", "*outputs, *gradients", outputs, gradients)) return -1;
     if (m->in_backward)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward inside of a backward: the tape is in use");
-    for (size_t k = 0; k < n; k++) {
-        char spec[64];
-        snprintf(spec, sizeof spec, "outputs[%d] ..., gradients[%d] ~", (int)k, (int)k);
-        if (!mmixi_expect(m, "mmix_backward", NULL, spec, outputs[k], gradients[k])) return -1;
-        if (!mmixi_wants(outputs[k]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
-                             "it depends on asked for a gradient, or a backward consumed it)", (int)k);
-    }
-    for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
-        mmix_tensor g = *gradients[k];
-        g.grad = mmixi_of(gradients[k]);
-        g.grad_where = MMIXI_HERE;
-        g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
-        mmixi_grad_give(m, &g, outputs[k]);
-    }
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_backward inside of a backward: the tape is in use");
+    for (size_t k = 0; k < n; k++)
+        if (mmixi_upstream_check(m, k, outputs[k], gradients[k])) return -1;
+    for (size_t k = 0; k < n; k++) mmixi_upstream_give(m, outputs[k], gradients[k]);
     return m->error_kind ? -1 : mmixi_backward(m, 0);
 }
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
@@ -4823,114 +5210,165 @@ MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
     mmix_tensor *one;
     if (!mmixi_expect(m, "mmix_backward", NULL, "loss ...", loss)) return -1;
     if (mmix_count(loss) != 1)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element",
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_backward: loss has shape %s, expected one element",
                          mmixi_shape_text(loss, text));
     one = mmix_fill(mmixi_like(m, "mmix_backward", loss), 1);
     return mmix_backward_from(m, &loss, &one, 1);
 }
 
-/* Begins the call of an op that is not in the table. 0, or -1. */
-static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tensor **inputs, size_t n)
+/* ---- ops that are not in the table ---- */
+
+/* Begins the call of such an op. 0, or -1. */
+static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tensor **inputs,
+                        size_t n)
 {
     memset(call, 0, sizeof *call);
     call->op = MMIX_OP_COUNT;
-    if (!mmixi_given(m, who, n ? "*inputs" : "", inputs)
-        || mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)) return -1;
-    for (size_t i = 0; i < n; i++)
-        if (!mmixi_expect(m, who, NULL, "input?:any ...", call->in[i] = inputs[i])) return -1;
+    if (!mmixi_given(m, who, n ? "*inputs" : "", inputs)) return -1;
+    if (mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)) return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (!mmixi_expect(m, who, NULL, "input?:any ...", inputs[i])) return -1;
+        call->in[i] = inputs[i];
+    }
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
-                                 mmix_op_functions functions, const void *user)
+/* Whether an op has what every op needs. 0, or -1. */
+static int mmixi_has_forward(mmix_ctx *m, const char *who, const mmix_op_functions *functions)
+{
+    if (functions->forward) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: functions.forward is NULL", who);
+}
+MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
+                                 const size_t *shape, mmix_op_functions functions, const void *user)
 {
     mmix_call call;
     if (mmixi_inputs(m, "mmix_custom", &call, inputs, n)) return NULL;
+    if (mmixi_has_forward(m, "mmix_custom", &functions)) return NULL;
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run_functions(m, &functions, &call, user, 0);
 }
+
+/* ---- rewinding with survivors ---- */
+
 enum { MMIXI_KEEP = 8 };
+
+/* Whether the one tensor that survives comes to lie lower in its own block: then it is just moved
+   there. */
+static int mmixi_keep_falls(const mmix_ctx *m, const mmix_mark *mark, const void *data, size_t n)
+{
+#if defined(MMIX_REGRESSION) || defined(MMIXI_ASAN)  /* where what is dropped is overwritten */
+    (void)m;
+    (void)mark;
+    (void)data;
+    (void)n;
+    return 0;
+#else
+    const mmixi_block *b;
+    size_t low;
+    if (n != 1 || !m->step.count) return 0;
+    b = &m->step.block[mark->step.block];
+    low = mmixi_max(mark->step.low, b->base);
+    return (size_t)data - low < b->low - low;
+#endif
+}
+/* Copies the survivors `was` to the high end of step memory (a hole there would be dropped). 0,
+   or -1. */
+static int mmixi_keep_aside(mmix_ctx *m, mmix_tensor *was, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = mmixi_bytes(&was[i]);
+        void *aside = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);
+        if (!aside) return -1;
+        memcpy(aside, was[i].data, bytes);
+        was[i].data = aside;
+    }
+    return 0;
+}
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
     mmix_tensor was[MMIXI_KEEP];
-    int falls = 0;
+    int falls;
     if (!m || m->error_kind) return -1;
-    if (n > MMIXI_KEEP || m->nodes > mark.nodes)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP
-                         ? "mmix_rewind_keep: %d tensors, expected at most 8"
-                         : "mmix_rewind_keep: ops were recorded since the mark", (int)n);
+    if (n > MMIXI_KEEP)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rewind_keep: %d tensors, expected at most 8",
+                         (int)n);
+    if (m->nodes > mark.nodes)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
         const mmix_tensor *t = keep[i];
         void *data = t && mmixi_contiguous(t) ? mmixi_data(t, t->dtype) : NULL;
         if (!data)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
-        was[i] = *t; was[i].data = data;         /* of a view it is the base's */
-#if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
-        if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
-            const mmixi_block *b = &m->step.block[mark.step.block];
-            size_t low = mmixi_max(mark.step.low, b->base);
-            falls = (size_t)data - low < b->low - low;
-        }
-#endif
-        if (falls) break;
-        was[i].data = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(t)), 1);     /* not a hole */
-        if (!was[i].data) return -1;
-        memcpy(was[i].data, data, mmixi_bytes(t));
+        was[i] = *t;
+        was[i].data = data;                      /* of a view it is the base's */
     }
+    falls = n && mmixi_keep_falls(m, &mark, was[0].data, n);
+    if (!falls && mmixi_keep_aside(m, was, n)) return -1;
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
-        keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
+        const mmix_tensor *t = &was[i];
+        keep[i] = mmixi_new(m, "mmix_rewind_keep", t->dtype, t->ndim, t->shape, t->data);
         if (!keep[i]) return -1;
-        keep[i]->wants = was[i].wants == 1;
+        keep[i]->wants = t->wants == MMIXI_LEAF ? MMIXI_LEAF : 0;
     }
     for (size_t i = n; !falls && i-- > 0;) mmixi_step_free(m, was[i].data, mmixi_bytes(&was[i]));
     return 0;
 }
 
-static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x);            /* with the elementary ops */
+/* ---- checkpoints ---- */
+
+static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x);    /* with the elementary ops */
+
 typedef struct mmixi_rerun { mmix_block_function *f; const void *user; } mmixi_rerun;
+
+/* Runs the block again, this time recorded, and goes back through its ops. */
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
-    const mmixi_rerun *o = (const mmixi_rerun *)call->options;
-    size_t bottom = m->nodes;
+    const mmixi_rerun *block = (const mmixi_rerun *)call->options;
     const mmix_mark *outer = m->rerun, from = mmix_mark_here(m);
-    int failed;
+    size_t bottom = m->nodes;
     mmix_tensor *y;
-    m->rerun = &from; mmix_record(m, 1);
-    y = o->f(m, o->user, call->in);
+    int failed;
+    m->rerun = &from;
+    mmix_record(m, 1);
+    y = block->f(m, block->user, call->in);
     mmix_record(m, 0);
     if (y) mmixi_grad_give(m, call->out[0], y);
     failed = mmixi_backward(m, bottom);
     m->rerun = outer;
     return !y || failed ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
-                                     mmix_tensor **inputs, size_t n)
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user,
+                                     size_t size, mmix_tensor **inputs, size_t n)
 {
-    mmix_op_functions functions = { NULL, mmixi_checkpoint_backward };
+    const mmix_op_functions functions = { NULL, mmixi_checkpoint_backward };
     mmix_call call;
-    mmixi_rerun o;
+    mmixi_rerun block;
     mmix_mark mark;
     int recording;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!m->recording) return f(m, user, call.in);
-    o.f = f; o.user = mmixi_kept(m, user, size);
+    block.f = f;
+    block.user = mmixi_kept(m, user, size);
     if (m->error_kind) return NULL;
     mark = mmix_mark_here(m);
     recording = mmix_record(m, 0);
-    call.out[0] = mmixi_compact(m, f(m, o.user, call.in));
+    call.out[0] = mmixi_compact(m, f(m, block.user, call.in));
     mmix_record(m, recording);
     if (mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
     call.recorded = 1;
-    call.constant = ~0u;                         /* the ops inside see to the gradients */
-    return mmixi_run_functions(m, &functions, &call, &o, sizeof o);
+    call.checkpoint = 1;
+    return mmixi_run_functions(m, &functions, &call, &block, sizeof block);
 }
 /* A block of a model: a checkpoint if layers are recorded as such. */
 static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                 mmix_tensor **inputs, size_t n)
 {
-    return m->recording == MMIX_RECORD_LAYERS ? mmix_checkpoint(m, f, user, size, inputs, n)
-        : f(m, user, inputs);
+    if (m->recording == MMIX_RECORD_LAYERS) return mmix_checkpoint(m, f, user, size, inputs, n);
+    return f(m, user, inputs);
 }
 
 /* ==== >>elementary ops ===============================================================
