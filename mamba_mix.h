@@ -380,18 +380,55 @@ typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
 /* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
-   functions have their tensors in the host's memory, kernels of mmix_device in the device's. */
-enum {
-    MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP, MMIX_OP_LOG, MMIX_OP_SQRT,
-    MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM, MMIX_OP_MATMUL,
-    MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX, MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM,
-    MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR, MMIX_OP_CONV1D, MMIX_OP_RESIZE,
-    MMIX_OP_CROSS_ENTROPY, MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION,
-    MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS,
-    MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_MAX, MMIX_OP_RELU, MMIX_OP_ABS, MMIX_OP_SIGMOID,
-    MMIX_OP_TANH, MMIX_OP_POWER, MMIX_OP_COUNT
-};
-/* Overrides an op of this context; NULL functions restore the built-in ones. 0, or -1 for an unknown op. */
+   functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+
+   This list is the only one: an op's enumerator, its name, and the family of ops whose functions
+   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of the API. */
+#define MMIX_OPS(ONE)                                       \
+    ONE(ADD, add, binary)                                   \
+    ONE(MUL, mul, binary)                                   \
+    ONE(DIV, div, binary)                                   \
+    ONE(SCALE, scale, binary)                               \
+    ONE(EXP, exp, unary)                                    \
+    ONE(LOG, log, unary)                                    \
+    ONE(SQRT, sqrt, unary)                                  \
+    ONE(SILU, silu, unary)                                  \
+    ONE(GELU, gelu, unary)                                  \
+    ONE(SOFTPLUS, softplus, unary)                          \
+    ONE(SUM_AXIS, sum_axis, sum)                            \
+    ONE(SUM, sum, sum)                                      \
+    ONE(MATMUL, matmul, matmul)                             \
+    ONE(CONCAT, concat, concat)                             \
+    ONE(GATHER, gather, gather)                             \
+    ONE(SOFTMAX, softmax, unary)                            \
+    ONE(LAYER_NORM, layer_norm, norm)                       \
+    ONE(RMS_NORM, rms_norm, norm)                           \
+    ONE(GATED_RMS_NORM, gated_rms_norm, norm)               \
+    ONE(L2_NORMALISE, l2_normalise, unit)                   \
+    ONE(LINEAR, linear, linear)                             \
+    ONE(CONV1D, conv1d, conv)                               \
+    ONE(RESIZE, resize, resize)                             \
+    ONE(CROSS_ENTROPY, cross_entropy, loss)                 \
+    ONE(WEIGHT_NORM, weight_norm, unit)                     \
+    ONE(ROPE, rope, rope)                                   \
+    ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
+    ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
+    ONE(SSD, ssd, mixer)                                    \
+    ONE(DINO_LOSS, dino_loss, loss)                         \
+    ONE(ADD_ROWS, add_rows, add_rows)                       \
+    ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
+    ONE(KD_HIDDEN, kd_hidden, loss)                         \
+    ONE(KD_TOKEN, kd_token, loss)                           \
+    ONE(MAX, max, binary)                                   \
+    ONE(RELU, relu, unary)                                  \
+    ONE(ABS, abs, unary)                                    \
+    ONE(SIGMOID, sigmoid, unary)                            \
+    ONE(TANH, tanh, unary)                                  \
+    ONE(POWER, power, unary)
+#define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
+enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
+/* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
+   op or functions without a forward. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
@@ -15046,60 +15083,117 @@ MMIXI_COLD_END
    the table of ops, and creation
    ==================================================================================== */
 
-/* The ops in their numbers' order, each with its function, which runs both ways. */
-#define MMIXI_OPS(ONE)                                                                                      \
-    ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows) ONE(log, rows)     \
-    ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
-    ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
-    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) ONE(linear, linear) ONE(conv1d, conv)                                           \
-    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
-    ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
-    ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
-    ONE(kd_token, loss) ONE(max, binary) ONE(relu, rows) ONE(abs, rows) ONE(sigmoid, rows) ONE(tanh, rows)  \
-    ONE(power, rows)
-#define MMIXI_OP_NAME(name, function) #name,
-#define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
 MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
-static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME) "custom" };
-MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
-static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE) }
+
+/* ---- the table of ops ---- */
+
+/* Families whose one function runs both ways. */
+#define mmixi_binary_forward mmixi_binary_run
+#define mmixi_binary_backward mmixi_binary_run
+#define mmixi_unary_forward mmixi_rows_run
+#define mmixi_unary_backward mmixi_rows_run
+#define mmixi_sum_forward mmixi_sum_run
+#define mmixi_sum_backward mmixi_sum_run
+#define mmixi_matmul_forward mmixi_matmul_run
+#define mmixi_matmul_backward mmixi_matmul_run
+#define mmixi_concat_forward mmixi_concat_run
+#define mmixi_concat_backward mmixi_concat_run
+#define mmixi_gather_forward mmixi_gather_run
+#define mmixi_gather_backward mmixi_gather_run
+#define mmixi_norm_forward mmixi_norm_run
+#define mmixi_norm_backward mmixi_norm_run
+#define mmixi_unit_forward mmixi_rows_run
+#define mmixi_unit_backward mmixi_rows_run
+#define mmixi_linear_backward mmixi_linear_run
+#define mmixi_conv_forward mmixi_conv_run
+#define mmixi_conv_backward mmixi_conv_run
+#define mmixi_resize_forward mmixi_resize_run
+#define mmixi_resize_backward mmixi_resize_run
+#define mmixi_loss_forward mmixi_loss_run
+#define mmixi_loss_backward mmixi_loss_run
+#define mmixi_rope_forward mmixi_rope_run
+#define mmixi_rope_backward mmixi_rope_run
+#define mmixi_mixer_forward mmixi_mixer_run
+#define mmixi_mixer_backward mmixi_mixer_run
+#define mmixi_add_rows_forward mmixi_gather_run
+#define mmixi_add_rows_backward mmixi_gather_run
+#define mmixi_fuse_forward mmixi_fuse_run
+#define mmixi_fuse_backward mmixi_fuse_run
+
+#define MMIXI_OP_NAME(NAME, name, family) #name,
+static const char mmixi_op_names[][20] = { MMIX_OPS(MMIXI_OP_NAME) "custom" };
+typedef char mmixi_every_op_has_a_name
+    [sizeof mmixi_op_names == (MMIX_OP_COUNT + 1) * sizeof *mmixi_op_names ? 1 : -1];
+MMIXDEF const char *mmix_op_name(int op)
+{
+    return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?";
+}
+
+#define MMIXI_OP_FILL(NAME, name, family)                           \
+    table[MMIX_OP_##NAME].forward = mmixi_##family##_forward;       \
+    table[MMIX_OP_##NAME].backward = mmixi_##family##_backward;
+/* The built-in functions of all ops. */
+static void mmixi_ops_fill(mmix_op_functions *table)
+{
+    MMIX_OPS(MMIXI_OP_FILL)
+}
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
-    mmix_op_functions table[MMIX_OP_COUNT];
-    if (mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
-    mmixi_ops_fill(table);
-    m->table[op] = functions ? *functions : table[op];
+    mmix_op_functions built_in[MMIX_OP_COUNT];
+    if (!m || mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
+    if (functions && mmixi_has_forward(m, "mmix_kernel_set", functions)) return -1;
+    mmixi_ops_fill(built_in);
+    m->table[op] = functions ? *functions : built_in[op];
     return 0;
-}
-MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
-{
-    return op >= 0 && op <= MMIX_OP_COUNT ? m->calls[!!on_device][op] : 0;
 }
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
 {
     static const mmix_op_functions none = { NULL, NULL };
-    return op >= 0 && op < MMIX_OP_COUNT ? m->table[op] : none;
+    return m && op >= 0 && op < MMIX_OP_COUNT ? m->table[op] : none;
 }
-MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user) { m->table_user = user; }
-MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
-MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
+{
+    return m && op >= 0 && op <= MMIX_OP_COUNT ? m->calls[on_device != 0][op] : 0;
+}
+MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user)
+{
+    if (m) m->table_user = user;
+}
+MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m ? m->table_user : NULL; }
 
+/* ---- creation ---- */
+
+MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m ? m->k->name : ""; }
+
+/* The options that count: those of the caller, with malloc where he gave no allocator. */
+static mmix_options mmixi_options_of(const mmix_options *given)
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    if (given) o = *given;
+    if (!o.allocator.alloc || !o.allocator.free) {
+        o.allocator.alloc = mmixi_malloc;
+        o.allocator.free = mmixi_mfree;
+    }
+    if (!o.device.alloc) memset(&o.device, 0, sizeof o.device);
+    return o;
+}
+/* How many threads work: as many as were asked for, or as the process may use, 1 to
+   MMIXI_MAX_THREADS. */
+static size_t mmixi_lanes(int threads)
+{
+    if (threads < 1) threads = mmixi_cores();
+    return threads < 1 ? 1 : mmixi_min((size_t)threads, MMIXI_MAX_THREADS);
+}
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
-    int lanes;
-    mmix_allocator *allocator = &start.options.allocator;
     memset(&start, 0, sizeof start);
-    if (options) start.options = *options;
-    if (!allocator->alloc || !allocator->free) {
-        allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
-    }
-    if (!start.options.device.alloc) memset(&start.options.device, 0, sizeof start.options.device);
-    start.seed = start.options.seed; lanes = start.options.threads;
-    if (lanes < 1) lanes = mmixi_cores();
-    start.lanes = lanes < 1 ? 1 : mmixi_min((size_t)lanes, MMIXI_MAX_THREADS);
-    start.step.least = MMIXI_BLOCK; start.header.least = MMIXI_HEADER_BLOCK;
+    start.options = mmixi_options_of(options);
+    start.seed = start.options.seed;
+    start.lanes = mmixi_lanes(start.options.threads);
+    start.step.least = MMIXI_BLOCK;
+    start.header.least = MMIXI_HEADER_BLOCK;
     mmixi_ops_fill(start.table);
     m = (mmix_ctx *)mmixi_alloc(&start, sizeof *m);
     if (!m) return NULL;
@@ -15113,6 +15207,7 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 }
 MMIXDEF void mmix_destroy(mmix_ctx *m)
 {
+    mmix_ctx end;
     if (!m) return;
     mmixi_pool_destroy(m, m->pool);
     mmixi_arena_free(m, &m->step);
@@ -15120,7 +15215,7 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
     mmixi_free(m, m->twin, m->twin_capacity * sizeof *m->twin);
     mmixi_free(m, m->k, sizeof *m->k);
-    mmix_ctx end = *m;
+    end = *m;                                    /* it counts the memory that it lies in itself */
     mmixi_free(&end, m, sizeof *m);
 }
 
