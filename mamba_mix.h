@@ -1940,15 +1940,17 @@ int madvise(void *address, size_t bytes, int advice);
 
 /* ==== >>errors & memory ==============================================================
 
-   Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends:
-   what forward returns and keeps grows from the low end, gradients from the high end, and backward frees both
-   as it leaves a node. What is freed at an end moves that end back; what is freed in the middle becomes a
-   hole, which the next gradient of the same size takes (in a network of equal blocks that is nearly always
-   possible). The arena grows by blocks while a step is new, and the reset after it makes one block of what
-   was needed: a steady step neither allocates nor touches a fresh page.
+   Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from
+   its two ends: what forward returns and keeps grows from the low end, gradients grow from the
+   high end, and backward frees both as it leaves a node. What is freed at an end moves that end
+   back. What is freed in the middle becomes a hole, which the next gradient of the same size
+   takes (in a network of equal blocks that is nearly always possible). The arena grows by blocks
+   while a step is new, and the reset after it makes one block of what was needed: a steady step
+   neither allocates nor touches a fresh page.
    ==================================================================================== */
 
-/* Sizes of blocks, chunks and tiles: tiny in debugging builds, so that small inputs meet every edge. */
+/* Sizes of blocks, chunks and tiles: tiny in debugging builds, so that small inputs meet every
+   edge. */
 #ifdef MMIX_REGRESSION
 #define MMIXI_SIZE(size, tiny) tiny
 #else
@@ -1957,13 +1959,15 @@ int madvise(void *address, size_t bytes, int advice);
 enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
 enum { MMIXI_BLOCK = MMIXI_SIZE(1 << 20, 256), MMIXI_HEADER_BLOCK = MMIXI_SIZE(1 << 16, 256) };
 
-/* Addresses are numbers here. Of a block low … high is free. */
+/* Addresses are numbers here. Of a block, low … high is free. */
 typedef struct mmixi_block { size_t base, size, low, high; } mmixi_block;
 typedef struct mmixi_hole { size_t at, size; } mmixi_hole;
 typedef struct mmixi_arena {
     mmixi_block *block;
-    size_t count, capacity, current, least;      /* the block that is being filled; bytes of a new one */
-    size_t used, peak;                           /* bytes outside the free middles, holes included; at most */
+    size_t count, capacity;
+    size_t current;                              /* the block that is being filled */
+    size_t least;                                /* bytes of a new block, at least */
+    size_t used, peak;                           /* bytes outside of the free middles, with holes */
 } mmixi_arena;
 
 typedef struct mmixi_node {
@@ -1973,7 +1977,7 @@ typedef struct mmixi_node {
     uint64_t digest[MMIX_MAX_INPUTS];            /* of the inputs, which nobody may overwrite */
 #endif
 } mmixi_node;
-/* Memory that is there twice. */
+/* Memory of the host that the device has as well. */
 typedef struct mmixi_twin { size_t base, size; char *device; } mmixi_twin;
 typedef struct mmixi_pool mmixi_pool;
 struct mmix_ctx {
@@ -1982,77 +1986,116 @@ struct mmix_ctx {
     char error[256];
     int error_kind;
     uint64_t seed;
-    struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
-    mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tape */
+    struct mmixi_kernels *k;                     /* the micro-kernels of this machine */
+
+    /* the ops, see >>tape */
+    mmix_op_functions table[MMIX_OP_COUNT];
     void *table_user;                            /* mmix_kernel_user */
     size_t calls[2][MMIX_OP_COUNT + 1];          /* mmix_op_calls */
+
+    /* the device's memory */
     mmixi_twin *twin;
     size_t twins, twin_capacity;
-    int inside;                                  /* an op's function, MMIXI_HOST, or a kernel, MMIXI_KERNEL */
-    mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
-    mmixi_hole hole[MMIXI_HOLES + 1];            /* the last is for mmixi_step_free's own use */
+    int inside;                                  /* whose function runs: MMIXI_HOST … or 0 */
+
+    /* step memory: values and gradients; tensor structs and copied options */
+    mmixi_arena step, header;
+    mmixi_hole hole[MMIXI_HOLES];
     size_t holes;
-    mmixi_node *node;                            /* the tape */
+
+    /* the tape */
+    mmixi_node *node;
     size_t nodes, node_capacity;
-    mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
-    int recording, in_backward, in_parallel;
-    const mmix_mark *rerun;                      /* where the checkpoint's backward began that is running */
-    size_t lanes;                                /* threads that work, the caller's included */
+    mmix_tensor *graded;                         /* leaves with a gradient here, the latest first */
+    int recording, in_backward;
+    const mmix_mark *rerun;                      /* where a checkpoint's running backward began */
+
+    /* threads */
+    size_t lanes;                                /* how many work, the caller's included */
+    int in_parallel;
     mmixi_pool *pool;
+
     mmix_look *look;                             /* mmix_mix_watch */
     void *look_user;
 };
 
+/* ---- errors ---- */
+
 MMIXDEF const char *mmix_error(const mmix_ctx *m)
 {
-    return !m ? "mmix_create: out of memory" : m->error_kind ? m->error : NULL;
+    if (!m) return "mmix_create: out of memory";
+    return m->error_kind ? m->error : NULL;
 }
 MMIXDEF int mmix_error_kind(const mmix_ctx *m) { return m ? m->error_kind : MMIX_ERROR_MEMORY; }
-MMIXDEF void mmix_error_clear(mmix_ctx *m) { m->error_kind = MMIX_OK; }
+MMIXDEF void mmix_error_clear(mmix_ctx *m)
+{
+    if (m) m->error_kind = MMIX_OK;
+}
 static size_t mmixi_utf8_span(const char *s);    /* with the files */
-/* A message stays one line of UTF-8, whatever a file says. */
+/* Whatever a file says, a message stays one line of UTF-8: any other byte becomes a question
+   mark. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
     va_list list;
-    char *p = m->error;
-    if (m->error_kind) return -1;
+    size_t good;
+    if (!m || m->error_kind) return -1;
     va_start(list, format);
-    vsnprintf(p, sizeof m->error, format, list);
+    vsnprintf(m->error, sizeof m->error, format, list);
     va_end(list);
-    for (; *p; p++) if ((unsigned char)*p < 32 || *p == 127) *p = '?';
-    while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
+    for (char *p = m->error; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    good = mmixi_utf8_span(m->error);
+    while (m->error[good]) {
+        m->error[good] = '?';
+        good = mmixi_utf8_span(m->error);
+    }
     m->error_kind = kind;
     return -1;
 }
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
 /* Whether a number lies where it has to: 0, or -1. */
-static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
+static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low,
+                        double high)
 {
-    return value >= low && value <= high ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected "
-                                                         "%.10g to %.10g", who, name, value, low, high);
+    if (value >= low && value <= high) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name,
+                     value, low, high);
 }
-/* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after mmix_fail. */
+/* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
+   mmix_fail. */
 static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 {
     va_list list;
+    if (!m) return 0;
     va_start(list, names);
-    for (int length; *names && m && !m->error_kind; names += length + 2 * (names[length] == ',')) {
-        int pointer = *names == '*';
-        length = (int)strcspn(names, ",");
-        if (pointer ? !va_arg(list, const void *) : !va_arg(list, size_t))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
-                      : "%s: %.*s is 0, expected at least 1", who, length - pointer, names + pointer);
+    while (*names && !m->error_kind) {
+        int length = (int)strcspn(names, ",");
+        if (*names == '*') {
+            if (!va_arg(list, const void *))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is NULL", who, length - 1, names + 1);
+        }
+        else if (!va_arg(list, size_t))
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is 0, expected at least 1", who, length,
+                      names);
+        names += length;
+        if (*names == ',') names += 2;
     }
     va_end(list);
-    return m && !m->error_kind;
+    return !m->error_kind;
 }
-/* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
+
+/* ---- sizes ---- */
+
+/* a b; SIZE_MAX, bytes that nobody has, where that is too large. */
 static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static inline size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static inline size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 static inline size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
-/* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
+
+/* ---- lasting memory ---- */
+
+/* Marks memory as free (on) or taken. Under MMIX_REGRESSION every float of free memory is a NaN. */
 static void mmixi_poison(size_t at, size_t size, int on)
 {
     void *p = (void *)at;
@@ -2065,11 +2108,13 @@ static void mmixi_poison(size_t at, size_t size, int on)
 #ifdef MMIXI_ASAN
     if (on) __asan_poison_memory_region(p, size);
 #endif
-    (void)p; (void)size; (void)on;
+    (void)p;
+    (void)size;
+    (void)on;
 }
 
-/* malloc; on Linux large blocks are offered pages of 2 MiB. The mixers walk over rows that lie pages apart,
-   and looking up small pages costs them 3 to 15 % (Sapphire Rapids). */
+/* malloc; on Linux large blocks are offered pages of 2 MiB. The mixers walk over rows that lie
+   pages apart, and looking up small pages costs them 3 to 15 % (Sapphire Rapids). */
 static void *mmixi_malloc(void *user, size_t size)
 {
     void *p = malloc(size);
@@ -2077,84 +2122,137 @@ static void *mmixi_malloc(void *user, size_t size)
 #ifdef MMIXI_HUGE
     if (p && size >= 4 * MMIXI_HUGE) {
         size_t skip = (size_t)(0 - (uintptr_t)p) % MMIXI_HUGE;         /* to the first whole page */
-        madvise((char *)p + skip, (size - skip) / MMIXI_HUGE * MMIXI_HUGE, MADV_HUGEPAGE);
+        size_t whole = (size - skip) / MMIXI_HUGE * MMIXI_HUGE;
+        madvise((char *)p + skip, whole, MADV_HUGEPAGE);
     }
 #endif
     return p;
 }
-static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)size; free(ptr); }
-/* Lasting memory, aligned to a cache line; the byte before it holds how far it lies in the allocator's. */
+static void mmixi_mfree(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(ptr);
+}
+/* Whether the allocator's limits, of which 0 is none, leave room for `size` bytes. */
+static int mmixi_may_alloc(const mmix_ctx *m, size_t size)
+{
+    const mmix_allocator *a = &m->options.allocator;
+    if (a->count_limit && m->memory.allocations >= a->count_limit) return 0;
+    return !a->byte_limit || m->memory.bytes + size <= a->byte_limit;
+}
+/* Lasting memory, aligned to a cache line. The byte before it holds how far it lies in the
+   allocator's. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
     const mmix_allocator *a = &m->options.allocator;
-    size_t size = bytes + MMIXI_ALIGN;
-    unsigned char *raw = NULL, *p;
-    if (size > bytes && m->memory.allocations <= a->count_limit - 1          /* 0 - 1 is all there is */
-        && m->memory.bytes + size - 1 <= a->byte_limit - 1) raw = (unsigned char *)a->alloc(a->user, size);
+    size_t size = bytes + MMIXI_ALIGN, skip;
+    unsigned char *raw = NULL;
+    if (size > bytes && mmixi_may_alloc(m, size)) raw = (unsigned char *)a->alloc(a->user, size);
     if (!raw) {
         mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more, %.0f held", (double)bytes,
                   (double)m->memory.bytes);
         return NULL;
     }
-    m->memory.allocations++; m->memory.bytes += size;
-    if (m->memory.bytes > m->memory.peak) m->memory.peak = m->memory.bytes;
-    p = raw + (MMIXI_ALIGN - (size_t)((uintptr_t)raw % MMIXI_ALIGN));
-    p[-1] = (unsigned char)(p - raw);
-    return p;
+    m->memory.allocations++;
+    m->memory.bytes += size;
+    m->memory.peak = mmixi_max(m->memory.peak, m->memory.bytes);
+    skip = MMIXI_ALIGN - (size_t)((uintptr_t)raw % MMIXI_ALIGN);
+    raw[skip - 1] = (unsigned char)skip;
+    return raw + skip;
 }
-/* Zeroed lasting memory; NULL on error, and after one. */
+/* Zeroed lasting memory; NULL on error, and while an error is kept. */
 static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
 {
-    void *p = !m || m->error_kind ? NULL : mmixi_alloc(m, bytes);
+    void *p;
+    if (!m || m->error_kind) return NULL;
+    p = mmixi_alloc(m, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }
 static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
+    const mmix_allocator *a = &m->options.allocator;
+    const mmix_device *d = &m->options.device;
     unsigned char *p = (unsigned char *)ptr;
     if (!p) return;
     for (size_t i = 0; i < m->twins; i++)
         if (m->twin[i].base == (size_t)ptr) {
-            m->options.device.free(m->options.device.user, m->twin[i].device, m->twin[i].size);
+            d->free(d->user, m->twin[i].device, m->twin[i].size);
             m->twin[i] = m->twin[--m->twins];
         }
     m->memory.bytes -= bytes + MMIXI_ALIGN;
-    m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
+    a->free(a->user, p - p[-1], bytes + MMIXI_ALIGN);
 }
-/* The array with room for `need` elements, doubled where it has less; as it was if there is no memory. */
+/* The array with room for `need` elements, doubled where it has less. If there is no memory it
+   stays as it was. */
 static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need, size_t element)
 {
-    size_t n = mmixi_max(need, *capacity ? 2 * *capacity : 8);
-    void *bigger = need > *capacity ? mmixi_alloc(m, n * element) : NULL;
+    size_t wanted = mmixi_max(need, *capacity ? 2 * *capacity : 8);
+    void *bigger;
+    if (need <= *capacity) return array;
+    bigger = mmixi_alloc(m, wanted * element);
     if (!bigger) return array;
     if (array) memcpy(bigger, array, *capacity * element);
     mmixi_free(m, array, *capacity * element);
-    *capacity = n;
+    *capacity = wanted;
     return bigger;
 }
-/* p, lasting memory for tensors: if there is a device, as much of it goes with it. NULL on error. */
+
+/* ---- memory of a device ---- */
+
+/* Gives p, lasting memory for tensors, as much memory on the device if there is one. Returns p,
+   or NULL on error. */
 static void *mmixi_twinned(mmix_ctx *m, void *p, size_t bytes)
 {
     const mmix_device *d = &m->options.device;
-    mmixi_twin twin = { (size_t)p, bytes, NULL };
+    mmixi_twin twin;
     if (!p || !d->alloc) return p;
+    twin.base = (size_t)p;
+    twin.size = bytes;
+    twin.device = NULL;
     m->twin = (mmixi_twin *)mmixi_grow(m, m->twin, &m->twin_capacity, m->twins + 1, sizeof twin);
     if (m->twins < m->twin_capacity) twin.device = (char *)d->alloc(d->user, bytes);
-    if (twin.device) return m->twin[m->twins++] = twin, p;
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of the device's memory: %.0f bytes more", (double)bytes);
-    mmixi_free(m, p, bytes);
+    if (!twin.device) {
+        mmix_fail(m, MMIX_ERROR_MEMORY, "out of the device's memory: %.0f bytes more",
+                  (double)bytes);
+        mmixi_free(m, p, bytes);
+        return NULL;
+    }
+    m->twin[m->twins++] = twin;
+    return p;
+}
+/* Where the device has what the host has at p; NULL if it has not. */
+static inline void *mmixi_on_device(const mmix_ctx *m, const void *p)
+{
+    for (size_t i = 0; i < m->twins; i++) {
+        size_t offset = (size_t)p - m->twin[i].base;
+        if (offset < m->twin[i].size) return m->twin[i].device + offset;
+    }
     return NULL;
 }
-/* The same place on the device, NULL if it has none; or on the host. */
+/* Where the host has what the device has at p; p itself if that is the host's. */
+static inline void *mmixi_on_host(const mmix_ctx *m, const void *p)
+{
+    for (size_t i = 0; i < m->twins; i++) {
+        size_t offset = (size_t)p - (size_t)m->twin[i].device;
+        if (offset < m->twin[i].size) return (char *)m->twin[i].base + offset;
+    }
+    return (void *)(uintptr_t)p;
+}
+/* The same place on the device, or on the host. */
 static inline void *mmixi_other(const mmix_ctx *m, const void *p, int device)
 {
-    for (const mmixi_twin *t = m->twin; t < m->twin + m->twins; t++) {
-        size_t at = (size_t)p - (device ? t->base : (size_t)t->device);
-        if (at < t->size) return (device ? t->device : (char *)t->base) + at;
-    }
-    return device ? NULL : (void *)(uintptr_t)p;
+    return device ? mmixi_on_device(m, p) : mmixi_on_host(m, p);
 }
-MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
-MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.bytes; }
+MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m)
+{
+    static const mmix_memory_use none = { 0, 0, 0 };
+    return m ? m->memory : none;
+}
+MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m)
+{
+    if (m) m->memory.peak = m->memory.bytes;
+}
 
 /* ---- the arena ---- */
 
@@ -2162,22 +2260,28 @@ MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.by
 static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
 {
     size_t bytes = 0;
-    for (; a->count > first; bytes += a->block[a->count].size) {
+    while (a->count > first) {
         mmixi_block *b = &a->block[--a->count];
         mmixi_poison(b->base, b->size, 0);
         mmixi_free(m, (void *)b->base, b->size);
+        bytes += b->size;
     }
     a->current = mmixi_min(a->current, first ? first - 1 : 0);
     return bytes;
 }
+/* Adds an empty block. 0, or -1. */
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
-    mmixi_block b = { 0, bytes, 0, 0 };
+    mmixi_block b;
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
-    if (a->count == a->capacity
-        || !(b.base = b.low = (size_t)mmixi_twinned(m, mmixi_alloc(m, bytes), bytes))) return -1;
+    if (a->count == a->capacity) return -1;
+    b.base = (size_t)mmixi_twinned(m, mmixi_alloc(m, bytes), bytes);
+    if (!b.base) return -1;
+    b.size = bytes;
+    b.low = b.base;
+    b.high = b.base + bytes;
     mmixi_poison(b.base, bytes, 1);
-    b.high = b.low + bytes; a->block[a->count++] = b;
+    a->block[a->count++] = b;
     return 0;
 }
 static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
@@ -2186,42 +2290,71 @@ static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
     mmixi_free(m, a->block, a->capacity * sizeof *a->block);
 }
 
-/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room for them. If
-   there is none, empty blocks at the end give way to one that holds them all: else a first pass would touch
-   much more than it needs. NULL on error. */
+/* How many more bytes than asked for a new block gets, where blocks of `cut` bytes gave way to
+   it. */
+static size_t mmixi_arena_spare(const mmixi_arena *a, size_t bytes, size_t cut)
+{
+#ifdef MMIX_REGRESSION
+    (void)cut;
+    return bytes < a->least ? a->least - bytes : 0;
+#else
+    /* generous while the arena is small: what is not touched costs nothing */
+    size_t generous = mmixi_min(a->peak, a->peak / 2 + (4u << 20));
+    (void)bytes;
+    return mmixi_max(mmixi_max(cut, a->least), mmixi_round_up(generous, MMIXI_ALIGN));
+#endif
+}
+static int mmixi_block_empty(const mmixi_block *b) { return b->high - b->low == b->size; }
+/* Adds a block with room for `bytes`. Empty blocks at the end give way to one that holds them all:
+   else a first pass would touch much more memory than it needs. 0, or -1. */
+static int mmixi_arena_extend(mmix_ctx *m, mmixi_arena *a, size_t bytes)
+{
+    size_t end = a->count, cut;
+    while (end > a->current + 1 && mmixi_block_empty(&a->block[end - 1])) end--;
+    cut = mmixi_arena_cut(m, a, end);
+    return mmixi_arena_add(m, a, bytes + mmixi_arena_spare(a, bytes, cut));
+}
+/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room
+   for them, or of a new one. NULL on error. */
 static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
-    size_t i = a->current, end = a->count, grown, at;
-    mmixi_block *b = a->block;
-    while (i < a->count && b[i].high - b[i].low < bytes) i++;
+    size_t i = a->current, at;
+    mmixi_block *b;
+    while (i < a->count && a->block[i].high - a->block[i].low < bytes) i++;
     if (i == a->count) {
-        while (end > a->current + 1 && b[end - 1].high - b[end - 1].low == b[end - 1].size) end--;
-        grown = mmixi_arena_cut(m, a, end);
-#ifdef MMIX_REGRESSION
-        grown = bytes < a->least ? a->least - bytes : 0;
-#else
-        /* generous while small: what is not touched costs nothing */
-        grown = mmixi_max(mmixi_max(grown, a->least),
-                          mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
-#endif
-        if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
+        if (mmixi_arena_extend(m, a, bytes)) return NULL;
         i = a->count - 1;
     }
     a->current = i;
     b = &a->block[i];
-    at = high ? b->high -= bytes : (b->low += bytes) - bytes; a->used += bytes;
+    if (high) {
+        b->high -= bytes;
+        at = b->high;
+    }
+    else {
+        at = b->low;
+        b->low += bytes;
+    }
+    a->used += bytes;
     a->peak = mmixi_max(a->peak, a->used);
     mmixi_poison(at, bytes, 0);
     return (void *)at;
 }
-static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN); }
+
+/* ---- step memory ---- */
+
+static size_t mmixi_step_size(size_t bytes)
+{
+    return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN);
+}
+/* Step memory for values. */
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
 {
     if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
     mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of more than half the address space");
     return NULL;
 }
-/* Step memory for a x b numbers. */
+/* The same for a x b numbers. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
     return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
@@ -2234,8 +2367,7 @@ static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
 {
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
-
-/* Gradient memory: a hole of the right size, or the high end. */
+/* Step memory for a gradient: a hole of the right size, or the high end. */
 static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
 {
     size_t size = mmixi_step_size(bytes);
@@ -2248,6 +2380,12 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
         }
     return mmixi_arena_take(m, &m->step, size, 1);
 }
+/* Zeroed step memory for a tensor's struct or an op's options. */
+static void *mmixi_header(mmix_ctx *m, size_t bytes)
+{
+    void *p = mmixi_arena_take(m, &m->header, mmixi_step_size(bytes), 0);
+    return p ? memset(p, 0, bytes) : NULL;
+}
 
 /* The block of step memory that holds an address. */
 static mmixi_block *mmixi_block_of(const mmix_ctx *m, size_t at)
@@ -2256,100 +2394,140 @@ static mmixi_block *mmixi_block_of(const mmix_ctx *m, size_t at)
     while (at - b->base >= b->size) b++;
     return b;
 }
-
-/* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. What a
-   checkpoint's backward took from the low end is all dropped after it: no gradient may move in there. */
+/* Moves an end of block b back over a free piece that lies there. 1, or 0 if it lies in the
+   middle. */
+static int mmixi_end_back(mmix_ctx *m, mmixi_block *b, mmixi_hole piece)
+{
+    if (piece.at + piece.size == b->low) b->low -= piece.size;
+    else if (piece.at == b->high) b->high += piece.size;
+    else return 0;
+    m->step.used -= piece.size;
+    return 1;
+}
+/* Whether a hole in block b may be noted. A checkpoint's backward takes memory from the low end,
+   all of which is dropped after it: no gradient may move in there. */
+static int mmixi_hole_lasts(const mmix_ctx *m, const mmixi_block *b, size_t at)
+{
+    const mmix_place *from;
+    const mmixi_block *first;
+    if (!m->rerun || at >= b->low) return 1;
+    from = &m->rerun->step;
+    first = &m->step.block[from->block];
+    return b < first || (b == first && at < from->low);
+}
+/* Gives back step memory before the reset. This is only a hint: what cannot be noted is free
+   after the reset. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
-    const mmix_place *from = m->rerun ? &m->rerun->step : NULL;
-    const mmixi_block *first = from ? &m->step.block[from->block] : NULL;
-    size_t at = (size_t)ptr, i = m->holes;
-    mmixi_hole *h = &m->hole[i];
+    mmixi_hole piece;
     mmixi_block *b;
+    size_t i = 0;
     if (!ptr) return;
-    b = mmixi_block_of(m, at);
-    h->at = at; h->size = mmixi_step_size(bytes);
-    mmixi_poison(at, h->size, 1);
-    if (at + h->size != b->low && at != b->high) {
-        if (i == MMIXI_HOLES) return;
-        m->holes += !from || at >= b->low || b < first || (b == first && at < from->low);
+    piece.at = (size_t)ptr;
+    piece.size = mmixi_step_size(bytes);
+    b = mmixi_block_of(m, piece.at);
+    mmixi_poison(piece.at, piece.size, 1);
+    if (!mmixi_end_back(m, b, piece)) {
+        if (m->holes < MMIXI_HOLES && mmixi_hole_lasts(m, b, piece.at)) m->hole[m->holes++] = piece;
         return;
     }
-    for (m->holes++; i < m->holes; ) {           /* an end moves back; a hole may lie at the new one */
-        h = &m->hole[i++];
-        if (h->at + h->size == b->low) b->low -= h->size;
-        else if (h->at == b->high) b->high += h->size;
-        else continue;
-        m->step.used -= h->size; *h = m->hole[--m->holes];
-        i = from ? m->holes : 0;
+    if (m->rerun) return;
+    while (i < m->holes) {                       /* holes may lie at the new end */
+        if (mmixi_end_back(m, b, m->hole[i])) {
+            m->hole[i] = m->hole[--m->holes];
+            i = 0;
+        }
+        else i++;
     }
 }
 
-static void *mmixi_header(mmix_ctx *m, size_t bytes)
-{
-    void *p = mmixi_arena_take(m, &m->header, mmixi_step_size(bytes), 0);
-    return p ? memset(p, 0, bytes) : NULL;
-}
+/* ---- marks ---- */
 
+/* Where an arena stands; before it has a block, all of the first one is free. */
 static mmix_place mmixi_place_in(const mmixi_arena *a)
 {
-    mmix_place place = { a->current, 0, SIZE_MAX };      /* before there is a block: all of the first one */
-    if (a->count) { place.low = a->block[a->current].low; place.high = a->block[a->current].high; }
+    mmix_place place = { a->current, 0, SIZE_MAX };
+    if (a->count) {
+        place.low = a->block[a->current].low;
+        place.high = a->block[a->current].high;
+    }
     return place;
 }
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
 {
-    mmix_mark mark = { mmixi_place_in(&m->step), mmixi_place_in(&m->header), m->nodes, m->graded };
+    mmix_mark mark;
+    memset(&mark, 0, sizeof mark);
+    if (!m) return mark;
+    mark.step = mmixi_place_in(&m->step);
+    mark.header = mmixi_place_in(&m->header);
+    mark.nodes = m->nodes;
+    mark.graded = m->graded;
     return mark;
 }
 
-/* Takes the low end back to a place and, where nothing will ask for gradients any more, the high end too. */
+/* Takes the low end of an arena back to a place and, where nothing will ask for gradients any
+   more, the high end too. */
 static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 {
     for (size_t i = a->count; i-- > to.block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = mmixi_max(i == to.block ? to.low : 0, b->base),
-            high = drop_high ? mmixi_min(i == to.block ? to.high : SIZE_MAX, b->base + b->size) : b->high;
+        size_t low = b->base, high = b->base + b->size;
+        if (i == to.block) {
+            low = mmixi_max(to.low, low);
+            high = mmixi_min(to.high, high);
+        }
+        if (!drop_high) high = b->high;
         if (low < b->low) mmixi_poison(low, b->low - low, 1);
         if (high > b->high) mmixi_poison(b->high, high - b->high, 1);
         a->used -= (b->low - low) + (high - b->high);
-        b->low = low; b->high = high;
+        b->low = low;
+        b->high = high;
     }
     a->current = to.block;
 }
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
-/* Both ends go back, the high one if it is to be dropped, with the holes in what goes. During a backward pass
-   gradients and holes stay. */
+/* Takes both ends back to a mark, the high one if it is to be dropped, and forgets the holes in
+   what goes. During a backward pass gradients and holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
-    size_t holes = m->holes;
+    size_t kept = 0;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
     mmixi_arena_back(&m->step, mark.step, drop_high);
     if (m->in_backward) return;
-    m->holes = 0;
-    for (const mmixi_hole *h = m->hole; h < m->hole + holes; h++) {
-        const mmixi_block *b = mmixi_block_of(m, h->at);
-        if (h->at < b->low || h->at >= b->high) m->hole[m->holes++] = *h;
+    for (size_t i = 0; i < m->holes; i++) {
+        const mmixi_block *b = mmixi_block_of(m, m->hole[i].at);
+        if (m->hole[i].at < b->low || m->hole[i].at >= b->high) m->hole[kept++] = m->hole[i];
     }
+    m->holes = kept;
     mmixi_drop_gradients(m, mark.graded);
     mmixi_arena_back(&m->header, mark.header, 0);
 }
-MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
+MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark)
+{
+    if (m) mmixi_rewind(m, mark, !m->in_backward);
+}
+#ifndef MMIX_REGRESSION
+/* Makes one block of what the step needed. If there is no memory, the next op tries again. */
+static void mmixi_step_join(mmix_ctx *m)
+{
+    int kind = m->error_kind;
+    mmixi_arena_cut(m, &m->step, 0);
+    if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind)
+        mmix_error_clear(m);
+}
+#endif
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    mmix_mark start = { { 0, 0, SIZE_MAX }, { 0, 0, 0 }, 0, NULL };
+    mmix_mark start;
     if (!m) return;
+    memset(&start, 0, sizeof start);
+    start.step.high = SIZE_MAX;
     m->holes = 0;
     mmix_rewind(m, start);
     m->step.used = 0;
 #ifndef MMIX_REGRESSION
-    if (m->step.count > 1) {                     /* one of what this step needed, else the next op tries */
-        int kind = m->error_kind;
-        mmixi_arena_cut(m, &m->step, 0);
-        if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind)
-            mmix_error_clear(m);
-    }
+    if (m->step.count > 1) mmixi_step_join(m);
 #endif
     m->step.peak = 0;
 }
@@ -2357,43 +2535,64 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 /* ==== >>random =======================================================================
    Philox 4x32-10: ten rounds of multiply and swap over (counter, key)
 
-   The counter is (element, step, purpose), the key the seed. Salmon, Moraes, Dror & Shaw 2011, "Parallel
-   random numbers: as easy as 1, 2, 3"; the test holds its known answers.
+   The counter is (element, step, purpose), the key is the seed. Salmon, Moraes, Dror & Shaw 2011,
+   "Parallel random numbers: as easy as 1, 2, 3"; the test holds its known answers.
    ==================================================================================== */
 
 /* Purposes of the library itself; a user's are below. */
-enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
-      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT, MMIXI_RANDOM_MASK };
+enum {
+    MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
+    MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT, MMIXI_RANDOM_MASK
+};
 
-static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
+typedef struct mmixi_bits { uint32_t c[4]; } mmixi_bits;
+
+static inline uint32_t mmixi_low32(uint64_t x) { return (uint32_t)x; }
+static inline uint32_t mmixi_high32(uint64_t x) { return (uint32_t)(x >> 32); }
+
+static void mmixi_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t c1 = c[1], c3 = c[3];
-        c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0; c[1] = (uint32_t)b;
-        c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1; c[3] = (uint32_t)a;
-        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+        uint64_t first = (uint64_t)0xD2511F53u * c[0];
+        uint64_t second = (uint64_t)0xCD9E8D57u * c[2];
+        c[0] = mmixi_high32(second) ^ c[1] ^ key0;
+        c[1] = mmixi_low32(second);
+        c[2] = mmixi_high32(first) ^ c[3] ^ key1;
+        c[3] = mmixi_low32(first);
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
     }
 }
-typedef struct mmixi_bits { uint32_t c[4]; } mmixi_bits;
 static mmixi_bits mmixi_random(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    mmixi_bits bits = { { (uint32_t)element, (uint32_t)(element >> 32), (uint32_t)step,
-                          (uint32_t)(step >> 32) ^ (purpose << 16) } };
-    mmixi_philox(bits.c, (uint32_t)m->seed, (uint32_t)(m->seed >> 32));
+    uint64_t seed = mmix_seed(m);
+    mmixi_bits bits;
+    bits.c[0] = mmixi_low32(element);
+    bits.c[1] = mmixi_high32(element);
+    bits.c[2] = mmixi_low32(step);
+    bits.c[3] = mmixi_high32(step) ^ (purpose << 16);
+    mmixi_philox(bits.c, mmixi_low32(seed), mmixi_high32(seed));
     return bits;
 }
-static inline double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
+/* 53 bits as a number in [0, 1). */
+static inline double mmixi_unit(const uint32_t c[2])
 {
-    return ((double)(c[0] >> 5) * 67108864.0 + (double)(c[1] >> 6)) / 9007199254740992.0;
+    double high = (double)(c[0] >> 5), low = (double)(c[1] >> 6);      /* 27 bits and 26 */
+    return (high * 67108864.0 + low) / 9007199254740992.0;
 }
-MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m->seed; }
-MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed) { m->seed = seed; }
-MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
+MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m ? m->seed : 0; }
+MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed)
 {
-    return mmixi_random(m, purpose, step, element).c[0];
+    if (m) m->seed = seed;
 }
-MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
+MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                 uint64_t element)
+{
+    mmixi_bits bits = mmixi_random(m, purpose, step, element);
+    return bits.c[0];
+}
+MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                   uint64_t element)
 {
     mmixi_bits bits = mmixi_random(m, purpose, step, element);
     return mmixi_unit(bits.c);
@@ -2401,11 +2600,13 @@ MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t
 static double mmixi_log(double x);
 static double mmixi_cos(double x);
 
-/* Box & Muller 1958: √(-2 ln u) cos(2πv) */
-MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
+/* √(-2 ln u) cos(2πv), u and v uniform (Box & Muller 1958) */
+MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                  uint64_t element)
 {
-    mmixi_bits b = mmixi_random(m, purpose, step, element);
-    return sqrt(-2 * mmixi_log(1 - mmixi_unit(b.c))) * mmixi_cos(6.283185307179586 * mmixi_unit(b.c + 2));
+    mmixi_bits bits = mmixi_random(m, purpose, step, element);
+    double u = 1 - mmixi_unit(bits.c), v = mmixi_unit(bits.c + 2);
+    return sqrt(-2 * mmixi_log(u)) * mmixi_cos(6.283185307179586 * v);
 }
 
 /* ==== >>threads ======================================================================
