@@ -665,7 +665,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
        for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
 typedef struct mmix_state mmix_state;
 /* Empty; NULL on error. */
-MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots);
+MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count);
 MMIXDEF void mmix_state_destroy(mmix_state *s);
 /* The next token is the first again, in all slots. */
 MMIXDEF void mmix_state_clear(mmix_state *s);
@@ -7306,37 +7306,37 @@ MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
-    size_t slots;
+    size_t slot_count;
     mmixi_state_slot *slot;
 };
 enum { MMIXI_CARRIED_VALUES = 1, MMIXI_CARRIED_CONV };           /* behind keys, or a state */
 
-/* Part i of 3 · slots. */
+/* Part i of 3 · slot_count. */
 static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
-    size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
+    size_t bytes = s->slot_count * (sizeof *s + sizeof *s->slot);
+    for (size_t i = 0; i < 3 * s->slot_count; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
-MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
+MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count)
 {
-    size_t bytes = mmixi_mul(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot));
-    if (!slots || bytes == SIZE_MAX)
+    size_t bytes = mmixi_mul(slot_count, sizeof(mmix_state) + sizeof(mmixi_state_slot));
+    if (!slot_count || bytes == SIZE_MAX)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
-                  "for", (double)slots);
+                  "for", (double)slot_count);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
-    s->m = m; s->slots = slots;
+    s->m = m; s->slot_count = slot_count;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; s && i < 3 * s->slots; i++)
+    for (size_t i = 0; s && i < 3 * s->slot_count; i++)
         mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_held(mmixi_carried_part(s, i)));
-    if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
+    if (s) memset(s->slot, 0, s->slot_count * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
@@ -7345,8 +7345,8 @@ MMIXDEF void mmix_state_destroy(mmix_state *s)
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
-    mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
-    for (size_t i = 0; copy && i < 3 * s->slots; i++) {
+    mmix_state *copy = s ? mmix_state_create(s->m, s->slot_count) : NULL;
+    for (size_t i = 0; copy && i < 3 * s->slot_count; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
         const void *data = mmixi_of(from);
@@ -7364,7 +7364,7 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 }
 MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
-    return s && slot < s->slots ? s->slot[slot].tokens : 0;
+    return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
 /* Whether rows go with what is carried; sees 0: these are all. */
 static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what, const mmix_tensor *rows,
@@ -7415,9 +7415,9 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, 
 }
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
-    return s && s->m == m && slot < s->slots ? 1
+    return s && s->m == m && slot < s->slot_count ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0);
+                     "context's", who, (double)slot, s ? (double)s->slot_count : 0.0), 0);
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
@@ -10790,8 +10790,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 {
     mmixi_decoder_pass s;
     if (!mmixi_given(m, "mmix_decoder_step", "*decoder, *state", d, state)) return NULL;
-    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
-    if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
+    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slot_count - 1].tokens;
+    if (state->m != m || state->slot_count != 2 * d->config.depth + 2 || (*owner && *owner != self))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this "
                                     "decoder and its context, found another"));
     *owner = self;
