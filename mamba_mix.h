@@ -53,6 +53,9 @@
      MMIX_REAL           float (default) or double; units of different reals do not link
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
+     Not with -ffast-math or -Ofast: the unit that has the implementation is compiled with
+     -fno-fast-math behind them. Other units may have them.
+
    CONVENTIONS
      Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
      heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
@@ -1870,6 +1873,19 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
 
 #if defined(MAMBA_MIX_IMPLEMENTATION) && !defined(MAMBA_MIX_IMPLEMENTATION_DONE)
 #define MAMBA_MIX_IMPLEMENTATION_DONE
+
+/* Fast math lets a compiler add in another order and take NaN for impossible. Then exp_down_v, which
+   rounds by adding and taking away 1.5 2^23, returns 2 for e, and no check finds a NaN. The units that
+   only include the declarations may have it. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(_M_FP_FAST) \
+    || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "mamba_mix.h is wrong under -ffast-math (-Ofast): where MAMBA_MIX_IMPLEMENTATION is, add -fno-fast-math"
+#endif
+/* clang does not say that it has -funsafe-math-optimizations or -fassociative-math, but it can be told. */
+#if defined(__clang__) && __clang_major__ >= 13
+#define MMIXI_PRECISE
+#pragma float_control(precise, on, push)
+#endif
 
 #include <errno.h>
 #include <float.h>
@@ -15448,3 +15464,6 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
    any and all copyright interest in the software to the public domain. THE SOFTWARE IS PROVIDED "AS IS",
    WITHOUT WARRANTY OF ANY KIND.
    ------------------------------------------------------------------------------------ */
+#ifdef MMIXI_PRECISE
+#pragma float_control(pop)
+#endif
