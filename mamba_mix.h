@@ -2712,13 +2712,43 @@ typedef pthread_mutex_t mmixi_mutex;
 typedef pthread_cond_t mmixi_cond;
 #define MMIXI_THREAD_MAIN static void *
 #define MMIXI_THREAD_START(t, main, arg) !pthread_create(t, NULL, main, arg)
+    int cores = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &all))
+        for (; mine; mine >>= 1) cores += (int)(mine & 1);
+    if (cores) return cores;
 #define MMIXI_THREAD_END(t) pthread_join(t, NULL)
 #define MMIXI_LOCK pthread_mutex_lock
 #define MMIXI_UNLOCK pthread_mutex_unlock
 #define MMIXI_WAIT pthread_cond_wait
 #define MMIXI_WAKE pthread_cond_broadcast
 static long mmixi_process(void) { return (long)getpid(); }
-static int mmixi_cores(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
+#if defined(__linux__)
+#include <sched.h>
+#ifdef CPU_SETSIZE
+typedef cpu_set_t mmixi_cpu_set;
+#else                                            /* -std=c99 hides it */
+typedef unsigned long mmixi_cpu_set;
+#ifdef __cplusplus
+extern "C"
+#endif
+int sched_getaffinity(pid_t process, size_t size, mmixi_cpu_set *set);
+#endif
+#endif
+/* Cores that this process may use: taskset and a container's cpuset leave it fewer than are
+   there. */
+static int mmixi_cores(void)
+{
+#if defined(__linux__)
+    unsigned long set[128];                      /* 8,192 cores */
+    int cores = 0;
+    memset(set, 0, sizeof set);
+    if (!sched_getaffinity(0, sizeof set, (mmixi_cpu_set *)set))
+        for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+            for (unsigned long bits = set[i]; bits; bits &= bits - 1) cores++;
+    if (cores) return cores;
+#endif
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
 #endif
 
 /* 64-bit atomics, sequentially consistent. */
