@@ -2628,13 +2628,15 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 /* ==== >>threads ======================================================================
    a pool of lanes that pull task numbers from one counter
 
-   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, which comes from shapes where
-   sums cross ranges. Which lane gets which range is chance, so a task's arithmetic depends on its range
-   alone and its scratch on its lane alone: the result is the same for any number of threads. Idle workers
-   spin ten microseconds, then sleep; a caller waits for tasks, not for a worker that the system parked.
+   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, which comes from
+   shapes where sums cross ranges. Which lane gets which range is chance. A task's arithmetic
+   therefore depends on its range alone and its scratch on its lane alone, and the result is the
+   same for any number of threads. Idle workers spin ten microseconds, then sleep; a caller waits
+   for tasks, not for a worker that the system parked.
 
-   In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
-   full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
+   In tasks subnormal numbers count as 0. Each would cost a hundred cycles, and states and
+   gradients that fade are full of them: an SSD backward ran six times slower with gradients of
+   1e-8 and decays of e^-1 a token.
    ==================================================================================== */
 
 #if defined(__TINYC__)                            /* knows neither atomics nor these registers */
@@ -2666,13 +2668,20 @@ static uint64_t mmixi_flush(int on)
 }
 typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
 typedef void mmixi_range_task(void *arg, mmixi_range range);
-typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
+typedef struct mmixi_job {
+    mmixi_range_task *task;
+    void *arg;
+    size_t n, grain;
+    size_t lanes;                                /* calls of the user's parallel_for; else 1 */
+} mmixi_job;
+/* Runs range i. */
 static void mmixi_job_run(const mmixi_job *j, size_t i, size_t lane)
 {
     mmixi_range range = { i * j->grain, mmixi_min(j->n, (i + 1) * j->grain), lane };
     j->task(j->arg, range);
 }
-/* Ranges lane, lane + lanes, … in this thread: all, or what one call of the user's parallel_for does. */
+/* Runs ranges lane, lane + lanes, … in this thread: all of them, or what one call of the user's
+   parallel_for does. */
 static void mmixi_job_lane(void *arg, size_t lane)
 {
     const mmixi_job *j = (const mmixi_job *)arg;
@@ -2688,7 +2697,7 @@ static void mmixi_job_lane(void *arg, size_t lane)
 #endif
 #include <windows.h>
 typedef HANDLE mmixi_thread;
-typedef SRWLOCK mmixi_mutex;                     /* this and the next begin as zeros and need no end */
+typedef SRWLOCK mmixi_mutex;                     /* these two begin as zeros and need no end */
 typedef CONDITION_VARIABLE mmixi_cond;
 #define MMIXI_THREAD_MAIN static DWORD WINAPI
 #define MMIXI_THREAD_START(t, main, arg) ((*(t) = CreateThread(NULL, 0, main, arg, 0, NULL)) != NULL)
@@ -2698,9 +2707,15 @@ typedef CONDITION_VARIABLE mmixi_cond;
 #define MMIXI_WAIT(c, x) SleepConditionVariableSRW(c, x, INFINITE, 0)
 #define MMIXI_WAKE WakeAllConditionVariable
 static long mmixi_process(void) { return 0; }    /* there is no fork */
+/* Cores that this process may use; a process on several groups of processors has no such mask. */
 static int mmixi_cores(void)
 {
+    DWORD_PTR mine = 0, all = 0;
     SYSTEM_INFO info;
+    int cores = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &all))
+        for (; mine; mine >>= 1) cores += (int)(mine & 1);
+    if (cores) return cores;
     GetSystemInfo(&info);
     return (int)info.dwNumberOfProcessors;
 }
@@ -2712,10 +2727,6 @@ typedef pthread_mutex_t mmixi_mutex;
 typedef pthread_cond_t mmixi_cond;
 #define MMIXI_THREAD_MAIN static void *
 #define MMIXI_THREAD_START(t, main, arg) !pthread_create(t, NULL, main, arg)
-    int cores = 0;
-    if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &all))
-        for (; mine; mine >>= 1) cores += (int)(mine & 1);
-    if (cores) return cores;
 #define MMIXI_THREAD_END(t) pthread_join(t, NULL)
 #define MMIXI_LOCK pthread_mutex_lock
 #define MMIXI_UNLOCK pthread_mutex_unlock
@@ -2777,16 +2788,17 @@ typedef long long mmixi_atomic;
 
 enum { MMIXI_SPINS = 1000 };
 typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
-/* One job at a time. The ticket holds (job number << 32 | next range): a worker claims a range by raising it,
-   which fails if the job has changed meanwhile: a late worker never touches one that is gone. Before job (an
-   address) and count change, the ticket is closed: it gets a number of its own and a range below no count. A
-   negative ticket ends the workers. */
+/* The pool has one job at a time. The ticket holds (job number << 32 | next range). A worker
+   claims a range by raising the ticket, which fails if the job has changed meanwhile, so a late
+   worker never touches a job that is gone. Before job (an address) and count change, the ticket
+   is closed: it gets a number of its own and a range below no count. A negative ticket ends the
+   workers. */
 struct mmixi_pool {
     mmixi_atomic ticket, done, count, job;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
     const mmix_options *options;
-    long process;                                /* of the threads; a forked child has none of them */
+    long process;                                /* that has the threads; a forked child has none */
     size_t workers;
     mmixi_worker worker[MMIXI_MAX_THREADS];
 };
@@ -2801,8 +2813,10 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 {
     uint64_t old = mmixi_flush(1);
     for (;;) {
-        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count), job = MMIXI_GET(&p->job),
-            i = ticket & 0xffffffff;
+        long long ticket = MMIXI_GET(&p->ticket);
+        long long count = MMIXI_GET(&p->count);
+        long long job = MMIXI_GET(&p->job);
+        long long i = ticket & 0xffffffff;
         if (ticket >> 32 != number || i >= count) break;
         if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
         mmixi_job_run((const mmixi_job *)(intptr_t)job, (size_t)i, lane);
@@ -2810,26 +2824,30 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
     }
     MMIXI_FLOATS_SET(old);
 }
-/* Waits while the job has this number (a worker), or while it is not done (lane 0). */
+/* Whether a lane has to wait: a worker while the job has this number, lane 0 while the job is not
+   done. */
 static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
 {
-    return lane ? MMIXI_GET(&p->ticket) >> 32 == number : MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
+    if (lane) return MMIXI_GET(&p->ticket) >> 32 == number;
+    return MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
 }
 static void mmixi_pool_wait(mmixi_pool *p, long long number, size_t lane)
 {
     int spins = lane ? MMIXI_SPINS : 4 * MMIXI_SPINS;
-    while (spins-- > 0 && mmixi_pool_waits(p, number, lane)) MMIXI_PAUSE();
+    mmixi_cond *cond = lane ? &p->work : &p->finished;
+    for (int i = 0; i < spins && mmixi_pool_waits(p, number, lane); i++) MMIXI_PAUSE();
     if (!mmixi_pool_waits(p, number, lane)) return;
     MMIXI_LOCK(&p->mutex);
-    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(lane ? &p->work : &p->finished, &p->mutex);
+    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(cond, &p->mutex);
     MMIXI_UNLOCK(&p->mutex);
 }
 MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
     const mmixi_worker *w = (const mmixi_worker *)arg;
     mmixi_pool *p = w->pool;
+    long long number = 0;
     if (p->options->thread_start) p->options->thread_start(p->options->thread_user, (int)w->lane);
-    for (long long number = 0;;) {
+    for (;;) {
         mmixi_pool_wait(p, number, w->lane);
         number = MMIXI_GET(&p->ticket) >> 32;
         if (number < 0) return 0;
@@ -2837,7 +2855,8 @@ MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
     }
 }
 
-/* 0 in a forked child: fork copies the memory of a process, not its threads. */
+/* Runs a job. Returns 1, or 0 in a forked child: fork copies the memory of a process, not its
+   threads. */
 static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
     long long number = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff;
@@ -2853,12 +2872,14 @@ static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
     return 1;
 }
 
-/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL on error. */
+/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL on
+   error. */
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_zeroed(m, sizeof *p);
     if (!p) return NULL;
-    p->options = &m->options; p->process = mmixi_process();
+    p->options = &m->options;
+    p->process = mmixi_process();
 #ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);
@@ -2866,7 +2887,8 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 #endif
     for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
-        w->pool = p; w->lane = p->workers + 1;
+        w->pool = p;
+        w->lane = p->workers + 1;
         if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
@@ -2888,7 +2910,11 @@ static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 }
 #else
 static int mmixi_cores(void) { return 1; }
-static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
+static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
+{
+    (void)m;
+    (void)p;
+}
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     m->lanes = 1;
@@ -2896,37 +2922,53 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 }
 static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
-    return (void)p, (void)count, (void)job, 0;
+    (void)p;
+    (void)count;
+    (void)job;
+    return 0;
 }
 #endif
 
+/* Runs a job on all lanes. */
+static void mmixi_job_share(mmix_ctx *m, mmixi_job *job, size_t count)
+{
+    m->in_parallel = 1;
+    if (m->options.parallel_for) {
+        job->lanes = mmixi_min(m->lanes, count);
+        m->options.parallel_for(m->options.parallel_user, job->lanes, mmixi_job_lane, job);
+    }
+    else if (!mmixi_pool_run(m->pool, count, job)) mmixi_job_lane(job, 0);
+    m->in_parallel = 0;
+}
 static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *task, void *arg)
 {
-    mmixi_job job = { task, arg, n, mmixi_max(grain, 1), 1 };
-    size_t count = mmixi_ceil_div(n, job.grain);
-    int together = m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel;
-    if (together) m->in_parallel = 1;
-    if (together && m->options.parallel_for) {
-        job.lanes = mmixi_min(m->lanes, count);
-        m->options.parallel_for(m->options.parallel_user, job.lanes, mmixi_job_lane, &job);
-    }
-    else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
-    if (together) m->in_parallel = 0;
+    mmixi_job job;
+    size_t count;
+    job.task = task;
+    job.arg = arg;
+    job.n = n;
+    job.grain = mmixi_max(grain, 1);
+    job.lanes = 1;
+    count = mmixi_ceil_div(n, job.grain);
+    if (m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel)
+        mmixi_job_share(m, &job, count);
+    else mmixi_job_lane(&job, 0);
 }
+
 typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
 static void mmixi_user_run(void *arg, mmixi_range range)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
-    uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
+    uint64_t old = mmixi_flush(0);               /* the user's arithmetic is the user's */
     job->task(job->arg, range.begin);
     MMIXI_FLOATS_SET(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
     mmixi_user_job job = { task, arg };
-    mmixi_ranges(m, count, 1, mmixi_user_run, &job);
+    if (m) mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
-MMIXDEF int mmix_threads(const mmix_ctx *m) { return (int)m->lanes; }
+MMIXDEF int mmix_threads(const mmix_ctx *m) { return m ? (int)m->lanes : 0; }
 
 /* ==== >>micro-kernels ================================================================
    our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
@@ -15469,6 +15511,9 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif
+#ifdef MMIXI_PRECISE
+#pragma float_control(pop)
+#endif
 #endif /* MAMBA_MIX_IMPLEMENTATION */
 
 /* ------------------------------------------------------------------------------------
@@ -15494,6 +15539,3 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
    any and all copyright interest in the software to the public domain. THE SOFTWARE IS PROVIDED "AS IS",
    WITHOUT WARRANTY OF ANY KIND.
    ------------------------------------------------------------------------------------ */
-#ifdef MMIXI_PRECISE
-#pragma float_control(pop)
-#endif
