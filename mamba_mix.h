@@ -53,6 +53,9 @@
      MMIX_REAL           float (default) or double; units of different reals do not link
      MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
+     Not with -ffast-math or -Ofast: the unit that has the implementation is compiled with
+     -fno-fast-math behind them. Other units may have them.
+
    CONVENTIONS
      Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
      heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution width.
@@ -184,7 +187,8 @@ typedef struct mmix_device {
 /* Everything a context can be told; zeroes are the defaults. */
 typedef struct mmix_options {
     mmix_allocator allocator;
-    int threads;                             /* 0: all cores, at most 64 */
+    int threads;                             /* 0: as many as the cores that this process may use (its
+                                                affinity, taskset, a container's cpuset), at most 64 */
     int simd;                                /* AUTO: MMIX_SIMD=none or avx2 in the environment, or the best
                                                 there is. A level that is not there falls to the next lower */
     uint64_t seed;
@@ -267,11 +271,13 @@ MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
    ==================================================================================== */
 
 enum {
-    MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8,
+    MMIX_DTYPE_REAL, MMIX_DTYPE_I32,
+    MMIX_DTYPE_U8,                           /* kept for its number: mmix_new refuses it */
     MMIX_DTYPE_BF16                          /* the upper half of a float: weights of mmix_linear alone */
 };
 
-/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on error. */
+/* New tensors of 0 (a scalar) to MMIX_MAX_DIMS axes in step memory, values undefined; NULL on
+   error. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
@@ -280,30 +286,36 @@ MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t
 /* The same filled with n = the product of shape values in row-major order. */
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values);
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
-/* Sets every element of reals or integers; returns t. */
+/* Sets every element, rounded to the type's numbers (int32: toward 0). Returns t, or NULL on
+   error: t has no values, or the value is not in the range of int32. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t. */
+/* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t, or
+   NULL on error, as of an int32 tensor. */
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
 /* MMIX_DTYPE_…; the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not there. */
+/* Size and step (in elements) of an axis, from the end if it is negative; 0 for one that is not
+   there. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. With a
-   device reals are NULL outside of an op's functions: mmix_read and mmix_write copy them. */
+/* The first element, or NULL if the values are gone or of another type; mind the strides of a
+   view. With a device reals are NULL outside of an op's functions: mmix_read and mmix_write copy
+   them. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
 /* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
 MMIXDEF double mmix_item(const mmix_tensor *t);
-/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real values. */
+/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real
+   values. */
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
-/* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no other way. */
+/* Views: no copy, gradients flow into what is viewed. reshape copies if the strides leave no
+   other way. */
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape);
 /* Elements start … start+count-1 of an axis; t itself if these are all. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
@@ -311,22 +323,25 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 /* ==== >>api-tape =====================================================================
    reverse-mode differentiation over coarse nodes
 
-   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends one node to
-   the tape; mmix_backward walks the nodes in reverse order and calls each op's backward.
+   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends
+   one node to the tape; mmix_backward walks the nodes in reverse order and calls each op's
+   backward.
    ==================================================================================== */
 
 enum { MMIX_RECORD_LAYERS = 2 };
-/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on, but each
-   block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what a sequence points to
-   must last until mmix_backward then. Set before, it also holds for the steps that record by themselves,
-   mmix_dino_step and mmix_distill_step. */
+/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on,
+   but each block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what
+   a sequence points to must last until mmix_backward then. Set before, it also holds for the
+   steps that record by themselves, mmix_dino_step and mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters: mmix_params_train. */
+/* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters:
+   mmix_params_train. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
 /* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1. The first
-   starts from a scalar, the second from the upstream gradients of n outputs, each of its output's shape. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape; 0, or -1.
+   The first starts from a scalar, the second from the upstream gradients of n outputs, each of
+   its output's shape. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
@@ -346,42 +361,82 @@ typedef struct mmix_call {
     size_t size[4];
     double number[2];
     const void *options;
-    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL. dx[i]: where
-       the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none is wanted; add[i]: 1, to
-       what is there, 0: over it. Inputs with a bit in `constant` get none; the gradient of input `passed` - 1
-       is dy[0] itself, which is handed on after backward. */
+    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL.
+       dx[i]: where the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none
+       is wanted; add[i]: 1, to what is there, 0: over it. Inputs with a bit in `constant` get
+       none; the gradient of input `passed` - 1 is dy[0] itself, which is handed on after
+       backward. */
     const mmix_real *dy[2];
     mmix_real *dx[MMIX_MAX_INPUTS];
     int add[MMIX_MAX_INPUTS];
     unsigned constant, passed;
-    int where;                               /* it ran: 1, on the device; the library's own */
+    /* The library's own: 1 if it ran on the device; 1 of mmix_checkpoint, whose ops see to the
+       gradients. */
+    int where, checkpoint;
 } mmix_call;
 
-/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten between its op
-   and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
+/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten
+   between its op and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
-/* Step memory that lasts as long as the call's node; NULL on error. */
+/* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
 /* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
-   functions have their tensors in the host's memory, kernels of mmix_device in the device's. */
-enum {
-    MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP, MMIX_OP_LOG, MMIX_OP_SQRT,
-    MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM, MMIX_OP_MATMUL,
-    MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX, MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM,
-    MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR, MMIX_OP_CONV1D, MMIX_OP_RESIZE,
-    MMIX_OP_CROSS_ENTROPY, MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION,
-    MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS,
-    MMIX_OP_KD_HIDDEN, MMIX_OP_KD_TOKEN, MMIX_OP_MAX, MMIX_OP_RELU, MMIX_OP_ABS, MMIX_OP_SIGMOID,
-    MMIX_OP_TANH, MMIX_OP_POWER, MMIX_OP_COUNT
-};
-/* Overrides an op of this context; NULL functions restore the built-in ones. 0, or -1 for an unknown op. */
+   functions have their tensors in the host's memory, kernels of mmix_device in the device's.
+
+   This list is the only one: an op's enumerator, its name, and the family of ops whose functions
+   mmixi_FAMILY_forward and mmixi_FAMILY_backward run it. New ops come last: the numbers are part of the API. */
+#define MMIX_OPS(ONE)                                       \
+    ONE(ADD, add, binary)                                   \
+    ONE(MUL, mul, binary)                                   \
+    ONE(DIV, div, binary)                                   \
+    ONE(SCALE, scale, binary)                               \
+    ONE(EXP, exp, unary)                                    \
+    ONE(LOG, log, unary)                                    \
+    ONE(SQRT, sqrt, unary)                                  \
+    ONE(SILU, silu, unary)                                  \
+    ONE(GELU, gelu, unary)                                  \
+    ONE(SOFTPLUS, softplus, unary)                          \
+    ONE(SUM_AXIS, sum_axis, sum)                            \
+    ONE(SUM, sum, sum)                                      \
+    ONE(MATMUL, matmul, matmul)                             \
+    ONE(CONCAT, concat, concat)                             \
+    ONE(GATHER, gather, gather)                             \
+    ONE(SOFTMAX, softmax, unary)                            \
+    ONE(LAYER_NORM, layer_norm, norm)                       \
+    ONE(RMS_NORM, rms_norm, norm)                           \
+    ONE(GATED_RMS_NORM, gated_rms_norm, norm)               \
+    ONE(L2_NORMALISE, l2_normalise, unit)                   \
+    ONE(LINEAR, linear, linear)                             \
+    ONE(CONV1D, conv1d, conv)                               \
+    ONE(RESIZE, resize, resize)                             \
+    ONE(CROSS_ENTROPY, cross_entropy, loss)                 \
+    ONE(WEIGHT_NORM, weight_norm, unit)                     \
+    ONE(ROPE, rope, rope)                                   \
+    ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
+    ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
+    ONE(SSD, ssd, mixer)                                    \
+    ONE(DINO_LOSS, dino_loss, loss)                         \
+    ONE(ADD_ROWS, add_rows, add_rows)                       \
+    ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
+    ONE(KD_HIDDEN, kd_hidden, loss)                         \
+    ONE(KD_TOKEN, kd_token, loss)                           \
+    ONE(MAX, max, binary)                                   \
+    ONE(RELU, relu, unary)                                  \
+    ONE(ABS, abs, unary)                                    \
+    ONE(SIGMOID, sigmoid, unary)                            \
+    ONE(TANH, tanh, unary)                                  \
+    ONE(POWER, power, unary)
+#define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
+enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
+/* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
+   op or functions without a forward. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
-/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or by kernels
-   (1). MMIX_OP_COUNT are custom ops. */
+/* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
+   by kernels (1). MMIX_OP_COUNT are custom ops. */
 MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
 /* A pointer that overrides keep with their context, NULL at first. */
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
@@ -389,18 +444,19 @@ MMIXDEF void *mmix_kernel_user(const mmix_ctx *m);
 /* The op's name, e.g. "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
-/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and arrives as
-   call->options; backward may be NULL if no gradient will be asked for. */
+/* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
+   arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
+   for. */
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
 
 typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
-/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its ops then
-   (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have
-   the same bits if y has the same with and without recording (a SwiGLU of many tokens goes by parts without,
-   which may round otherwise). f makes the same y each time from its inputs (some may be NULL), the `size`
-   bytes at user, which are copied (0: the pointer is), and parameters. Returns NULL on error. Without
-   recording it is f itself. */
+/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its
+   ops then (Chen et al. 2016). The memory of one f in place of all, for about a third more time;
+   the gradients have the same bits if y has the same with and without recording (a SwiGLU of many
+   tokens goes by parts without, which may round otherwise). f makes the same y each time from its
+   inputs (some may be NULL), the `size` bytes at user, which are copied (0: the pointer is), and
+   parameters. Returns NULL on error. Without recording it is f itself. */
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n);
 
@@ -408,6 +464,10 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
    differentiable operations; each returns a new tensor, or NULL on error
 
    Comments give the formula, then shapes. (…, D) means any leading axes. Inputs may be views.
+
+   While an op runs, subnormal numbers count as zeros, as inputs and as results (x86-64, 64-bit ARM): each
+   would cost a hundred cycles. So mmix_log of a float below 1.2e-38 is -infinity and mmix_sqrt of it 0; in
+   the double build that is so below 2.3e-308. What a caller computes outside of ops is not touched.
    ==================================================================================== */
 
 /* Elementwise, with the shapes aligned at the right and sizes of 1 stretched (as NumPy does). */
@@ -608,7 +668,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
        for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
 typedef struct mmix_state mmix_state;
 /* Empty; NULL on error. */
-MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots);
+MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count);
 MMIXDEF void mmix_state_destroy(mmix_state *s);
 /* The next token is the first again, in all slots. */
 MMIXDEF void mmix_state_clear(mmix_state *s);
@@ -1814,6 +1874,19 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
 #if defined(MAMBA_MIX_IMPLEMENTATION) && !defined(MAMBA_MIX_IMPLEMENTATION_DONE)
 #define MAMBA_MIX_IMPLEMENTATION_DONE
 
+/* Fast math lets a compiler add in another order and take NaN for impossible. Then exp_down_v, which
+   rounds by adding and taking away 1.5 2^23, returns 2 for e, and no check finds a NaN. The units that
+   only include the declarations may have it. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(_M_FP_FAST) \
+    || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "mamba_mix.h is wrong under -ffast-math (-Ofast): where MAMBA_MIX_IMPLEMENTATION is, add -fno-fast-math"
+#endif
+/* clang does not say that it has -funsafe-math-optimizations or -fassociative-math, but it can be told. */
+#if defined(__clang__) && __clang_major__ >= 13
+#define MMIXI_PRECISE
+#pragma float_control(precise, on, push)
+#endif
+
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -1883,15 +1956,17 @@ int madvise(void *address, size_t bytes, int advice);
 
 /* ==== >>errors & memory ==============================================================
 
-   Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends:
-   what forward returns and keeps grows from the low end, gradients from the high end, and backward frees both
-   as it leaves a node. What is freed at an end moves that end back; what is freed in the middle becomes a
-   hole, which the next gradient of the same size takes (in a network of equal blocks that is nearly always
-   possible). The arena grows by blocks while a step is new, and the reset after it makes one block of what
-   was needed: a steady step neither allocates nor touches a fresh page.
+   Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from
+   its two ends: what forward returns and keeps grows from the low end, gradients grow from the
+   high end, and backward frees both as it leaves a node. What is freed at an end moves that end
+   back. What is freed in the middle becomes a hole, which the next gradient of the same size
+   takes (in a network of equal blocks that is nearly always possible). The arena grows by blocks
+   while a step is new, and the reset after it makes one block of what was needed: a steady step
+   neither allocates nor touches a fresh page.
    ==================================================================================== */
 
-/* Sizes of blocks, chunks and tiles: tiny in debugging builds, so that small inputs meet every edge. */
+/* Sizes of blocks, chunks and tiles: tiny in debugging builds, so that small inputs meet every
+   edge. */
 #ifdef MMIX_REGRESSION
 #define MMIXI_SIZE(size, tiny) tiny
 #else
@@ -1900,13 +1975,15 @@ int madvise(void *address, size_t bytes, int advice);
 enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
 enum { MMIXI_BLOCK = MMIXI_SIZE(1 << 20, 256), MMIXI_HEADER_BLOCK = MMIXI_SIZE(1 << 16, 256) };
 
-/* Addresses are numbers here. Of a block low … high is free. */
+/* Addresses are numbers here. Of a block, low … high is free. */
 typedef struct mmixi_block { size_t base, size, low, high; } mmixi_block;
 typedef struct mmixi_hole { size_t at, size; } mmixi_hole;
 typedef struct mmixi_arena {
     mmixi_block *block;
-    size_t count, capacity, current, least;      /* the block that is being filled; bytes of a new one */
-    size_t used, peak;                           /* bytes outside the free middles, holes included; at most */
+    size_t count, capacity;
+    size_t current;                              /* the block that is being filled */
+    size_t least;                                /* bytes of a new block, at least */
+    size_t used, peak;                           /* bytes outside of the free middles, with holes */
 } mmixi_arena;
 
 typedef struct mmixi_node {
@@ -1916,7 +1993,7 @@ typedef struct mmixi_node {
     uint64_t digest[MMIX_MAX_INPUTS];            /* of the inputs, which nobody may overwrite */
 #endif
 } mmixi_node;
-/* Memory that is there twice. */
+/* Memory of the host that the device has as well. */
 typedef struct mmixi_twin { size_t base, size; char *device; } mmixi_twin;
 typedef struct mmixi_pool mmixi_pool;
 struct mmix_ctx {
@@ -1925,77 +2002,116 @@ struct mmix_ctx {
     char error[256];
     int error_kind;
     uint64_t seed;
-    struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
-    mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tape */
+    struct mmixi_kernels *k;                     /* the micro-kernels of this machine */
+
+    /* the ops, see >>tape */
+    mmix_op_functions table[MMIX_OP_COUNT];
     void *table_user;                            /* mmix_kernel_user */
     size_t calls[2][MMIX_OP_COUNT + 1];          /* mmix_op_calls */
+
+    /* the device's memory */
     mmixi_twin *twin;
     size_t twins, twin_capacity;
-    int inside;                                  /* an op's function, MMIXI_HOST, or a kernel, MMIXI_KERNEL */
-    mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
-    mmixi_hole hole[MMIXI_HOLES + 1];            /* the last is for mmixi_step_free's own use */
+    int inside;                                  /* whose function runs: MMIXI_HOST … or 0 */
+
+    /* step memory: values and gradients; tensor structs and copied options */
+    mmixi_arena step, header;
+    mmixi_hole hole[MMIXI_HOLES];
     size_t holes;
-    mmixi_node *node;                            /* the tape */
+
+    /* the tape */
+    mmixi_node *node;
     size_t nodes, node_capacity;
-    mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
-    int recording, in_backward, in_parallel;
-    const mmix_mark *rerun;                      /* where the checkpoint's backward began that is running */
-    size_t lanes;                                /* threads that work, the caller's included */
+    mmix_tensor *graded;                         /* leaves with a gradient here, the latest first */
+    int recording, in_backward;
+    const mmix_mark *rerun;                      /* where a checkpoint's running backward began */
+
+    /* threads */
+    size_t lanes;                                /* how many work, the caller's included */
+    int in_parallel;
     mmixi_pool *pool;
+
     mmix_look *look;                             /* mmix_mix_watch */
     void *look_user;
 };
 
+/* ---- errors ---- */
+
 MMIXDEF const char *mmix_error(const mmix_ctx *m)
 {
-    return !m ? "mmix_create: out of memory" : m->error_kind ? m->error : NULL;
+    if (!m) return "mmix_create: out of memory";
+    return m->error_kind ? m->error : NULL;
 }
 MMIXDEF int mmix_error_kind(const mmix_ctx *m) { return m ? m->error_kind : MMIX_ERROR_MEMORY; }
-MMIXDEF void mmix_error_clear(mmix_ctx *m) { m->error_kind = MMIX_OK; }
+MMIXDEF void mmix_error_clear(mmix_ctx *m)
+{
+    if (m) m->error_kind = MMIX_OK;
+}
 static size_t mmixi_utf8_span(const char *s);    /* with the files */
-/* A message stays one line of UTF-8, whatever a file says. */
+/* Whatever a file says, a message stays one line of UTF-8: any other byte becomes a question
+   mark. */
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
     va_list list;
-    char *p = m->error;
-    if (m->error_kind) return -1;
+    size_t good;
+    if (!m || m->error_kind) return -1;
     va_start(list, format);
-    vsnprintf(p, sizeof m->error, format, list);
+    vsnprintf(m->error, sizeof m->error, format, list);
     va_end(list);
-    for (; *p; p++) if ((unsigned char)*p < 32 || *p == 127) *p = '?';
-    while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
+    for (char *p = m->error; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    good = mmixi_utf8_span(m->error);
+    while (m->error[good]) {
+        m->error[good] = '?';
+        good = mmixi_utf8_span(m->error);
+    }
     m->error_kind = kind;
     return -1;
 }
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
 /* Whether a number lies where it has to: 0, or -1. */
-static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
+static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low,
+                        double high)
 {
-    return value >= low && value <= high ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected "
-                                                         "%.10g to %.10g", who, name, value, low, high);
+    if (value >= low && value <= high) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name,
+                     value, low, high);
 }
-/* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after mmix_fail. */
+/* Plain arguments by name: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
+   mmix_fail. */
 static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
 {
     va_list list;
+    if (!m) return 0;
     va_start(list, names);
-    for (int length; *names && m && !m->error_kind; names += length + 2 * (names[length] == ',')) {
-        int pointer = *names == '*';
-        length = (int)strcspn(names, ",");
-        if (pointer ? !va_arg(list, const void *) : !va_arg(list, size_t))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
-                      : "%s: %.*s is 0, expected at least 1", who, length - pointer, names + pointer);
+    while (*names && !m->error_kind) {
+        int length = (int)strcspn(names, ",");
+        if (*names == '*') {
+            if (!va_arg(list, const void *))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is NULL", who, length - 1, names + 1);
+        }
+        else if (!va_arg(list, size_t))
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is 0, expected at least 1", who, length,
+                      names);
+        names += length;
+        if (*names == ',') names += 2;
     }
     va_end(list);
-    return m && !m->error_kind;
+    return !m->error_kind;
 }
-/* a b, or where that is too large, SIZE_MAX: bytes that nobody has. */
+
+/* ---- sizes ---- */
+
+/* a b; SIZE_MAX, bytes that nobody has, where that is too large. */
 static size_t mmixi_mul(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static inline size_t mmixi_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t mmixi_max(size_t a, size_t b) { return a > b ? a : b; }
 static inline size_t mmixi_ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 static inline size_t mmixi_round_up(size_t a, size_t b) { return mmixi_ceil_div(a, b) * b; }
-/* Memory is taken, or free: every float becomes a NaN under MMIX_REGRESSION. */
+
+/* ---- lasting memory ---- */
+
+/* Marks memory as free (on) or taken. Under MMIX_REGRESSION every float of free memory is a NaN. */
 static void mmixi_poison(size_t at, size_t size, int on)
 {
     void *p = (void *)at;
@@ -2008,11 +2124,13 @@ static void mmixi_poison(size_t at, size_t size, int on)
 #ifdef MMIXI_ASAN
     if (on) __asan_poison_memory_region(p, size);
 #endif
-    (void)p; (void)size; (void)on;
+    (void)p;
+    (void)size;
+    (void)on;
 }
 
-/* malloc; on Linux large blocks are offered pages of 2 MiB. The mixers walk over rows that lie pages apart,
-   and looking up small pages costs them 3 to 15 % (Sapphire Rapids). */
+/* malloc; on Linux large blocks are offered pages of 2 MiB. The mixers walk over rows that lie
+   pages apart, and looking up small pages costs them 3 to 15 % (Sapphire Rapids). */
 static void *mmixi_malloc(void *user, size_t size)
 {
     void *p = malloc(size);
@@ -2020,84 +2138,137 @@ static void *mmixi_malloc(void *user, size_t size)
 #ifdef MMIXI_HUGE
     if (p && size >= 4 * MMIXI_HUGE) {
         size_t skip = (size_t)(0 - (uintptr_t)p) % MMIXI_HUGE;         /* to the first whole page */
-        madvise((char *)p + skip, (size - skip) / MMIXI_HUGE * MMIXI_HUGE, MADV_HUGEPAGE);
+        size_t whole = (size - skip) / MMIXI_HUGE * MMIXI_HUGE;
+        madvise((char *)p + skip, whole, MADV_HUGEPAGE);
     }
 #endif
     return p;
 }
-static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)size; free(ptr); }
-/* Lasting memory, aligned to a cache line; the byte before it holds how far it lies in the allocator's. */
+static void mmixi_mfree(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(ptr);
+}
+/* Whether the allocator's limits, of which 0 is none, leave room for `size` bytes. */
+static int mmixi_may_alloc(const mmix_ctx *m, size_t size)
+{
+    const mmix_allocator *a = &m->options.allocator;
+    if (a->count_limit && m->memory.allocations >= a->count_limit) return 0;
+    return !a->byte_limit || m->memory.bytes + size <= a->byte_limit;
+}
+/* Lasting memory, aligned to a cache line. The byte before it holds how far it lies in the
+   allocator's. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
     const mmix_allocator *a = &m->options.allocator;
-    size_t size = bytes + MMIXI_ALIGN;
-    unsigned char *raw = NULL, *p;
-    if (size > bytes && m->memory.allocations <= a->count_limit - 1          /* 0 - 1 is all there is */
-        && m->memory.bytes + size - 1 <= a->byte_limit - 1) raw = (unsigned char *)a->alloc(a->user, size);
+    size_t size = bytes + MMIXI_ALIGN, skip;
+    unsigned char *raw = NULL;
+    if (size > bytes && mmixi_may_alloc(m, size)) raw = (unsigned char *)a->alloc(a->user, size);
     if (!raw) {
         mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more, %.0f held", (double)bytes,
                   (double)m->memory.bytes);
         return NULL;
     }
-    m->memory.allocations++; m->memory.bytes += size;
-    if (m->memory.bytes > m->memory.peak) m->memory.peak = m->memory.bytes;
-    p = raw + (MMIXI_ALIGN - (size_t)((uintptr_t)raw % MMIXI_ALIGN));
-    p[-1] = (unsigned char)(p - raw);
-    return p;
+    m->memory.allocations++;
+    m->memory.bytes += size;
+    m->memory.peak = mmixi_max(m->memory.peak, m->memory.bytes);
+    skip = MMIXI_ALIGN - (size_t)((uintptr_t)raw % MMIXI_ALIGN);
+    raw[skip - 1] = (unsigned char)skip;
+    return raw + skip;
 }
-/* Zeroed lasting memory; NULL on error, and after one. */
+/* Zeroed lasting memory; NULL on error, and while an error is kept. */
 static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
 {
-    void *p = !m || m->error_kind ? NULL : mmixi_alloc(m, bytes);
+    void *p;
+    if (!m || m->error_kind) return NULL;
+    p = mmixi_alloc(m, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }
 static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
+    const mmix_allocator *a = &m->options.allocator;
+    const mmix_device *d = &m->options.device;
     unsigned char *p = (unsigned char *)ptr;
     if (!p) return;
     for (size_t i = 0; i < m->twins; i++)
         if (m->twin[i].base == (size_t)ptr) {
-            m->options.device.free(m->options.device.user, m->twin[i].device, m->twin[i].size);
+            d->free(d->user, m->twin[i].device, m->twin[i].size);
             m->twin[i] = m->twin[--m->twins];
         }
     m->memory.bytes -= bytes + MMIXI_ALIGN;
-    m->options.allocator.free(m->options.allocator.user, p - p[-1], bytes + MMIXI_ALIGN);
+    a->free(a->user, p - p[-1], bytes + MMIXI_ALIGN);
 }
-/* The array with room for `need` elements, doubled where it has less; as it was if there is no memory. */
+/* The array with room for `need` elements, doubled where it has less. If there is no memory it
+   stays as it was. */
 static void *mmixi_grow(mmix_ctx *m, void *array, size_t *capacity, size_t need, size_t element)
 {
-    size_t n = mmixi_max(need, *capacity ? 2 * *capacity : 8);
-    void *bigger = need > *capacity ? mmixi_alloc(m, n * element) : NULL;
+    size_t wanted = mmixi_max(need, *capacity ? 2 * *capacity : 8);
+    void *bigger;
+    if (need <= *capacity) return array;
+    bigger = mmixi_alloc(m, wanted * element);
     if (!bigger) return array;
     if (array) memcpy(bigger, array, *capacity * element);
     mmixi_free(m, array, *capacity * element);
-    *capacity = n;
+    *capacity = wanted;
     return bigger;
 }
-/* p, lasting memory for tensors: if there is a device, as much of it goes with it. NULL on error. */
+
+/* ---- memory of a device ---- */
+
+/* Gives p, lasting memory for tensors, as much memory on the device if there is one. Returns p,
+   or NULL on error. */
 static void *mmixi_twinned(mmix_ctx *m, void *p, size_t bytes)
 {
     const mmix_device *d = &m->options.device;
-    mmixi_twin twin = { (size_t)p, bytes, NULL };
+    mmixi_twin twin;
     if (!p || !d->alloc) return p;
+    twin.base = (size_t)p;
+    twin.size = bytes;
+    twin.device = NULL;
     m->twin = (mmixi_twin *)mmixi_grow(m, m->twin, &m->twin_capacity, m->twins + 1, sizeof twin);
     if (m->twins < m->twin_capacity) twin.device = (char *)d->alloc(d->user, bytes);
-    if (twin.device) return m->twin[m->twins++] = twin, p;
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of the device's memory: %.0f bytes more", (double)bytes);
-    mmixi_free(m, p, bytes);
+    if (!twin.device) {
+        mmix_fail(m, MMIX_ERROR_MEMORY, "out of the device's memory: %.0f bytes more",
+                  (double)bytes);
+        mmixi_free(m, p, bytes);
+        return NULL;
+    }
+    m->twin[m->twins++] = twin;
+    return p;
+}
+/* Where the device has what the host has at p; NULL if it has not. */
+static inline void *mmixi_on_device(const mmix_ctx *m, const void *p)
+{
+    for (size_t i = 0; i < m->twins; i++) {
+        size_t offset = (size_t)p - m->twin[i].base;
+        if (offset < m->twin[i].size) return m->twin[i].device + offset;
+    }
     return NULL;
 }
-/* The same place on the device, NULL if it has none; or on the host. */
+/* Where the host has what the device has at p; p itself if that is the host's. */
+static inline void *mmixi_on_host(const mmix_ctx *m, const void *p)
+{
+    for (size_t i = 0; i < m->twins; i++) {
+        size_t offset = (size_t)p - (size_t)m->twin[i].device;
+        if (offset < m->twin[i].size) return (char *)m->twin[i].base + offset;
+    }
+    return (void *)(uintptr_t)p;
+}
+/* The same place on the device, or on the host. */
 static inline void *mmixi_other(const mmix_ctx *m, const void *p, int device)
 {
-    for (const mmixi_twin *t = m->twin; t < m->twin + m->twins; t++) {
-        size_t at = (size_t)p - (device ? t->base : (size_t)t->device);
-        if (at < t->size) return (device ? t->device : (char *)t->base) + at;
-    }
-    return device ? NULL : (void *)(uintptr_t)p;
+    return device ? mmixi_on_device(m, p) : mmixi_on_host(m, p);
 }
-MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m) { return m->memory; }
-MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.bytes; }
+MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m)
+{
+    static const mmix_memory_use none = { 0, 0, 0 };
+    return m ? m->memory : none;
+}
+MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m)
+{
+    if (m) m->memory.peak = m->memory.bytes;
+}
 
 /* ---- the arena ---- */
 
@@ -2105,22 +2276,28 @@ MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.by
 static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
 {
     size_t bytes = 0;
-    for (; a->count > first; bytes += a->block[a->count].size) {
+    while (a->count > first) {
         mmixi_block *b = &a->block[--a->count];
         mmixi_poison(b->base, b->size, 0);
         mmixi_free(m, (void *)b->base, b->size);
+        bytes += b->size;
     }
     a->current = mmixi_min(a->current, first ? first - 1 : 0);
     return bytes;
 }
+/* Adds an empty block. 0, or -1. */
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
-    mmixi_block b = { 0, bytes, 0, 0 };
+    mmixi_block b;
     a->block = (mmixi_block *)mmixi_grow(m, a->block, &a->capacity, a->count + 1, sizeof b);
-    if (a->count == a->capacity
-        || !(b.base = b.low = (size_t)mmixi_twinned(m, mmixi_alloc(m, bytes), bytes))) return -1;
+    if (a->count == a->capacity) return -1;
+    b.base = (size_t)mmixi_twinned(m, mmixi_alloc(m, bytes), bytes);
+    if (!b.base) return -1;
+    b.size = bytes;
+    b.low = b.base;
+    b.high = b.base + bytes;
     mmixi_poison(b.base, bytes, 1);
-    b.high = b.low + bytes; a->block[a->count++] = b;
+    a->block[a->count++] = b;
     return 0;
 }
 static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
@@ -2129,42 +2306,71 @@ static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
     mmixi_free(m, a->block, a->capacity * sizeof *a->block);
 }
 
-/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room for them. If
-   there is none, empty blocks at the end give way to one that holds them all: else a first pass would touch
-   much more than it needs. NULL on error. */
+/* How many more bytes than asked for a new block gets, where blocks of `cut` bytes gave way to
+   it. */
+static size_t mmixi_arena_spare(const mmixi_arena *a, size_t bytes, size_t cut)
+{
+#ifdef MMIX_REGRESSION
+    (void)cut;
+    return bytes < a->least ? a->least - bytes : 0;
+#else
+    /* generous while the arena is small: what is not touched costs nothing */
+    size_t generous = mmixi_min(a->peak, a->peak / 2 + (4u << 20));
+    (void)bytes;
+    return mmixi_max(mmixi_max(cut, a->least), mmixi_round_up(generous, MMIXI_ALIGN));
+#endif
+}
+static int mmixi_block_empty(const mmixi_block *b) { return b->high - b->low == b->size; }
+/* Adds a block with room for `bytes`. Empty blocks at the end give way to one that holds them all:
+   else a first pass would touch much more memory than it needs. 0, or -1. */
+static int mmixi_arena_extend(mmix_ctx *m, mmixi_arena *a, size_t bytes)
+{
+    size_t end = a->count, cut;
+    while (end > a->current + 1 && mmixi_block_empty(&a->block[end - 1])) end--;
+    cut = mmixi_arena_cut(m, a, end);
+    return mmixi_arena_add(m, a, bytes + mmixi_arena_spare(a, bytes, cut));
+}
+/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end of the next block with room
+   for them, or of a new one. NULL on error. */
 static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
-    size_t i = a->current, end = a->count, grown, at;
-    mmixi_block *b = a->block;
-    while (i < a->count && b[i].high - b[i].low < bytes) i++;
+    size_t i = a->current, at;
+    mmixi_block *b;
+    while (i < a->count && a->block[i].high - a->block[i].low < bytes) i++;
     if (i == a->count) {
-        while (end > a->current + 1 && b[end - 1].high - b[end - 1].low == b[end - 1].size) end--;
-        grown = mmixi_arena_cut(m, a, end);
-#ifdef MMIX_REGRESSION
-        grown = bytes < a->least ? a->least - bytes : 0;
-#else
-        /* generous while small: what is not touched costs nothing */
-        grown = mmixi_max(mmixi_max(grown, a->least),
-                          mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
-#endif
-        if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
+        if (mmixi_arena_extend(m, a, bytes)) return NULL;
         i = a->count - 1;
     }
     a->current = i;
     b = &a->block[i];
-    at = high ? b->high -= bytes : (b->low += bytes) - bytes; a->used += bytes;
+    if (high) {
+        b->high -= bytes;
+        at = b->high;
+    }
+    else {
+        at = b->low;
+        b->low += bytes;
+    }
+    a->used += bytes;
     a->peak = mmixi_max(a->peak, a->used);
     mmixi_poison(at, bytes, 0);
     return (void *)at;
 }
-static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN); }
+
+/* ---- step memory ---- */
+
+static size_t mmixi_step_size(size_t bytes)
+{
+    return mmixi_round_up(mmixi_max(bytes, 1), MMIXI_ALIGN);
+}
+/* Step memory for values. */
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
 {
     if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
     mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of more than half the address space");
     return NULL;
 }
-/* Step memory for a x b numbers. */
+/* The same for a x b numbers. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
     return mmixi_step(m, mmixi_mul(mmixi_mul(a, b), size));
@@ -2177,8 +2383,7 @@ static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
 {
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
-
-/* Gradient memory: a hole of the right size, or the high end. */
+/* Step memory for a gradient: a hole of the right size, or the high end. */
 static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
 {
     size_t size = mmixi_step_size(bytes);
@@ -2191,6 +2396,12 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
         }
     return mmixi_arena_take(m, &m->step, size, 1);
 }
+/* Zeroed step memory for a tensor's struct or an op's options. */
+static void *mmixi_header(mmix_ctx *m, size_t bytes)
+{
+    void *p = mmixi_arena_take(m, &m->header, mmixi_step_size(bytes), 0);
+    return p ? memset(p, 0, bytes) : NULL;
+}
 
 /* The block of step memory that holds an address. */
 static mmixi_block *mmixi_block_of(const mmix_ctx *m, size_t at)
@@ -2199,100 +2410,140 @@ static mmixi_block *mmixi_block_of(const mmix_ctx *m, size_t at)
     while (at - b->base >= b->size) b++;
     return b;
 }
-
-/* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. What a
-   checkpoint's backward took from the low end is all dropped after it: no gradient may move in there. */
+/* Moves an end of block b back over a free piece that lies there. 1, or 0 if it lies in the
+   middle. */
+static int mmixi_end_back(mmix_ctx *m, mmixi_block *b, mmixi_hole piece)
+{
+    if (piece.at + piece.size == b->low) b->low -= piece.size;
+    else if (piece.at == b->high) b->high += piece.size;
+    else return 0;
+    m->step.used -= piece.size;
+    return 1;
+}
+/* Whether a hole in block b may be noted. A checkpoint's backward takes memory from the low end,
+   all of which is dropped after it: no gradient may move in there. */
+static int mmixi_hole_lasts(const mmix_ctx *m, const mmixi_block *b, size_t at)
+{
+    const mmix_place *from;
+    const mmixi_block *first;
+    if (!m->rerun || at >= b->low) return 1;
+    from = &m->rerun->step;
+    first = &m->step.block[from->block];
+    return b < first || (b == first && at < from->low);
+}
+/* Gives back step memory before the reset. This is only a hint: what cannot be noted is free
+   after the reset. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
-    const mmix_place *from = m->rerun ? &m->rerun->step : NULL;
-    const mmixi_block *first = from ? &m->step.block[from->block] : NULL;
-    size_t at = (size_t)ptr, i = m->holes;
-    mmixi_hole *h = &m->hole[i];
+    mmixi_hole piece;
     mmixi_block *b;
+    size_t i = 0;
     if (!ptr) return;
-    b = mmixi_block_of(m, at);
-    h->at = at; h->size = mmixi_step_size(bytes);
-    mmixi_poison(at, h->size, 1);
-    if (at + h->size != b->low && at != b->high) {
-        if (i == MMIXI_HOLES) return;
-        m->holes += !from || at >= b->low || b < first || (b == first && at < from->low);
+    piece.at = (size_t)ptr;
+    piece.size = mmixi_step_size(bytes);
+    b = mmixi_block_of(m, piece.at);
+    mmixi_poison(piece.at, piece.size, 1);
+    if (!mmixi_end_back(m, b, piece)) {
+        if (m->holes < MMIXI_HOLES && mmixi_hole_lasts(m, b, piece.at)) m->hole[m->holes++] = piece;
         return;
     }
-    for (m->holes++; i < m->holes; ) {           /* an end moves back; a hole may lie at the new one */
-        h = &m->hole[i++];
-        if (h->at + h->size == b->low) b->low -= h->size;
-        else if (h->at == b->high) b->high += h->size;
-        else continue;
-        m->step.used -= h->size; *h = m->hole[--m->holes];
-        i = from ? m->holes : 0;
+    if (m->rerun) return;
+    while (i < m->holes) {                       /* holes may lie at the new end */
+        if (mmixi_end_back(m, b, m->hole[i])) {
+            m->hole[i] = m->hole[--m->holes];
+            i = 0;
+        }
+        else i++;
     }
 }
 
-static void *mmixi_header(mmix_ctx *m, size_t bytes)
-{
-    void *p = mmixi_arena_take(m, &m->header, mmixi_step_size(bytes), 0);
-    return p ? memset(p, 0, bytes) : NULL;
-}
+/* ---- marks ---- */
 
+/* Where an arena stands; before it has a block, all of the first one is free. */
 static mmix_place mmixi_place_in(const mmixi_arena *a)
 {
-    mmix_place place = { a->current, 0, SIZE_MAX };      /* before there is a block: all of the first one */
-    if (a->count) { place.low = a->block[a->current].low; place.high = a->block[a->current].high; }
+    mmix_place place = { a->current, 0, SIZE_MAX };
+    if (a->count) {
+        place.low = a->block[a->current].low;
+        place.high = a->block[a->current].high;
+    }
     return place;
 }
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
 {
-    mmix_mark mark = { mmixi_place_in(&m->step), mmixi_place_in(&m->header), m->nodes, m->graded };
+    mmix_mark mark;
+    memset(&mark, 0, sizeof mark);
+    if (!m) return mark;
+    mark.step = mmixi_place_in(&m->step);
+    mark.header = mmixi_place_in(&m->header);
+    mark.nodes = m->nodes;
+    mark.graded = m->graded;
     return mark;
 }
 
-/* Takes the low end back to a place and, where nothing will ask for gradients any more, the high end too. */
+/* Takes the low end of an arena back to a place and, where nothing will ask for gradients any
+   more, the high end too. */
 static void mmixi_arena_back(mmixi_arena *a, mmix_place to, int drop_high)
 {
     for (size_t i = a->count; i-- > to.block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = mmixi_max(i == to.block ? to.low : 0, b->base),
-            high = drop_high ? mmixi_min(i == to.block ? to.high : SIZE_MAX, b->base + b->size) : b->high;
+        size_t low = b->base, high = b->base + b->size;
+        if (i == to.block) {
+            low = mmixi_max(to.low, low);
+            high = mmixi_min(to.high, high);
+        }
+        if (!drop_high) high = b->high;
         if (low < b->low) mmixi_poison(low, b->low - low, 1);
         if (high > b->high) mmixi_poison(b->high, high - b->high, 1);
         a->used -= (b->low - low) + (high - b->high);
-        b->low = low; b->high = high;
+        b->low = low;
+        b->high = high;
     }
     a->current = to.block;
 }
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
-/* Both ends go back, the high one if it is to be dropped, with the holes in what goes. During a backward pass
-   gradients and holes stay. */
+/* Takes both ends back to a mark, the high one if it is to be dropped, and forgets the holes in
+   what goes. During a backward pass gradients and holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
-    size_t holes = m->holes;
+    size_t kept = 0;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
     mmixi_arena_back(&m->step, mark.step, drop_high);
     if (m->in_backward) return;
-    m->holes = 0;
-    for (const mmixi_hole *h = m->hole; h < m->hole + holes; h++) {
-        const mmixi_block *b = mmixi_block_of(m, h->at);
-        if (h->at < b->low || h->at >= b->high) m->hole[m->holes++] = *h;
+    for (size_t i = 0; i < m->holes; i++) {
+        const mmixi_block *b = mmixi_block_of(m, m->hole[i].at);
+        if (m->hole[i].at < b->low || m->hole[i].at >= b->high) m->hole[kept++] = m->hole[i];
     }
+    m->holes = kept;
     mmixi_drop_gradients(m, mark.graded);
     mmixi_arena_back(&m->header, mark.header, 0);
 }
-MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
+MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark)
+{
+    if (m) mmixi_rewind(m, mark, !m->in_backward);
+}
+#ifndef MMIX_REGRESSION
+/* Makes one block of what the step needed. If there is no memory, the next op tries again. */
+static void mmixi_step_join(mmix_ctx *m)
+{
+    int kind = m->error_kind;
+    mmixi_arena_cut(m, &m->step, 0);
+    if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind)
+        mmix_error_clear(m);
+}
+#endif
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    mmix_mark start = { { 0, 0, SIZE_MAX }, { 0, 0, 0 }, 0, NULL };
+    mmix_mark start;
     if (!m) return;
+    memset(&start, 0, sizeof start);
+    start.step.high = SIZE_MAX;
     m->holes = 0;
     mmix_rewind(m, start);
     m->step.used = 0;
 #ifndef MMIX_REGRESSION
-    if (m->step.count > 1) {                     /* one of what this step needed, else the next op tries */
-        int kind = m->error_kind;
-        mmixi_arena_cut(m, &m->step, 0);
-        if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind)
-            mmix_error_clear(m);
-    }
+    if (m->step.count > 1) mmixi_step_join(m);
 #endif
     m->step.peak = 0;
 }
@@ -2300,43 +2551,64 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 /* ==== >>random =======================================================================
    Philox 4x32-10: ten rounds of multiply and swap over (counter, key)
 
-   The counter is (element, step, purpose), the key the seed. Salmon, Moraes, Dror & Shaw 2011, "Parallel
-   random numbers: as easy as 1, 2, 3"; the test holds its known answers.
+   The counter is (element, step, purpose), the key is the seed. Salmon, Moraes, Dror & Shaw 2011,
+   "Parallel random numbers: as easy as 1, 2, 3"; the test holds its known answers.
    ==================================================================================== */
 
 /* Purposes of the library itself; a user's are below. */
-enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
-      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT, MMIXI_RANDOM_MASK };
+enum {
+    MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
+    MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE, MMIXI_RANDOM_DROPOUT, MMIXI_RANDOM_MASK
+};
 
-static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
+typedef struct mmixi_bits { uint32_t c[4]; } mmixi_bits;
+
+static inline uint32_t mmixi_low32(uint64_t x) { return (uint32_t)x; }
+static inline uint32_t mmixi_high32(uint64_t x) { return (uint32_t)(x >> 32); }
+
+static void mmixi_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t c1 = c[1], c3 = c[3];
-        c[0] = (uint32_t)(b >> 32) ^ c1 ^ k0; c[1] = (uint32_t)b;
-        c[2] = (uint32_t)(a >> 32) ^ c3 ^ k1; c[3] = (uint32_t)a;
-        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+        uint64_t first = (uint64_t)0xD2511F53u * c[0];
+        uint64_t second = (uint64_t)0xCD9E8D57u * c[2];
+        c[0] = mmixi_high32(second) ^ c[1] ^ key0;
+        c[1] = mmixi_low32(second);
+        c[2] = mmixi_high32(first) ^ c[3] ^ key1;
+        c[3] = mmixi_low32(first);
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
     }
 }
-typedef struct mmixi_bits { uint32_t c[4]; } mmixi_bits;
 static mmixi_bits mmixi_random(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
 {
-    mmixi_bits bits = { { (uint32_t)element, (uint32_t)(element >> 32), (uint32_t)step,
-                          (uint32_t)(step >> 32) ^ (purpose << 16) } };
-    mmixi_philox(bits.c, (uint32_t)m->seed, (uint32_t)(m->seed >> 32));
+    uint64_t seed = mmix_seed(m);
+    mmixi_bits bits;
+    bits.c[0] = mmixi_low32(element);
+    bits.c[1] = mmixi_high32(element);
+    bits.c[2] = mmixi_low32(step);
+    bits.c[3] = mmixi_high32(step) ^ (purpose << 16);
+    mmixi_philox(bits.c, mmixi_low32(seed), mmixi_high32(seed));
     return bits;
 }
-static inline double mmixi_unit(const uint32_t c[2])            /* 53 bits in [0, 1) */
+/* 53 bits as a number in [0, 1). */
+static inline double mmixi_unit(const uint32_t c[2])
 {
-    return ((double)(c[0] >> 5) * 67108864.0 + (double)(c[1] >> 6)) / 9007199254740992.0;
+    double high = (double)(c[0] >> 5), low = (double)(c[1] >> 6);      /* 27 bits and 26 */
+    return (high * 67108864.0 + low) / 9007199254740992.0;
 }
-MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m->seed; }
-MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed) { m->seed = seed; }
-MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
+MMIXDEF uint64_t mmix_seed(const mmix_ctx *m) { return m ? m->seed : 0; }
+MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed)
 {
-    return mmixi_random(m, purpose, step, element).c[0];
+    if (m) m->seed = seed;
 }
-MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
+MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                 uint64_t element)
+{
+    mmixi_bits bits = mmixi_random(m, purpose, step, element);
+    return bits.c[0];
+}
+MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                   uint64_t element)
 {
     mmixi_bits bits = mmixi_random(m, purpose, step, element);
     return mmixi_unit(bits.c);
@@ -2344,23 +2616,27 @@ MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t
 static double mmixi_log(double x);
 static double mmixi_cos(double x);
 
-/* Box & Muller 1958: √(-2 ln u) cos(2πv) */
-MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element)
+/* √(-2 ln u) cos(2πv), u and v uniform (Box & Muller 1958) */
+MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step,
+                                  uint64_t element)
 {
-    mmixi_bits b = mmixi_random(m, purpose, step, element);
-    return sqrt(-2 * mmixi_log(1 - mmixi_unit(b.c))) * mmixi_cos(6.283185307179586 * mmixi_unit(b.c + 2));
+    mmixi_bits bits = mmixi_random(m, purpose, step, element);
+    double u = 1 - mmixi_unit(bits.c), v = mmixi_unit(bits.c + 2);
+    return sqrt(-2 * mmixi_log(u)) * mmixi_cos(6.283185307179586 * v);
 }
 
 /* ==== >>threads ======================================================================
    a pool of lanes that pull task numbers from one counter
 
-   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, which comes from shapes where
-   sums cross ranges. Which lane gets which range is chance, so a task's arithmetic depends on its range
-   alone and its scratch on its lane alone: the result is the same for any number of threads. Idle workers
-   spin ten microseconds, then sleep; a caller waits for tasks, not for a worker that the system parked.
+   mmixi_ranges(m, n, grain, task, arg) cuts 0 … n-1 into ranges of `grain`, which comes from
+   shapes where sums cross ranges. Which lane gets which range is chance. A task's arithmetic
+   therefore depends on its range alone and its scratch on its lane alone, and the result is the
+   same for any number of threads. Idle workers spin ten microseconds, then sleep; a caller waits
+   for tasks, not for a worker that the system parked.
 
-   In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
-   full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
+   In tasks subnormal numbers count as 0. Each would cost a hundred cycles, and states and
+   gradients that fade are full of them: an SSD backward ran six times slower with gradients of
+   1e-8 and decays of e^-1 a token.
    ==================================================================================== */
 
 #if defined(__TINYC__)                            /* knows neither atomics nor these registers */
@@ -2392,13 +2668,20 @@ static uint64_t mmixi_flush(int on)
 }
 typedef struct mmixi_range { size_t begin, end, lane; } mmixi_range;
 typedef void mmixi_range_task(void *arg, mmixi_range range);
-typedef struct mmixi_job { mmixi_range_task *task; void *arg; size_t n, grain, lanes; } mmixi_job;
+typedef struct mmixi_job {
+    mmixi_range_task *task;
+    void *arg;
+    size_t n, grain;
+    size_t lanes;                                /* calls of the user's parallel_for; else 1 */
+} mmixi_job;
+/* Runs range i. */
 static void mmixi_job_run(const mmixi_job *j, size_t i, size_t lane)
 {
     mmixi_range range = { i * j->grain, mmixi_min(j->n, (i + 1) * j->grain), lane };
     j->task(j->arg, range);
 }
-/* Ranges lane, lane + lanes, … in this thread: all, or what one call of the user's parallel_for does. */
+/* Runs ranges lane, lane + lanes, … in this thread: all of them, or what one call of the user's
+   parallel_for does. */
 static void mmixi_job_lane(void *arg, size_t lane)
 {
     const mmixi_job *j = (const mmixi_job *)arg;
@@ -2414,7 +2697,7 @@ static void mmixi_job_lane(void *arg, size_t lane)
 #endif
 #include <windows.h>
 typedef HANDLE mmixi_thread;
-typedef SRWLOCK mmixi_mutex;                     /* this and the next begin as zeros and need no end */
+typedef SRWLOCK mmixi_mutex;                     /* these two begin as zeros and need no end */
 typedef CONDITION_VARIABLE mmixi_cond;
 #define MMIXI_THREAD_MAIN static DWORD WINAPI
 #define MMIXI_THREAD_START(t, main, arg) ((*(t) = CreateThread(NULL, 0, main, arg, 0, NULL)) != NULL)
@@ -2424,9 +2707,15 @@ typedef CONDITION_VARIABLE mmixi_cond;
 #define MMIXI_WAIT(c, x) SleepConditionVariableSRW(c, x, INFINITE, 0)
 #define MMIXI_WAKE WakeAllConditionVariable
 static long mmixi_process(void) { return 0; }    /* there is no fork */
+/* Cores that this process may use; a process on several groups of processors has no such mask. */
 static int mmixi_cores(void)
 {
+    DWORD_PTR mine = 0, all = 0;
     SYSTEM_INFO info;
+    int cores = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &mine, &all))
+        for (; mine; mine >>= 1) cores += (int)(mine & 1);
+    if (cores) return cores;
     GetSystemInfo(&info);
     return (int)info.dwNumberOfProcessors;
 }
@@ -2444,7 +2733,33 @@ typedef pthread_cond_t mmixi_cond;
 #define MMIXI_WAIT pthread_cond_wait
 #define MMIXI_WAKE pthread_cond_broadcast
 static long mmixi_process(void) { return (long)getpid(); }
-static int mmixi_cores(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
+#if defined(__linux__)
+#include <sched.h>
+#ifdef CPU_SETSIZE
+typedef cpu_set_t mmixi_cpu_set;
+#else                                            /* -std=c99 hides it */
+typedef unsigned long mmixi_cpu_set;
+#ifdef __cplusplus
+extern "C"
+#endif
+int sched_getaffinity(pid_t process, size_t size, mmixi_cpu_set *set);
+#endif
+#endif
+/* Cores that this process may use: taskset and a container's cpuset leave it fewer than are
+   there. */
+static int mmixi_cores(void)
+{
+#if defined(__linux__)
+    unsigned long set[128];                      /* 8,192 cores */
+    int cores = 0;
+    memset(set, 0, sizeof set);
+    if (!sched_getaffinity(0, sizeof set, (mmixi_cpu_set *)set))
+        for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+            for (unsigned long bits = set[i]; bits; bits &= bits - 1) cores++;
+    if (cores) return cores;
+#endif
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
 #endif
 
 /* 64-bit atomics, sequentially consistent. */
@@ -2473,16 +2788,17 @@ typedef long long mmixi_atomic;
 
 enum { MMIXI_SPINS = 1000 };
 typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
-/* One job at a time. The ticket holds (job number << 32 | next range): a worker claims a range by raising it,
-   which fails if the job has changed meanwhile: a late worker never touches one that is gone. Before job (an
-   address) and count change, the ticket is closed: it gets a number of its own and a range below no count. A
-   negative ticket ends the workers. */
+/* The pool has one job at a time. The ticket holds (job number << 32 | next range). A worker
+   claims a range by raising the ticket, which fails if the job has changed meanwhile, so a late
+   worker never touches a job that is gone. Before job (an address) and count change, the ticket
+   is closed: it gets a number of its own and a range below no count. A negative ticket ends the
+   workers. */
 struct mmixi_pool {
     mmixi_atomic ticket, done, count, job;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
     const mmix_options *options;
-    long process;                                /* of the threads; a forked child has none of them */
+    long process;                                /* that has the threads; a forked child has none */
     size_t workers;
     mmixi_worker worker[MMIXI_MAX_THREADS];
 };
@@ -2497,8 +2813,10 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
 {
     uint64_t old = mmixi_flush(1);
     for (;;) {
-        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count), job = MMIXI_GET(&p->job),
-            i = ticket & 0xffffffff;
+        long long ticket = MMIXI_GET(&p->ticket);
+        long long count = MMIXI_GET(&p->count);
+        long long job = MMIXI_GET(&p->job);
+        long long i = ticket & 0xffffffff;
         if (ticket >> 32 != number || i >= count) break;
         if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
         mmixi_job_run((const mmixi_job *)(intptr_t)job, (size_t)i, lane);
@@ -2506,26 +2824,30 @@ static void mmixi_pool_work(mmixi_pool *p, long long number, size_t lane)
     }
     MMIXI_FLOATS_SET(old);
 }
-/* Waits while the job has this number (a worker), or while it is not done (lane 0). */
+/* Whether a lane has to wait: a worker while the job has this number, lane 0 while the job is not
+   done. */
 static int mmixi_pool_waits(mmixi_pool *p, long long number, size_t lane)
 {
-    return lane ? MMIXI_GET(&p->ticket) >> 32 == number : MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
+    if (lane) return MMIXI_GET(&p->ticket) >> 32 == number;
+    return MMIXI_GET(&p->done) < MMIXI_GET(&p->count);
 }
 static void mmixi_pool_wait(mmixi_pool *p, long long number, size_t lane)
 {
     int spins = lane ? MMIXI_SPINS : 4 * MMIXI_SPINS;
-    while (spins-- > 0 && mmixi_pool_waits(p, number, lane)) MMIXI_PAUSE();
+    mmixi_cond *cond = lane ? &p->work : &p->finished;
+    for (int i = 0; i < spins && mmixi_pool_waits(p, number, lane); i++) MMIXI_PAUSE();
     if (!mmixi_pool_waits(p, number, lane)) return;
     MMIXI_LOCK(&p->mutex);
-    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(lane ? &p->work : &p->finished, &p->mutex);
+    while (mmixi_pool_waits(p, number, lane)) MMIXI_WAIT(cond, &p->mutex);
     MMIXI_UNLOCK(&p->mutex);
 }
 MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
     const mmixi_worker *w = (const mmixi_worker *)arg;
     mmixi_pool *p = w->pool;
+    long long number = 0;
     if (p->options->thread_start) p->options->thread_start(p->options->thread_user, (int)w->lane);
-    for (long long number = 0;;) {
+    for (;;) {
         mmixi_pool_wait(p, number, w->lane);
         number = MMIXI_GET(&p->ticket) >> 32;
         if (number < 0) return 0;
@@ -2533,7 +2855,8 @@ MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
     }
 }
 
-/* 0 in a forked child: fork copies the memory of a process, not its threads. */
+/* Runs a job. Returns 1, or 0 in a forked child: fork copies the memory of a process, not its
+   threads. */
 static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
     long long number = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff;
@@ -2549,12 +2872,14 @@ static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
     return 1;
 }
 
-/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL on error. */
+/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL on
+   error. */
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_zeroed(m, sizeof *p);
     if (!p) return NULL;
-    p->options = &m->options; p->process = mmixi_process();
+    p->options = &m->options;
+    p->process = mmixi_process();
 #ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);
@@ -2562,7 +2887,8 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 #endif
     for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
-        w->pool = p; w->lane = p->workers + 1;
+        w->pool = p;
+        w->lane = p->workers + 1;
         if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
@@ -2584,7 +2910,11 @@ static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 }
 #else
 static int mmixi_cores(void) { return 1; }
-static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
+static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
+{
+    (void)m;
+    (void)p;
+}
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     m->lanes = 1;
@@ -2592,37 +2922,53 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 }
 static int mmixi_pool_run(mmixi_pool *p, size_t count, const mmixi_job *job)
 {
-    return (void)p, (void)count, (void)job, 0;
+    (void)p;
+    (void)count;
+    (void)job;
+    return 0;
 }
 #endif
 
+/* Runs a job on all lanes. */
+static void mmixi_job_share(mmix_ctx *m, mmixi_job *job, size_t count)
+{
+    m->in_parallel = 1;
+    if (m->options.parallel_for) {
+        job->lanes = mmixi_min(m->lanes, count);
+        m->options.parallel_for(m->options.parallel_user, job->lanes, mmixi_job_lane, job);
+    }
+    else if (!mmixi_pool_run(m->pool, count, job)) mmixi_job_lane(job, 0);
+    m->in_parallel = 0;
+}
 static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_task *task, void *arg)
 {
-    mmixi_job job = { task, arg, n, mmixi_max(grain, 1), 1 };
-    size_t count = mmixi_ceil_div(n, job.grain);
-    int together = m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel;
-    if (together) m->in_parallel = 1;
-    if (together && m->options.parallel_for) {
-        job.lanes = mmixi_min(m->lanes, count);
-        m->options.parallel_for(m->options.parallel_user, job.lanes, mmixi_job_lane, &job);
-    }
-    else if (!together || !mmixi_pool_run(m->pool, count, &job)) mmixi_job_lane(&job, 0);
-    if (together) m->in_parallel = 0;
+    mmixi_job job;
+    size_t count;
+    job.task = task;
+    job.arg = arg;
+    job.n = n;
+    job.grain = mmixi_max(grain, 1);
+    job.lanes = 1;
+    count = mmixi_ceil_div(n, job.grain);
+    if (m->lanes > 1 && count > 1 && count <= 0x7fffffff && !m->in_parallel)
+        mmixi_job_share(m, &job, count);
+    else mmixi_job_lane(&job, 0);
 }
+
 typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
 static void mmixi_user_run(void *arg, mmixi_range range)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
-    uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
+    uint64_t old = mmixi_flush(0);               /* the user's arithmetic is the user's */
     job->task(job->arg, range.begin);
     MMIXI_FLOATS_SET(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
     mmixi_user_job job = { task, arg };
-    mmixi_ranges(m, count, 1, mmixi_user_run, &job);
+    if (m) mmixi_ranges(m, count, 1, mmixi_user_run, &job);
 }
-MMIXDEF int mmix_threads(const mmix_ctx *m) { return (int)m->lanes; }
+MMIXDEF int mmix_threads(const mmix_ctx *m) { return m ? (int)m->lanes : 0; }
 
 /* ==== >>micro-kernels ================================================================
    our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
@@ -2753,10 +3099,16 @@ static inline mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
     mmixi_mat t = { a.p, a.cols, a.rows, a.cs, a.rs };
     return t;
 }
-static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols) /* from i, j */
+static inline mmix_real *mmixi_mat_at(mmixi_mat a, size_t i, size_t j)
 {
-    a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
-    a.rows = rows; a.cols = cols;
+    return a.p + (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
+}
+/* rows x cols of a, from element (i, j) on */
+static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)
+{
+    a.p = mmixi_mat_at(a, i, j);
+    a.rows = rows;
+    a.cols = cols;
     return a;
 }
 
@@ -3652,182 +4004,362 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 /* ==== >>gemm =========================================================================
    c = or += a b, rows x depth times depth x cols
 
-   Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication". The plain form is three
-   loops:
+   Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
 
-       for (i < rows) for (j < cols) for (k < depth) c[i][j] += a[i][k] * b[k][j];
-
-   depth is cut into blocks, cols into panels of at most nr, rows into tiles of at most mr; the tile kernel
-   keeps its part of c in registers while it runs down one block of depth. b is copied panel by panel where
-   that pays (always if its rows are not contiguous), once for all threads, or once for many products
-   (packed_b). a is mostly read where it lies. However they are cut, each element of c is summed in order of
-   k: any number of threads gives the same bits. Measured: 92 to 99 % of one Zen 4 core's peak on the
-   shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
+   The depth is cut into blocks, the columns into panels of at most nr, the rows into tiles of at
+   most mr. The tile kernel keeps its part of c in registers while it runs down one block of
+   depth. b is copied panel by panel where that pays (always if its rows are not contiguous), once
+   for all threads, or once for many products (packed_b). a is mostly read where it lies. However
+   the product is cut, each element of c is summed in the order of k, so any number of threads
+   gives the same bits. Measured: 92 to 99 % of the peak of one Zen 4 core on the shapes of a ViT;
+   64 x 64 x 64 takes 5 microseconds.
    ==================================================================================== */
 
-/* c = or += a b + bias, then what a layer does to it. c's rows are contiguous; a and b have any strides. */
+MMIXI_PLAIN void mmixi_plain_gemm(mmix_real *c, const mmix_real *a, const mmix_real *b, size_t rows,
+                                  size_t cols, size_t depth, int add)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) {
+            double sum = add ? (double)c[i * cols + j] : 0;
+            for (size_t k = 0; k < depth; k++)
+                sum += (double)a[i * depth + k] * (double)b[k * cols + j];
+            c[i * cols + j] = (mmix_real)sum;
+        }
+}
+
+/* c = or += a b + bias, and then what a layer does to c. The rows of c are contiguous; a and b
+   have any strides. */
 typedef struct mmixi_gemm {
     mmixi_mat c, a, b;
     int add;                                     /* 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
-    /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
-    const mmix_real *residual; ptrdiff_t ldr;
-    const mmix_real *row_scale; size_t rows_per_scale;   /* row_scale[row / rows_per_scale]; NULL: 1 */
-    int gelu;                                    /* at last c = gelu(c) */
-    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b, read instead */
-    const uint16_t *half;                        /* NULL, or b as bf16 in place of b.p, widened in packing */
+    /* Where add is 0, c = residual + row_scale[row / rows_per_scale] (a b + bias). A residual of
+       NULL is 0, a row_scale of NULL is 1; ldr reals lie from one row of the residual to the
+       next. */
+    const mmix_real *residual;
+    ptrdiff_t ldr;
+    const mmix_real *row_scale;
+    size_t rows_per_scale;
+    int gelu;                                    /* 1: at last c = gelu(c) */
+    /* NULL, or what is read in place of b.p: what mmixi_gemm_pack made of b, or b as bf16 with the
+       strides of b, which is widened in packing. */
+    const mmix_real *packed_b;
+    const uint16_t *half;
 } mmixi_gemm;
 
-/* In debugging builds products of sizes that do not fit stop at once. */
+/* In debugging builds a product of sizes that do not fit stops at once. */
 static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 {
 #ifdef MMIX_REGRESSION
     if (c.rows != a.rows || c.cols != b.cols || a.cols != b.rows || c.cs != 1) abort();
 #endif
-    (void)c, (void)a, (void)b;
+    (void)c;
+    (void)a;
+    (void)b;
 }
+
 static inline mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL, NULL };
+    mmixi_gemm g;
     mmixi_fit(c, a, b);
+    memset(&g, 0, sizeof g);
+    g.c = c;
+    g.a = a;
+    g.b = b;
+    g.add = add;
     return g;
 }
 
 static inline float mmixi_bf16(uint16_t half)
 {
-    union { uint32_t bits; float f; } u;
-    u.bits = (uint32_t)half << 16;
-    return u.f;
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
-/* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
-   multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
-   far rows cost less than the copy, unless they are a multiple of APART reals apart: then a panel's column
-   falls into a few sets of the nearest cache. */
-enum { MMIXI_KC = MMIXI_SIZE(384, 5), MMIXI_MC = MMIXI_SIZE(128, 16), MMIXI_NC = MMIXI_SIZE(16, 2),
-      MMIXI_TASK_WORK = MMIXI_SIZE(1 << 20, 1), MMIXI_WIDE = MMIXI_SIZE(1 << 19, 5000),
-      MMIXI_APART = MMIXI_SIZE(256, 16) };
+/* ---- how a product is cut ---- */
 
-/* Where part i of n begins when `total` is cut as evenly as possible, the larger parts first. A small product
-   has few steps for each division: the ends, and so all of one part, do without. */
+enum {
+    MMIXI_KC = MMIXI_SIZE(384, 5),           /* depth of a block: b's panel stays in L2 */
+    MMIXI_MC = MMIXI_SIZE(128, 16),          /* rows of a task */
+    MMIXI_NC = MMIXI_SIZE(16, 2),            /* panels of a task */
+    MMIXI_TASK_WORK = MMIXI_SIZE(1 << 20, 1),    /* multiply-adds that are worth a thread */
+    /* From WIDE elements of c on a plain b is packed, too. In smaller products its far rows cost
+       less than the copy, unless they lie a multiple of APART reals apart: then a panel's column
+       falls into a few sets of the nearest cache. */
+    MMIXI_WIDE = MMIXI_SIZE(1 << 19, 5000),
+    MMIXI_APART = MMIXI_SIZE(256, 16),
+    MMIXI_PACK_FROM = 64,                    /* the fewest rows that pay for a copy of a plain b */
+    /* Where a has few rows, a packed b can be much larger than a and c. Up to PACK_ROWS rows b is
+       therefore packed in pieces of at most PACK_MOST reals for each thread. */
+    MMIXI_PACK_ROWS = 512,
+    MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8)
+};
+
+/* Where part i of n begins when `total` is cut as evenly as possible, the larger parts first. The
+   two ends, and so all of a single part, need no division: a small product has few steps to hide
+   one behind. */
 static inline size_t mmixi_cut(size_t total, size_t i, size_t n)
 {
-    return i == 0 ? 0 : i == n ? total : total / n * i + mmixi_min(total % n, i);
+    if (i == 0) return 0;
+    if (i == n) return total;
+    return total / n * i + mmixi_min(total % n, i);
 }
-/* Part i of n: its size; *at is where it begins. */
+
+/* The size of part i of n; *at is where it begins. */
 static inline size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
 {
     *at = mmixi_cut(total, i, n);
     return mmixi_cut(total, i + 1, n) - *at;
 }
 
-/* Panels of b: whole vectors, as equal as possible (64 = 32 + 32, not 48 + 16). */
-static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols) { return mmixi_ceil_div(cols, k->nr); }
+/* The number of b's panels. */
+static inline size_t mmixi_panels(const mmixi_kernels *k, size_t cols)
+{
+    return mmixi_ceil_div(cols, k->nr);
+}
+
+/* The column at which panel p begins. Panels are whole vectors, and as equal as possible: 64
+   columns are 32 + 32, not 48 + 16. */
 static inline size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 {
     return mmixi_cut(mmixi_ceil_div(cols, k->lanes), p, mmixi_panels(k, cols)) * k->lanes;
 }
-static inline size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
-/* Packed b: for each block of depth, for each panel, depth rows of the panel's width (whole vectors). */
+
+/* The number of blocks of depth; an empty product has one, of no depth. */
+static inline size_t mmixi_depths(size_t depth)
+{
+    return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1;
+}
+
+/* Reals of a packed b: for each block of depth, for each panel, depth rows of the panel's whole
+   vectors. */
 static inline size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
 {
     return depth * mmixi_round_up(cols, k->lanes);
 }
 
-/* a or c may be triangular: its other half is neither read nor written but in tiles on the diagonal. */
+/* ---- a product in one thread ---- */
+
+/* a or c may be triangular: its other half is neither read nor written but in tiles on the
+   diagonal. */
 enum { MMIXI_WHOLE, MMIXI_LOWER_A, MMIXI_UPPER_A, MMIXI_LOWER_C };
-/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). packed: NULL, or what b is read from;
-   copy: NULL, or room for one block of a, whose columns are contiguous. */
-static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
-                              const mmix_real *bias, size_t first, size_t last, const mmix_real *packed,
-                              mmix_real *copy, int triangle)
+
+/* Which part, *begin to *stop, of the block of depth at k0 a tile of rows `row` to row_end - 1
+   needs. */
+static inline void mmixi_triangle(int triangle, size_t row, size_t row_end, size_t k0, size_t depth,
+                                  size_t *begin, size_t *stop)
 {
-    size_t rows = c.rows, tiles = mmixi_ceil_div(rows, k->mr), height = rows / tiles, higher = rows % tiles,
-        cols = c.cols, vectors = mmixi_ceil_div(cols, k->lanes), panels = mmixi_panels(k, cols),
-        depths = mmixi_depths(a.cols);
-    for (size_t d = 0, k0; d < depths; d++, add = 1, bias = NULL) {
-        size_t depth = mmixi_span(a.cols, d, depths, &k0);
-        mmixi_mat block = mmixi_part(a, 0, k0, rows, depth);
-        if (copy) {
-            for (size_t l = 0; l < depth; l++)
-                memcpy(copy + l * rows, block.p + (ptrdiff_t)l * a.cs, rows * sizeof *copy);
-            block = mmixi_t(mmixi_matrix(copy, depth, rows, (ptrdiff_t)rows));
+    *begin = 0;
+    *stop = depth;
+    if (triangle == MMIXI_UPPER_A && row > k0) *begin = mmixi_min(row - k0, depth);
+    if (triangle == MMIXI_LOWER_A) *stop = row_end > k0 ? mmixi_min(row_end - k0, depth) : 0;
+}
+
+/* How c's rows are cut into tiles: as evenly as possible, the first `higher` of them one row
+   higher. */
+typedef struct mmixi_tiling { size_t tiles, height, higher; } mmixi_tiling;
+
+/* One panel of one block, tile by tile down the rows. c and b are the panel's columns, of
+   which the first is column j0 of the whole product; a and b are the block's depth, which
+   begins at k0. */
+static inline void mmixi_gemm_tiles(const mmixi_kernels *k, mmixi_tiling tiling, mmixi_mat c,
+                                    mmixi_mat a, mmixi_mat b, int add, const mmix_real *bias,
+                                    int triangle, size_t k0, size_t j0)
+{
+    size_t row = 0;
+    for (size_t t = 0; t < tiling.tiles; t++) {
+        size_t rows = tiling.height + (t < tiling.higher);
+        size_t row_end = row + rows, cols = c.cols, begin, stop;
+        mmixi_triangle(triangle, row, row_end, k0, a.cols, &begin, &stop);
+        if (triangle == MMIXI_LOWER_C) cols = row_end > j0 ? mmixi_min(row_end - j0, cols) : 0;
+        if (cols) {
+            mmixi_mat to = mmixi_part(c, row, 0, rows, cols);
+            mmixi_mat left = mmixi_part(a, row, begin, rows, stop - begin);
+            mmixi_mat right = mmixi_part(b, begin, 0, stop - begin, cols);
+            k->tile(&to, &left, &right, add, bias);
         }
-        for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
-            end = mmixi_min(mmixi_cut(vectors, p + 1, panels) * k->lanes, cols);
-            const mmix_real *part = packed ? packed + mmixi_gemm_packed(k, k0, cols) + j * depth
-                : b.p + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)j;
-            mmixi_mat to = mmixi_matrix(c.p, 0, end - j, c.rs), from = block, panel = mmixi_matrix(part, 0, 0,
-                packed ? (ptrdiff_t)mmixi_round_up(end - j, k->lanes) : b.rs);
-            for (size_t t = 0, i = 0, next; t < tiles; i = next) {
-                next = i + height + (t++ < higher);
-                size_t begin = triangle == MMIXI_UPPER_A && i > k0 ? mmixi_min(i - k0, depth) : 0;
-                size_t stop = triangle != MMIXI_LOWER_A ? depth : next > k0 ? mmixi_min(next - k0, depth) : 0;
-                to.p = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j; to.rows = next - i;
-                if (triangle == MMIXI_LOWER_C) to.cols = next > j ? mmixi_min(next, end) - j : 0;
-                from.p = block.p + (ptrdiff_t)i * block.rs + (ptrdiff_t)begin * block.cs;
-                from.cols = stop - begin;
-                panel.p = mmixi_matrix(part, 0, 0, 0).p + (ptrdiff_t)begin * panel.rs;
-                if (to.cols) k->tile(&to, &from, &panel, add, bias ? bias + j : NULL);
+        row = row_end;
+    }
+}
+
+/* Copies a block of a whose columns are contiguous to `copy`, and returns it as it lies there. */
+static mmixi_mat mmixi_copy_block(mmixi_mat block, mmix_real *copy)
+{
+    for (size_t l = 0; l < block.cols; l++)
+        memcpy(copy + l * block.rows, block.p + (ptrdiff_t)l * block.cs, block.rows * sizeof *copy);
+    return mmixi_t(mmixi_matrix(copy, block.cols, block.rows, (ptrdiff_t)block.rows));
+}
+
+/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). b is read from `packed` unless
+   that is NULL; copy is room for a block of a, whose columns are contiguous then, or NULL. */
+static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
+                              int add, const mmix_real *bias, size_t first, size_t last,
+                              const mmix_real *packed, mmix_real *copy, int triangle)
+{
+    size_t cols = c.cols, panels = mmixi_panels(k, cols);
+    size_t vectors = mmixi_ceil_div(cols, k->lanes);
+    size_t blocks = mmixi_depths(a.cols);
+    size_t first_column = mmixi_panel(k, cols, first);
+    mmixi_tiling tiling;
+    tiling.tiles = mmixi_ceil_div(c.rows, k->mr);
+    tiling.height = c.rows / tiling.tiles;
+    tiling.higher = c.rows % tiling.tiles;
+    for (size_t d = 0; d < blocks; d++) {
+        size_t k0;
+        size_t depth = mmixi_span(a.cols, d, blocks, &k0);
+        size_t j = first_column;
+        mmixi_mat block = mmixi_part(a, 0, k0, c.rows, depth);
+        if (copy) block = mmixi_copy_block(block, copy);
+        for (size_t p = first; p < last; p++) {
+            size_t j_end = mmixi_min(mmixi_cut(vectors, p + 1, panels) * k->lanes, cols);
+            size_t width = j_end - j;
+            const mmix_real *start = bias && d == 0 ? bias + j : NULL;
+            mmixi_mat to = mmixi_part(c, 0, j, c.rows, width);
+            mmixi_mat panel = mmixi_part(b, k0, j, depth, width);
+            if (packed) {
+                const mmix_real *at = packed + mmixi_gemm_packed(k, k0, cols) + j * depth;
+                panel = mmixi_matrix(at, depth, width, (ptrdiff_t)mmixi_round_up(width, k->lanes));
             }
+            mmixi_gemm_tiles(k, tiling, to, block, panel, add || d > 0, start, triangle, k0, j);
+            j = j_end;
         }
     }
 }
 
-/* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
-static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
-                                       int triangle)
+/* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are
+   contiguous. */
+static inline void mmixi_multiply_part(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
+                                       mmixi_mat b, int add, int triangle)
 {
     mmixi_fit(c, a, b);
-    if (c.rows && c.cols)
-        mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
+    if (!c.rows || !c.cols) return;
+    mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL, triangle);
 }
-static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+static inline void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b,
+                                  int add)
 {
     mmixi_multiply_part(k, c, a, b, add, MMIXI_WHOLE);
 }
-typedef struct mmixi_gemm_plan {
-    const mmixi_kernels *k;
-    mmixi_gemm g;
-    mmix_real *packed, *copy;                    /* of b, in each lane of a block of a; or NULL */
-    int dots;                                    /* a row or two times columns of b: dot products */
-    size_t row_parts, panel_parts;
-} mmixi_gemm_plan;
 
-static void mmixi_gemm_pack_task(void *arg, mmixi_range range)
+/* ---- packing b ---- */
+
+typedef struct mmixi_pack_job {
+    const mmixi_kernels *k;
+    mmixi_mat b;
+    const uint16_t *half;                        /* b as bf16, as in mmixi_gemm */
+    mmix_real *packed;
+    size_t panel_parts;                          /* tasks that share the panels of a block */
+} mmixi_pack_job;
+
+/* A panel of bf16 that begins at `from`: depth x width, with the strides of b, to rows of ld
+   reals. 32 rows at a time, so that the rows that are being written stay in L1. */
+static void mmixi_pack_halves(const mmixi_mat *b, const uint16_t *from, size_t depth, size_t width,
+                              mmix_real *to, size_t ld)
 {
-    const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
-    mmixi_mat b = plan->g.b;
-    size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
-    size_t k0, p, depth = mmixi_span(b.rows, range.begin % depths, depths, &k0);
-    size_t left = mmixi_span(panels, range.begin / depths, plan->panel_parts, &p);
-    for (; left > 0; left--, p++) {
-        size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
-        size_t width = mmixi_min(ld, b.cols - j);
-        const mmix_real *from = plan->g.half ? NULL : mmixi_part(b, k0, j, depth, width).p;
-        mmix_real *to = plan->packed + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
-        if (!from)
-            for (size_t top = 0; top < depth; top += 32)         /* so few rows of the panel stay in L1 */
-                for (size_t w = 0; w < width; w++) {
-                    const uint16_t *half = plan->g.half + (ptrdiff_t)k0 * b.rs + (ptrdiff_t)(j + w) * b.cs;
-                    for (size_t i = top; i < mmixi_min(top + 32, depth); i++)
-                        to[i * ld + w] = mmixi_bf16(half[(ptrdiff_t)i * b.rs]);
-                }
-        else if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
-        else
-            for (size_t i = 0; i < depth; i++, from += b.rs, to += ld) {
-                if (b.cs == 1) memcpy(to, from, width * sizeof *to);
-                else for (size_t w = 0; w < width; w++) to[w] = from[(ptrdiff_t)w * b.cs];
-            }
+    for (size_t top = 0; top < depth; top += 32) {
+        size_t bottom = mmixi_min(top + 32, depth);
+        for (size_t j = 0; j < width; j++) {
+            const uint16_t *column = from + (ptrdiff_t)j * b->cs;
+            for (size_t i = top; i < bottom; i++)
+                to[i * ld + j] = mmixi_bf16(column[(ptrdiff_t)i * b->rs]);
+        }
     }
 }
 
-/* Packs b, mmixi_gemm_packed(k, depth, cols) reals. */
+/* The same of a panel of reals. */
+static void mmixi_pack_reals(const mmixi_kernels *k, mmixi_mat panel, mmix_real *to, size_t ld)
+{
+    const mmix_real *from = panel.p;
+    if (panel.rs == 1 && panel.cs != 1) {
+        k->transpose(panel.cols, panel.rows, from, panel.cs, to, (ptrdiff_t)ld);
+        return;
+    }
+    for (size_t i = 0; i < panel.rows; i++) {
+        if (panel.cs == 1) memcpy(to, from, panel.cols * sizeof *to);
+        else for (size_t j = 0; j < panel.cols; j++) to[j] = from[(ptrdiff_t)j * panel.cs];
+        from += panel.rs;
+        to += ld;
+    }
+}
+
+/* One task: a block of depth, and a share of its panels. */
+static void mmixi_pack_task(void *arg, mmixi_range range)
+{
+    const mmixi_pack_job *job = (const mmixi_pack_job *)arg;
+    const mmixi_mat *b = &job->b;
+    size_t blocks = mmixi_depths(b->rows), panels = mmixi_panels(job->k, b->cols), k0, first;
+    size_t depth = mmixi_span(b->rows, range.begin % blocks, blocks, &k0);
+    size_t count = mmixi_span(panels, range.begin / blocks, job->panel_parts, &first);
+    for (size_t p = first; p < first + count; p++) {
+        size_t j = mmixi_panel(job->k, b->cols, p);
+        size_t ld = mmixi_panel(job->k, b->cols, p + 1) - j;
+        size_t width = mmixi_min(ld, b->cols - j);
+        mmix_real *to = job->packed + mmixi_gemm_packed(job->k, k0, b->cols) + j * depth;
+        if (job->half) {
+            const uint16_t *from = job->half + (ptrdiff_t)k0 * b->rs + (ptrdiff_t)j * b->cs;
+            mmixi_pack_halves(b, from, depth, width, to, ld);
+        }
+        else mmixi_pack_reals(job->k, mmixi_part(*b, k0, j, depth, width), to, ld);
+    }
+}
+
+/* Packs the b of a product into mmixi_gemm_packed(m->k, depth, cols) reals. */
 static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
-    mmixi_gemm_plan plan = { m->k, *g, to, NULL, 0, 0, mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4) };
+    mmixi_pack_job job;
     if (!g->b.cols || !g->b.rows) return;
-    mmixi_ranges(m, mmixi_depths(g->b.rows) * plan.panel_parts, 1, mmixi_gemm_pack_task, &plan);
+    job.k = m->k;
+    job.b = g->b;
+    job.half = g->half;
+    job.packed = to;
+    job.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
+    mmixi_ranges(m, mmixi_depths(g->b.rows) * job.panel_parts, 1, mmixi_pack_task, &job);
+}
+
+/* ---- a product by all threads ---- */
+
+typedef struct mmixi_gemm_plan {
+    const mmixi_kernels *k;
+    mmixi_gemm g;                                /* one piece of the product's columns */
+    const mmix_real *packed;                     /* its b, packed; or NULL */
+    mmix_real *copy;                             /* room for a block of a in each lane, or NULL */
+    int dots;                                    /* a has a row or two: c is dot products */
+    size_t row_parts, panel_parts;               /* a task is one of the first, one of the second */
+} mmixi_gemm_plan;
+
+/* Columns j_begin … j_end - 1 of c as dot products of a's rows with b's columns, all contiguous. */
+static void mmixi_gemm_dots(const mmixi_gemm_plan *plan, mmixi_mat c, mmixi_mat a, size_t j_begin,
+                            size_t j_end)
+{
+    const mmixi_gemm *g = &plan->g;
+    for (size_t j = j_begin; j < j_end; j++)
+        for (size_t i = 0; i < c.rows; i++) {
+            mmix_real *to = mmixi_mat_at(c, i, j);
+            mmix_real dot = plan->k->dot(a.cols, mmixi_mat_at(a, i, 0), mmixi_mat_at(g->b, 0, j));
+            if (g->bias) dot += g->bias[j];
+            if (g->add) dot = *to + dot;
+            *to = dot;
+        }
+}
+
+/* What follows the product in columns j_begin … j_end - 1 of c, whose first row is row `first` of
+   g: the scale and the residual, then gelu. */
+static void mmixi_gemm_finish(const mmixi_kernels *k, const mmixi_gemm *g, mmixi_mat c,
+                              size_t first, size_t j_begin, size_t j_end)
+{
+    size_t n = j_end - j_begin;
+    if (!g->residual && !g->row_scale && !g->gelu) return;
+    for (size_t i = 0; i < c.rows; i++) {
+        mmix_real *row = mmixi_mat_at(c, i, j_begin);
+        const mmix_real *residual = NULL;
+        mmix_real scale = 1;
+        if (g->residual) residual = g->residual + (ptrdiff_t)(first + i) * g->ldr + j_begin;
+        if (g->row_scale) scale = g->row_scale[(first + i) / g->rows_per_scale];
+        if (residual || g->row_scale) k->finish(n, scale, residual, row);
+        if (g->gelu) k->gelu(n, row, row);
+    }
 }
 
 static void mmixi_gemm_task(void *arg, mmixi_range range)
@@ -3835,85 +4367,110 @@ static void mmixi_gemm_task(void *arg, mmixi_range range)
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
-    size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
-    size_t at, first;
-    size_t tiles = mmixi_span(mmixi_ceil_div(g->c.rows, k->mr), range.begin % plan->row_parts,
-                              plan->row_parts, &at);
-    size_t rows = mmixi_min(tiles * k->mr, g->c.rows - (at *= k->mr));
-    size_t last = mmixi_span(panels, range.begin / plan->row_parts, plan->panel_parts, &first) + first;
-    size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
-    mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
-    if (!plan->dots)
-        mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
-                          plan->copy ? plan->copy + range.lane * MMIXI_MC * MMIXI_KC : NULL, MMIXI_WHOLE);
-    else
-        for (size_t j = j0; j < j1; j++)
-            for (size_t i = 0; i < rows; i++) {
-                mmix_real *to = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
-                mmix_real dot = k->dot(a.cols, a.p + (ptrdiff_t)i * a.rs, g->b.p + (ptrdiff_t)j * g->b.cs);
-                if (g->bias) dot += g->bias[j];
-                *to = g->add ? *to + dot : dot;
-            }
-    for (size_t i = 0; i < rows && (g->residual || g->row_scale || g->gelu); i++) {
-        mmix_real scale = g->row_scale ? g->row_scale[(at + i) / g->rows_per_scale] : (mmix_real)1;
-        mmix_real *row = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
-        const mmix_real *residual = !g->residual ? NULL
-            : g->residual + (ptrdiff_t)(at + i) * g->ldr + (ptrdiff_t)j0;
-        if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
-        if (g->gelu) k->gelu(j1 - j0, row, row);
+    size_t cols = g->c.cols, all_tiles = mmixi_ceil_div(g->c.rows, k->mr);
+    size_t row_part = range.begin % plan->row_parts, panel_part = range.begin / plan->row_parts;
+    size_t first_tile, first_panel;
+    size_t tiles = mmixi_span(all_tiles, row_part, plan->row_parts, &first_tile);
+    size_t panels = mmixi_span(mmixi_panels(k, cols), panel_part, plan->panel_parts, &first_panel);
+    size_t last_panel = first_panel + panels;
+    size_t first_row = first_tile * k->mr;
+    size_t rows = mmixi_min(tiles * k->mr, g->c.rows - first_row);
+    size_t j_begin = mmixi_panel(k, cols, first_panel);
+    size_t j_end = mmixi_min(mmixi_panel(k, cols, last_panel), cols);
+    mmixi_mat c = mmixi_part(g->c, first_row, 0, rows, cols);
+    mmixi_mat a = mmixi_part(g->a, first_row, 0, rows, g->a.cols);
+    mmix_real *copy = NULL;
+    if (plan->copy) copy = plan->copy + range.lane * MMIXI_MC * MMIXI_KC;
+    if (plan->dots) mmixi_gemm_dots(plan, c, a, j_begin, j_end);
+    else mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first_panel, last_panel, plan->packed,
+                           copy, MMIXI_WHOLE);
+    mmixi_gemm_finish(k, g, c, first_row, j_begin, j_end);
+}
+
+/* Whether b is packed for this product alone. */
+static int mmixi_gemm_packs(const mmixi_gemm *g)
+{
+    size_t rows = g->c.rows;
+    if (g->half || g->b.cs != 1 || g->b.rs == 0) return 1;
+    if (rows < MMIXI_PACK_FROM) return 0;
+    return rows * g->c.cols >= MMIXI_WIDE || g->b.rs % MMIXI_APART == 0;
+}
+
+/* Cuts the product into tasks of whole tiles, at most MC rows and NC panels, and into more and
+   smaller ones as long as there is work for them; a task has at least least_rows rows. */
+static void mmixi_gemm_share_out(mmixi_gemm_plan *plan, size_t least_rows)
+{
+    size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
+    double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
+    size_t wanted = (size_t)(work < 64 ? work : 64);
+    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC / plan->k->mr * plan->k->mr);
+    plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
+    while (plan->row_parts * plan->panel_parts < wanted && plan->row_parts * least_rows <= rows)
+        plan->row_parts *= 2;
+    while (plan->row_parts * plan->panel_parts < wanted && plan->panel_parts * 2 <= panels)
+        plan->panel_parts *= 2;
+}
+
+/* The product g, whose columns are taken in pieces of at most `piece`; b of each is packed into
+   `room`, or not at all if that is NULL. */
+static void mmixi_gemm_pieces(mmix_ctx *m, const mmixi_gemm *g, mmixi_gemm_plan *plan, size_t piece,
+                              mmix_real *room)
+{
+    size_t rows = g->c.rows, cols = g->c.cols;
+    /* few rows would copy a transposed a in crumbs */
+    size_t least_rows = (plan->copy ? 8 : 4) * m->k->mr;
+    plan->k = m->k;
+    plan->g = *g;
+    plan->packed = room ? room : g->packed_b;
+    for (size_t at = 0; at < cols; at += piece) {
+        size_t n = mmixi_min(piece, cols - at);
+        plan->g.c = mmixi_part(g->c, 0, at, rows, n);
+        plan->g.b = mmixi_part(g->b, 0, g->half ? 0 : at, g->a.cols, n);
+        if (g->half) plan->g.half = g->half + (ptrdiff_t)at * g->b.cs;
+        if (g->bias) plan->g.bias = g->bias + at;
+        if (g->residual) plan->g.residual = g->residual + at;
+        if (room) mmixi_gemm_pack(m, &plan->g, room);
+        mmixi_gemm_share_out(plan, least_rows);
+        mmixi_ranges(m, plan->row_parts * plan->panel_parts, 1, mmixi_gemm_task, plan);
     }
 }
 
-/* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
-   thread. */
-enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8) };
+/* Whether c is a row or two of dot products, of which both sides lie contiguous already. */
+static int mmixi_gemm_is_dots(const mmixi_gemm *g)
+{
+    if (g->packed_b || g->half || g->c.rows > 2) return 0;
+    return g->a.cs == 1 && g->b.rs == 1 && g->b.cs != 1;
+}
+
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
-    mmixi_mat a = g->a, b = g->b;
+    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, piece = cols;
     mmix_mark mark = mmix_mark_here(m);
-    int dots = !g->packed_b && !g->half && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
-    int pack = !g->packed_b && !dots && depth && (g->half || b.cs != 1 || b.rs == 0
-        || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
-    /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
-    int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
-    size_t piece = cols, least = (copy ? 8 : 4) * m->k->mr;    /* few rows would copy a in crumbs */
-    mmixi_gemm_plan plan = { m->k, *g, (mmix_real *)g->packed_b, NULL, dots, 0, 0 };
+    mmixi_gemm_plan plan;
+    mmix_real *room = NULL;
+    /* If a is transposed, every tile would come back to each cache line of a, on as many pages as
+       a is deep: a block of it is copied first. */
+    int copy = g->a.rs == 1 && g->a.cs != 1 && rows >= MMIXI_MC / 2, pack;
     if (!rows || !cols) return 0;
+    memset(&plan, 0, sizeof plan);
+    plan.dots = mmixi_gemm_is_dots(g);
+    pack = !g->packed_b && !plan.dots && depth && mmixi_gemm_packs(g);
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * m->lanes / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
-        plan.packed = mmixi_reals(m, mmixi_gemm_packed(m->k, depth, piece), 1);
+        room = mmixi_reals(m, mmixi_gemm_packed(m->k, depth, piece), 1);
     }
     if (copy) plan.copy = mmixi_reals(m, m->lanes, MMIXI_MC * MMIXI_KC);
-    if ((pack && !plan.packed) || (copy && !plan.copy)) {
+    if ((pack && !room) || (copy && !plan.copy)) {
         mmix_rewind(m, mark);
         return -1;
     }
-    for (size_t at = 0; at < cols; at += piece) {
-        size_t n = mmixi_min(piece, cols - at);
-        plan.g.b = mmixi_part(b, 0, g->half ? 0 : at, depth, n);
-        if (g->half) plan.g.half = g->half + (ptrdiff_t)at * b.cs;
-        plan.g.c = mmixi_part(g->c, 0, at, rows, n);
-        if (g->bias) plan.g.bias = g->bias + at;
-        if (g->residual) plan.g.residual = g->residual + at;
-        if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
-        /* tasks: at most MC rows, whole tiles, and NC panels; more and smaller ones where there is work */
-        size_t panels = mmixi_panels(m->k, n);
-        double work = (double)rows * (double)n * (double)(depth + 1) / (int)MMIXI_TASK_WORK;
-        size_t want = (size_t)(work < 64 ? work : 64);
-        plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC / m->k->mr * m->k->mr);
-        plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
-        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= rows)
-            plan.row_parts *= 2;
-        while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
-            plan.panel_parts *= 2;
-        mmixi_ranges(m, plan.row_parts * plan.panel_parts, 1, mmixi_gemm_task, &plan);
-    }
+    mmixi_gemm_pieces(m, g, &plan, piece, room);
     mmix_rewind(m, mark);
     return 0;
 }
+
 /* c = or += a b by all threads. 0, or -1 if there is no memory for packing. */
 MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
@@ -3924,40 +4481,72 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
 /* ==== >>tensors ======================================================================
    arrays with shapes, and the check of an op's arguments
 
-   A tensor that an op returns owns a contiguous piece of step memory; a view has the strides of what it views
-   and no gradient of its own.
+   A tensor that an op returns owns a contiguous piece of step memory. A view has the strides of
+   what it views, the owner as its base, and no gradient of its own.
    ==================================================================================== */
+
+/* Whether a tensor wants a gradient, and whether there is something in it. */
+enum { MMIXI_LEAF = 1, MMIXI_RECORDED };         /* .wants: of a leaf; of a recorded op's output */
+enum { MMIXI_WRITTEN = 1, MMIXI_LENT };          /* .written: in our memory; in the caller's */
+/* Where numbers are up to date: on the host, on both sides, on the device. */
+enum { MMIXI_HERE, MMIXI_BOTH, MMIXI_THERE };
+/* Whose function runs now (mmix_ctx.inside): an op's on the host, or a device's kernel. */
+enum { MMIXI_HOST = 1, MMIXI_KERNEL };
 
 struct mmix_tensor {
     int dtype, ndim;
     size_t shape[MMIX_MAX_DIMS], stride[MMIX_MAX_DIMS];
-    void *data;                                  /* of an owner; NULL when backward freed it */
     mmix_ctx *m;
-    mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
-    size_t offset;                               /* of a view: elements from the base's first */
-    mmix_real *grad;                             /* of an owner, contiguous */
-    mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    int wants;                                   /* a gradient: a leaf, or MMIXI_RECORDED an op's output */
-    int written;                                 /* something is in the gradient; MMIXI_LENT: the caller's */
-    mmix_real scalar;                            /* data of a single element: backward does not free it */
-    unsigned char lasting,                       /* a parameter: any context may use it */
-        where, grad_where;                       /* of an owner: MMIXI_HERE … */
-    /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
+
+    /* of a view: the tensor that owns the memory, and elements from its first one */
+    mmix_tensor *base;
+    size_t offset;
+
+    /* of an owner */
+    void *data;                                  /* NULL when backward has freed it */
+    mmix_real *grad;                             /* contiguous */
+    mmix_tensor *next_graded;                    /* the next leaf of the context's list `graded` */
+    int wants, written;
+    mmix_real scalar;                            /* data of a single element: outlives backward */
+    unsigned char lasting;                       /* a parameter, which any context may use */
+    unsigned char where, grad_where;             /* MMIXI_HERE … */
+
+    /* of a weight: what mmixi_gemm_pack made of its transpose with panels of packed_nr; its
+       adapter */
     const mmix_real *packed;
     size_t packed_nr;
-    const mmix_lora *lora;                       /* of a weight: its adapter, or NULL */
+    const mmix_lora *lora;
 };
+
 static size_t mmixi_dtype_size(int dtype)
 {
-    return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t)
-        : dtype == MMIX_DTYPE_BF16 ? sizeof(uint16_t) : 1;
+    switch (dtype) {
+    case MMIX_DTYPE_REAL: return sizeof(mmix_real);
+    case MMIX_DTYPE_I32: return sizeof(int32_t);
+    case MMIX_DTYPE_BF16: return sizeof(uint16_t);
+    default: return 1;
+    }
 }
-static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
-/* An axis counted from the front, -1 if t has none such. */
+static const char *mmixi_dtype_name(int dtype)
+{
+    switch (dtype) {
+    case MMIX_DTYPE_REAL: return "real";
+    case MMIX_DTYPE_I32: return "int32";
+    case MMIX_DTYPE_BF16: return "bf16";
+    default: return "u8";
+    }
+}
+static mmix_tensor *mmixi_owner(const mmix_tensor *t)
+{
+    return t->base ? t->base : (mmix_tensor *)t;
+}
+
+/* An axis counted from the front; -1 if t has no such axis. */
 static inline int mmixi_axis(const mmix_tensor *t, int axis)
 {
-    int a = t && axis < 0 ? axis + t->ndim : axis;
-    return t && a >= 0 && a < t->ndim ? a : -1;
+    if (!t) return -1;
+    if (axis < 0) axis += t->ndim;
+    return axis >= 0 && axis < t->ndim ? axis : -1;
 }
 MMIXDEF int mmix_dtype(const mmix_tensor *t) { return t ? t->dtype : MMIX_DTYPE_REAL; }
 MMIXDEF int mmix_ndim(const mmix_tensor *t) { return t ? t->ndim : 0; }
@@ -3973,45 +4562,70 @@ MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis)
 }
 MMIXDEF size_t mmix_count(const mmix_tensor *t)
 {
-    size_t n = t ? 1 : 0;
-    for (int i = 0; t && i < t->ndim; i++) n *= t->shape[i];
+    size_t n = 1;
+    if (!t) return 0;
+    for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
     return n;
 }
-static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
-/* Bytes of an owner, whose rows may have gaps behind them; 0 of one that never was. */
+static size_t mmixi_bytes(const mmix_tensor *t)
+{
+    return mmix_count(t) * mmixi_dtype_size(t->dtype);
+}
+
+/* Bytes of an owner, whose rows may have gaps behind them; 0 of a scalar that never got memory. */
 static size_t mmixi_held(const mmix_tensor *t)
 {
-    return (t->ndim ? t->shape[0] * t->stride[0] : t->data != NULL) * mmixi_dtype_size(t->dtype);
+    size_t elements = t->data != NULL;
+    if (t->ndim) elements = t->shape[0] * t->stride[0];
+    return elements * mmixi_dtype_size(t->dtype);
 }
-/* Numbers are up to date on the host, on both sides, or on the device. */
-enum { MMIXI_HERE, MMIXI_BOTH, MMIXI_THERE };
-enum { MMIXI_HOST = 1, MMIXI_KERNEL };
-/* Copies an owner's values, or its gradient, to the side that asks, if they are not there. Where they are. */
-static void *mmixi_bring(mmix_tensor *t, int gradient, int device)
+
+/* ---- values on the host and on a device ---- */
+
+/* Copies numbers of t to the side that asks, if they are up to date on the other side alone. */
+static void mmixi_copy_over(mmix_tensor *t, void *here, unsigned char *where, int device)
 {
     mmix_ctx *m = t->m;
     const mmix_device *d = &m->options.device;
-    void *here = gradient ? t->grad : t->data, *there = mmixi_other(m, here, 1);
-    unsigned char *where = gradient ? &t->grad_where : &t->where;
-    if (here && *where == (device ? MMIXI_HERE : MMIXI_THERE)) {
-        if (device ? d->put(d->user, there, here, mmixi_held(t))
-            : d->get(d->user, here, there, mmixi_held(t)))
-            mmix_fail(m, MMIX_ERROR_DEVICE, "the device's %s failed", device ? "put" : "get");
-        *where = MMIXI_BOTH;
-    }
-    return device ? there : here;
+    void *there = mmixi_other(m, here, 1);
+    const char *what = device ? "put" : "get";
+    int failed;
+    if (!here || *where != (device ? MMIXI_HERE : MMIXI_THERE)) return;
+    if (device) failed = d->put(d->user, there, here, mmixi_held(t));
+    else failed = d->get(d->user, here, there, mmixi_held(t));
+    if (failed) mmix_fail(m, MMIX_ERROR_DEVICE, "the device's %s failed", what);
+    *where = MMIXI_BOTH;
 }
-/* Where an owner that has been on the device is read and, outside of ops, perhaps written. */
+
+/* Brings an owner's values, or its gradient, to the side that asks. */
+static void mmixi_bring_values(mmix_tensor *t, int device)
+{
+    mmixi_copy_over(t, t->data, &t->where, device);
+}
+static void mmixi_bring_gradient(mmix_tensor *t, int device)
+{
+    mmixi_copy_over(t, t->grad, &t->grad_where, device);
+}
+
+/* Where the function that runs now finds an owner's values, which have been on the device.
+   Outside of ops they may be written, so that only the host's are right from then on. */
 static char *mmixi_fetch(mmix_tensor *t)
 {
-    void *p = mmixi_bring(t, 0, t->m->inside == MMIXI_KERNEL);
+    int device = t->m->inside == MMIXI_KERNEL;
+    mmixi_bring_values(t, device);
     if (!t->m->inside) t->where = MMIXI_HERE;
-    return (char *)p;
+    return (char *)(device ? mmixi_other(t->m, t->data, 1) : t->data);
 }
+
+/* The first element of t for the function that runs now; NULL if the type is another or the
+   values are gone. */
 static inline void *mmixi_data(const mmix_tensor *t, int dtype)
 {
-    mmix_tensor *owner = t && t->dtype == dtype ? mmixi_owner(t) : NULL;
-    char *data = !owner ? NULL : owner->where ? mmixi_fetch(owner) : (char *)owner->data;
+    mmix_tensor *owner;
+    char *data;
+    if (!t || t->dtype != dtype) return NULL;
+    owner = mmixi_owner(t);
+    data = owner->where ? mmixi_fetch(owner) : (char *)owner->data;
     return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
 static const uint16_t *mmixi_halves(const mmix_tensor *t)
@@ -4025,45 +4639,71 @@ static inline mmix_real *mmixi_of(const mmix_tensor *t)
 }
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t)
 {
-    return t && t->m->twins && !t->m->inside ? NULL : mmixi_of(t);
+    if (t && t->m->twins && !t->m->inside) return NULL;
+    return mmixi_of(t);
 }
-MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
+MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t)
+{
+    return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32);
+}
 
 /* ---- making ---- */
-/* Fills in dtype, shape and the strides of a contiguous tensor; the number of bytes, or 0 after an error. */
+
+/* Fills in dtype, shape and the strides of a contiguous tensor. Returns its bytes, or 0 after an
+   error. */
 static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim,
                              const size_t *shape)
 {
-    size_t bytes = mmixi_dtype_size(dtype);
+    size_t element = mmixi_dtype_size(dtype), bytes = element;
     if (mmixi_within(m, who, "dtype (MMIX_DTYPE_…)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_BF16)
-        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)
-        || (ndim && !shape && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who))) return 0;
-    t->m = m; t->dtype = dtype; t->ndim = ndim;
+        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)) return 0;
+    if (dtype == MMIX_DTYPE_U8) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: there are no tensors of MMIX_DTYPE_U8", who);
+        return 0;
+    }
+    if (ndim && !shape) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who);
+        return 0;
+    }
+    t->m = m;
+    t->dtype = dtype;
+    t->ndim = ndim;
     for (int i = ndim; i-- > 0;) {
-        t->shape[i] = shape[i]; t->stride[i] = bytes / mmixi_dtype_size(dtype);
+        t->shape[i] = shape[i];
+        t->stride[i] = bytes / element;
         bytes = mmixi_mul(bytes, shape[i]);
         if (!bytes || bytes == SIZE_MAX) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f, expected 1 to what memory "
-                      "has room for", who, i, (double)shape[i]);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                      "%s: axis %d has size %.0f, expected 1 to what memory has room for",
+                      who, i, (double)shape[i]);
             return 0;
         }
     }
     return bytes;
 }
-static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
-
-/* A tensor on behalf of `who`, filled with `values` if there are any; NULL on error or while one is kept. */
-static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
-                              const void *values)
+static mmix_tensor *mmixi_tensor(mmix_ctx *m)
 {
-    mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
-    size_t bytes = t ? mmixi_describe(m, t, who, dtype, ndim, shape) : 0;
-    if (bytes) t->data = bytes <= sizeof t->scalar ? &t->scalar : mmixi_step(m, bytes);
-    if (!bytes || !t->data) return NULL;
+    return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor));
+}
+
+/* A tensor on behalf of `who`, filled with `values` unless they are NULL; NULL on error or while
+   one is kept. */
+static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim,
+                              const size_t *shape, const void *values)
+{
+    mmix_tensor *t;
+    size_t bytes;
+    if (!m || m->error_kind) return NULL;
+    t = mmixi_tensor(m);
+    if (!t) return NULL;
+    bytes = mmixi_describe(m, t, who, dtype, ndim, shape);
+    if (!bytes) return NULL;
+    t->data = bytes <= sizeof t->scalar ? &t->scalar : mmixi_step(m, bytes);
+    if (!t->data) return NULL;
     if (values) memmove(t->data, values, bytes);
     return t;
 }
-/* A tensor of x's shape, NULL if x is. */
+/* A tensor of x's shape; NULL if x is NULL. */
 static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *x)
 {
     return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape, NULL) : NULL;
@@ -4078,7 +4718,10 @@ static mmix_tensor *mmixi_new_axes(mmix_ctx *m, int ndim, size_t a, size_t b, si
     return mmix_new(m, MMIX_DTYPE_REAL, ndim, shape);
 }
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a) { return mmixi_new_axes(m, 1, a, 0, 0, 0); }
-MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b) { return mmixi_new_axes(m, 2, a, b, 0, 0); }
+MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b)
+{
+    return mmixi_new_axes(m, 2, a, b, 0, 0);
+}
 MMIXDEF mmix_tensor *mmix_new3(mmix_ctx *m, size_t a, size_t b, size_t c)
 {
     return mmixi_new_axes(m, 3, a, b, c, 0);
@@ -4092,30 +4735,42 @@ MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const
     if (!mmixi_given(m, "mmix_from", "*values", values)) return NULL;
     return mmixi_new(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape, values);
 }
-MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values)
+MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape,
+                                   const int32_t *values)
 {
     if (!mmixi_given(m, "mmix_from_i32", "*values", values)) return NULL;
     return mmixi_new(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape, values);
 }
 
 /* ---- walking ----
-   A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted together. */
-static inline size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
+   A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted
+   together. */
+
+static inline size_t mmixi_cols(const mmix_tensor *t)
+{
+    return t->ndim ? t->shape[t->ndim - 1] : 1;
+}
 static inline size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
+
 /* Elements from the first one to place `index`, in row-major order, of the first axes. */
 static inline size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 {
-    size_t at = 0;
-    for (; --axes > 0; index /= t->shape[axes]) at += index % t->shape[axes] * t->stride[axes];
-    return axes < 0 ? 0 : at + index * t->stride[0];
+    size_t offset = 0;
+    for (int i = axes - 1; i > 0; i--) {
+        offset += index % t->shape[i] * t->stride[i];
+        index /= t->shape[i];
+    }
+    return axes > 0 ? offset + index * t->stride[0] : 0;
 }
+/* To element i in row-major order. */
 static size_t mmixi_place(const mmix_tensor *t, size_t i) { return mmixi_offset(t, t->ndim, i); }
 /* To where a row begins. */
 static inline size_t mmixi_row_offset(const mmix_tensor *t, size_t row)
 {
     return mmixi_offset(t, t->ndim - 1, row);
 }
-/* Whether one step leads from each row to the next, and which. */
+
+/* Whether one step, *step, leads from each row to the next. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
     size_t next = 0;                             /* the step of an axis outside of those seen */
@@ -4135,13 +4790,18 @@ static inline int mmixi_contiguous(const mmix_tensor *t)
 }
 
 /* y = x, or y += x */
-static inline void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y, int add)
+static inline void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y,
+                             int add)
 {
     if (add) k->add(n, x, y, y);
     else memcpy(y, x, n * sizeof *x);
 }
-static inline size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
-/* All rows, on all threads: x and y lie as the tensors say. */
+static inline size_t mmixi_row_grain(size_t cols)
+{
+    return mmixi_max(1, 8192 / mmixi_max(cols, 1));
+}
+
+/* The same of all rows on all threads, where x and y lie as two tensors say. */
 typedef struct mmixi_put_job {
     const mmixi_kernels *k;
     const mmix_tensor *as_x, *as_y;
@@ -4156,11 +4816,17 @@ static void mmixi_put_range(void *arg, mmixi_range range)
         mmixi_put(j->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
                   j->y + mmixi_row_offset(j->as_y, r), j->add);
 }
-static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x, const mmix_tensor *as_y,
-                          mmix_real *y, int add)
+static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x,
+                          const mmix_tensor *as_y, mmix_real *y, int add)
 {
-    mmixi_put_job j = { m->k, as_x, as_y, x, y, add };
-    mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
+    mmixi_put_job job;
+    job.k = m->k;
+    job.as_x = as_x;
+    job.as_y = as_y;
+    job.x = x;
+    job.y = y;
+    job.add = add;
+    mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &job);
 }
 static void mmixi_zero_range(void *arg, mmixi_range range)
 {
@@ -4171,51 +4837,95 @@ static inline void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
     mmixi_ranges(m, n, 1 << 15, mmixi_zero_range, x);
 }
 
+/* ---- filling, reading and writing ---- */
+
 /* mmix_data for writing: what was packed of the values is out of date. */
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
 {
     if (t) mmixi_owner(t)->packed = NULL;
     return mmixi_of(t);
 }
+/* Whether t can be filled by `who`: it has values, and they are no integers unless those may be. */
+static int mmixi_fillable(mmix_tensor *t, const char *who, int integers)
+{
+    if (t->dtype == MMIX_DTYPE_I32 && !integers) {
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t is int32, expected real", who);
+        return 0;
+    }
+    mmixi_overwrite(t);
+    if (mmixi_data(t, t->dtype)) return 1;
+    mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: t has no values", who);
+    return 0;
+}
+static uint16_t mmixi_to_bf16(mmix_real x);      /* with the files */
+/* Sets an element of a real or bf16 tensor, whose first one is at `data`. */
+static inline void mmixi_set(const mmix_tensor *t, void *data, size_t at, mmix_real value)
+{
+    if (t->dtype == MMIX_DTYPE_REAL) ((mmix_real *)data)[at] = value;
+    else ((uint16_t *)data)[at] = mmixi_to_bf16(value);
+}
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
-    mmix_real *x = mmixi_overwrite(t);
-    int32_t *k = mmix_data_i32(t);
-    for (size_t r = 0; (x || k) && r < mmixi_rows(t); r++)
-        for (size_t i = mmixi_row_offset(t, r), end = i + mmixi_cols(t); i < end; i++) {
-            if (x) x[i] = (mmix_real)value;
-            else k[i] = (int32_t)value;
+    void *data;
+    int32_t whole = 0;
+    if (!t || !mmixi_fillable(t, "mmix_fill", 1)) return NULL;
+    data = mmixi_data(t, t->dtype);
+    if (t->dtype == MMIX_DTYPE_I32) {
+        const char *what = "the value of int32";
+        if (mmixi_within(t->m, "mmix_fill", what, value, INT32_MIN, INT32_MAX)) return NULL;
+        whole = (int32_t)value;
+    }
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        size_t begin = mmixi_row_offset(t, r), end = begin + mmixi_cols(t);
+        for (size_t i = begin; i < end; i++) {
+            if (t->dtype == MMIX_DTYPE_I32) ((int32_t *)data)[i] = whole;
+            else mmixi_set(t, data, i, (mmix_real)value);
         }
+    }
     return t;
 }
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
-    mmix_real *x = mmixi_overwrite(t);
-    for (size_t i = 0; x && i < mmix_count(t); i++)
-        x[mmixi_place(t, i)] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i));
+    void *data;
+    size_t n = mmix_count(t);
+    if (!m || !t || !mmixi_fillable(t, "mmix_randn", 0)) return NULL;
+    data = mmixi_data(t, t->dtype);
+    for (size_t i = 0; i < n; i++) {
+        double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i);
+        mmixi_set(t, data, mmixi_place(t, i), (mmix_real)(deviation * normal));
+    }
     return t;
 }
-/* Between a tensor and an array of its rows: `to`, or else `from`. */
-static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
+
+/* The values that mmix_read and mmix_write copy; NULL after an error. */
+static mmix_real *mmixi_transferable(const mmix_tensor *t, const char *who, const mmix_real *values)
 {
     mmix_real *x = mmixi_of(t);
-    if (!x || (!to && !from))
-        return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, x ? "%s: values is NULL"
-                             : "%s: there are no real values", who) : -1;
-    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
-        mmix_real *row = x + mmixi_row_offset(t, r);
-        memcpy(from ? row : to + r * n, from ? from + r * n : row, n * sizeof *row);
-    }
-    return 0;
+    if (!t) return NULL;
+    if (!x) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who);
+    else if (!values) mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: values is NULL", who);
+    return values ? x : NULL;
 }
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 {
-    return mmixi_transfer(t, "mmix_read", values, NULL);
+    const mmix_real *x = mmixi_transferable(t, "mmix_read", values);
+    size_t n;
+    if (!x) return -1;
+    n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++)
+        memcpy(values + r * n, x + mmixi_row_offset(t, r), n * sizeof *x);
+    return 0;
 }
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
+    mmix_real *x = mmixi_transferable(t, "mmix_write", values);
+    size_t n;
+    if (!x) return -1;
     mmixi_overwrite(t);
-    return mmixi_transfer(t, "mmix_write", NULL, values);
+    n = mmixi_cols(t);
+    for (size_t r = 0; r < mmixi_rows(t); r++)
+        memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
+    return 0;
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
@@ -4226,10 +4936,14 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 /* ---- checking arguments ----
    Shapes are written as comments write them, and bind their letters:
 
-       mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O", weight, x, bias, residual)
+       mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O",
+                    weight, x, bias, residual)
 
-   A letter is bound where it comes first, unless it was before; a digit is that size, * any; ... are any
-   leading axes, ~ the same again. `?` may be NULL; `:i32`, `:any` is another type than real. */
+   An argument is a name, `?` if it may be NULL, a type if it is not real (`:i32`; `:w`, real or
+   bf16; `:any`), and its axes. A letter is bound where it comes first, unless it was bound before
+   the call; a digit is that size, * is any size. `...` before the letters are any leading axes,
+   `~` are the same ones again. */
+
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
 } mmixi_dims;
@@ -4237,81 +4951,170 @@ enum { MMIXI_TEXT = 96 };                        /* a shape in words */
 static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
 {
     size_t at = 0;
-    for (int i = 0; i < t->ndim; i++)
-        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%s%.9g" : "%s*", i ? ", " : "(",
+    for (int i = 0; i < t->ndim; i++) {
+        const char *format = t->shape[i] ? "%s%.9g" : "%s*";
+        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, format, i ? ", " : "(",
                                (double)t->shape[i]);
+    }
     snprintf(text + at, MMIXI_TEXT - at, at ? ")" : "()");
     return text;
 }
-/* All arguments of a call: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters
-   begin unbound, unless the spec begins with +. Every op of a single token passes here: it is read once. */
+
+/* One argument of a spec. */
+enum { MMIXI_IS_REAL, MMIXI_IS_I32, MMIXI_IS_WEIGHT, MMIXI_IS_ANY };
+typedef struct mmixi_argument {
+    const char *name, *axes;
+    int name_length, axis_count;
+    int type, optional;                          /* MMIXI_IS_REAL …; 1: it may be NULL */
+    int leads, follows;                          /* 1: it has "...", or "~", before its letters */
+} mmixi_argument;
+/* What the arguments so far have bound: letters, and the leading axes of the last one with
+   "...". */
+typedef struct mmixi_binding {
+    size_t *letters;                             /* of A to Z, 0 while a letter is free */
+    const mmix_tensor *lead;
+    int leading;
+} mmixi_binding;
+
+static int mmixi_type_read(char letter)
+{
+    switch (letter) {
+    case 'i': return MMIXI_IS_I32;
+    case 'w': return MMIXI_IS_WEIGHT;
+    default: return MMIXI_IS_ANY;
+    }
+}
+/* Reads an argument; returns where the next one begins. */
+static const char *mmixi_argument_read(mmixi_argument *a, const char *spec)
+{
+    memset(a, 0, sizeof *a);
+    a->name = spec;
+    while (*spec != '?' && *spec != ':' && *spec != ' ') spec++;
+    a->name_length = (int)(spec - a->name);
+    for (; *spec != ' '; spec++) {
+        if (*spec == '?') a->optional = 1;
+        if (*spec == ':') a->type = mmixi_type_read(spec[1]);
+    }
+    spec++;
+    a->leads = *spec == '.';
+    a->follows = *spec == '~';
+    if (a->leads) spec += 3;
+    if (a->follows) spec++;
+    a->axes = spec;
+    while (*spec && *spec != ',') spec++;
+    a->axis_count = (int)(spec - a->axes);
+    return *spec ? spec + 2 : spec;
+}
+
+/* Whether t has the type that is asked for. If not, the message names the type that was
+   expected. */
+static int mmixi_type_fits(mmix_ctx *m, const char *who, const mmixi_argument *a,
+                           const mmix_tensor *t)
+{
+    int expected = a->type == MMIXI_IS_I32 ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL;
+    if (a->type == MMIXI_IS_ANY || t->dtype == expected) return 1;
+    if (a->type == MMIXI_IS_WEIGHT && t->dtype == MMIX_DTYPE_BF16) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, a->name_length, a->name,
+              mmixi_dtype_name(t->dtype), mmixi_dtype_name(expected));
+    return 0;
+}
+
+/* The size that axis letter `letter` asks for, 0 for any. A free letter takes `size`, if it may. */
+static size_t mmixi_axis_size(mmixi_binding *b, char letter, size_t size, int may_bind)
+{
+    size_t *bound;
+    if (letter == '*') return 0;
+    if (letter < 'A') return (size_t)(letter - '0');
+    bound = &b->letters[letter - 'A'];
+    if (may_bind && !*bound) *bound = size;
+    return *bound;
+}
+/* Whether t has the shape that is asked for, which `expected` gets as far as it is known. */
+static int mmixi_shape_fits(const mmixi_argument *a, mmixi_binding *b, const mmix_tensor *t,
+                            mmix_tensor *expected)
+{
+    int front = a->leads || a->follows ? b->leading : 0;
+    int fits = t->ndim == front + a->axis_count;
+    expected->ndim = front + a->axis_count;
+    for (int i = 0; i < expected->ndim; i++) {
+        size_t size;
+        if (i < front) size = b->lead->shape[i];
+        else size = mmixi_axis_size(b, a->axes[i - front], t->shape[i], fits);
+        expected->shape[i] = size;
+        if (size && size != t->shape[i]) fits = 0;
+    }
+    return fits;
+}
+
+/* Whether ops of m may read t: it is m's own, or a parameter where there is no device. */
+static int mmixi_may_use(const mmix_ctx *m, const mmix_tensor *t)
+{
+    return t->m == m || (t->lasting && !t->m->twins && !m->twins);
+}
+
+/* Checks one argument, and binds what it binds. */
+static void mmixi_argument_check(mmix_ctx *m, const char *who, const mmixi_argument *a,
+                                 mmixi_binding *b, const mmix_tensor *t)
+{
+    const char *wrong = NULL;
+    char found[MMIXI_TEXT], wanted[MMIXI_TEXT];
+    mmix_tensor expected;
+    if (!t && a->optional) return;
+    if (t && a->leads) {
+        b->lead = t;
+        b->leading = t->ndim > a->axis_count ? t->ndim - a->axis_count : 0;
+    }
+    if (!t) wrong = "is NULL";
+    else if (!mmixi_may_use(m, t)) wrong = "belongs to another context";
+    else if (!mmixi_owner(t)->data && t->lasting)
+        wrong = "has no values (mmix_params_allocate comes first)";
+    else if (!mmixi_owner(t)->data) wrong = "has no values (mmix_backward consumed it)";
+    if (wrong) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, a->name_length, a->name, wrong);
+        return;
+    }
+    if (!mmixi_type_fits(m, who, a, t) || mmixi_shape_fits(a, b, t, &expected)) return;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s: %s%.*s", who,
+              a->name_length, a->name, mmixi_shape_text(t, found),
+              mmixi_shape_text(&expected, wanted), a->leads || a->follows ? "…" : "",
+              a->axis_count, a->axes);
+}
+
+/* All arguments of a call: 1, or 0 after mmix_fail. dims may be NULL where the spec has no
+   letters. Letters begin unbound, unless the spec begins with +. Every op of a single token
+   passes here, so the spec is read once. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    static const char kinds[][4][24] = {
-        { "", "is int32, expected real", "is u8, expected real", "is bf16, expected real" },
-        { "is real, expected int32", "", "is u8, expected int32", "is bf16, expected int32" } };
-    const mmix_tensor *lead = NULL;              /* the last with `...`, which stood for so many axes */
-    int leading = 0;
+    mmixi_binding binding;
+    mmixi_argument argument;
     va_list list;
-    va_start(list, spec);
+    binding.letters = (size_t *)dims;
+    binding.lead = NULL;
+    binding.leading = 0;
     if (*spec == '+') spec++;
     else if (dims) memset(dims, 0, sizeof *dims);
+    va_start(list, spec);
     while (*spec && m && !m->error_kind) {
-        const mmix_tensor *t = va_arg(list, mmix_tensor *);
-        const char *name = spec, *at, *wrong = NULL;
-        char words[4 * MMIXI_TEXT], found[MMIXI_TEXT], text[MMIXI_TEXT];
-        int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front;
-        mmix_tensor expected;
-        for (; *spec != ' '; spec++) {
-            if (*spec == ':')
-                dtype = spec[1] == 'i' ? MMIX_DTYPE_I32
-                    : spec[1] == 'w' && mmix_dtype(t) != MMIX_DTYPE_BF16 ? dtype : -1;
-            optional |= *spec == '?';
-        }
-        at = ++spec;
-        spec += *at == '.' ? 3 : *at == '~';
-        while (spec[axes] && spec[axes] != ',') axes++;
-        if (t && *at == '.') { lead = t; leading = t->ndim > axes ? t->ndim - axes : 0; }
-        front = spec > at ? leading : 0;
-        expected.ndim = front + axes;
-        if (!t) wrong = optional ? NULL : "is NULL";
-        else if (t->m != m && (!t->lasting || t->m->twins || m->twins)) wrong = "belongs to another context";
-        else if (!mmixi_owner(t)->data)
-            wrong = t->lasting ? "has no values (mmix_params_allocate comes first)"
-                : "has no values (mmix_backward consumed it)";
-        else if (dtype >= 0 && t->dtype != dtype) wrong = kinds[dtype][t->dtype];
-        else {
-            int fits = t->ndim == expected.ndim;
-            for (int i = 0; i < expected.ndim; i++) {
-                char c = i < front ? '*' : spec[i - front];
-                size_t *letter = c >= 'A' ? (size_t *)dims + (c - 'A') : NULL, size;
-                if (fits && letter && !*letter) *letter = t->shape[i];
-                size = i < front ? lead->shape[i] : letter ? *letter : c == '*' ? 0 : (size_t)(c - '0');
-                fits &= !size || size == t->shape[i];
-                expected.shape[i] = size;
-            }
-            if (!fits) {
-                snprintf(words, sizeof words, "has shape %s, expected %s: %s%.*s", mmixi_shape_text(t, found),
-                         mmixi_shape_text(&expected, text), spec > at ? "…" : "", axes, spec);
-                wrong = words;
-            }
-        }
-        if (wrong)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, (int)strcspn(name, "?: "), name, wrong);
-        spec += axes + (spec[axes] ? 2 : 0);
+        spec = mmixi_argument_read(&argument, spec);
+        mmixi_argument_check(m, who, &argument, &binding, va_arg(list, mmix_tensor *));
     }
     va_end(list);
     return m && !m->error_kind;
 }
 
 /* ---- views ---- */
+
+/* A view of all of t, `offset` elements further on. */
 static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
 {
     mmix_tensor *v = mmixi_tensor(m);
     if (!v) return NULL;
     *v = *t;
-    v->base = mmixi_owner(t); v->offset += offset;
-    v->grad = NULL; v->packed = NULL; v->lora = NULL;
+    v->base = mmixi_owner(t);
+    v->offset += offset;
+    v->grad = NULL;
+    v->packed = NULL;
+    v->lora = NULL;
     return v;
 }
 static int mmixi_wants(const mmix_tensor *t)
@@ -4322,90 +5125,126 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 {
     size_t size = mmix_shape(t, axis);
     char text[MMIXI_TEXT];
-    mmix_tensor *v = NULL;
+    mmix_tensor *v;
     if (!mmixi_expect(m, "mmix_slice", NULL, "t:any ...", t)) return NULL;
-    if (!count || start > size || count > size - start)
+    if (!count || start > size || count > size - start) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
-    else if (count == size) return t;
-    else v = mmixi_view(m, t, start * mmix_stride(t, axis));
+        return NULL;
+    }
+    if (count == size) return t;
+    v = mmixi_view(m, t, start * mmix_stride(t, axis));
     if (v) v->shape[mmixi_axis(t, axis)] = count;
     return v;
 }
 
 /* ==== >>tape =========================================================================
-   backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what x has
+   backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what
+   x has
 
-   mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from the last to the
-   first, calls each backward whose output's gradient was written, and frees what the node held.
+   mmixi_run calls an op's forward and appends a node. mmix_backward walks the nodes from the last
+   to the first, calls the backward of each node whose output's gradient was written, and frees
+   what the node held.
    ==================================================================================== */
 
-enum { MMIXI_RECORDED = 2, MMIXI_LENT = 2 };     /* .wants, .written */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
-    mmix_tensor *owner = t && t->dtype == MMIX_DTYPE_REAL ? mmixi_owner(t) : NULL;
-    if (owner && owner->lasting && !owner->grad)
-        mmix_fail(owner->m, MMIX_ERROR_ARGUMENT, "mmix_require_grad: for parameters call mmix_params_train");
-    else if (owner && !owner->wants) owner->wants = 1;
+    mmix_tensor *owner;
+    if (!t || t->dtype != MMIX_DTYPE_REAL) return t;
+    owner = mmixi_owner(t);
+    if (owner->lasting && !owner->grad)
+        mmix_fail(owner->m, MMIX_ERROR_ARGUMENT,
+                  "mmix_require_grad: for parameters call mmix_params_train");
+    else if (!owner->wants) owner->wants = MMIXI_LEAF;
     return t;
 }
-/* Leaves that came to a gradient after `until` did have none again. */
+
+/* ---- gradients ---- */
+
+/* Takes their gradients from the leaves that got one after `until` did. */
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
-    for (; m->graded != until; m->graded = m->graded->next_graded) {
-        m->graded->grad = NULL; m->graded->written = 0;
+    while (m->graded != until) {
+        m->graded->grad = NULL;
+        m->graded->written = 0;
+        m->graded = m->graded->next_graded;
     }
 }
-/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
-   something is there already, at least zeros: around the share of a view, and where what several inputs share
-   is written in any order. */
+
+/* Gives an owner a gradient in step memory, with what was lent to it, if anything was. 0, or -1. */
+static int mmixi_grad_own(mmix_ctx *m, mmix_tensor *owner)
+{
+    mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+    if (!own) return -1;
+    if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
+    if (owner->wants == MMIXI_LEAF) {
+        owner->next_graded = m->graded;
+        m->graded = owner;
+    }
+    owner->grad = own;
+    return 0;
+}
+/* Where an op writes the gradient of t, with t's strides; NULL if none is wanted, or for lack of
+   memory. *add tells the op to add to the gradient instead of overwriting it. It is 1 if the
+   gradient already holds something. Views, and inputs that share one owner (`shared`), always
+   add: their buffer is zeroed first. */
 static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int *add)
 {
-    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL;
-    if (!owner) return NULL;
-    if (!owner->grad || owner->written == MMIXI_LENT) {
-        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
-        if (!own) return NULL;
-        if (owner->grad) memcpy(own, owner->grad, mmixi_bytes(owner));
-        if (owner->wants == 1) { owner->next_graded = m->graded; m->graded = owner; }
-        owner->grad = own;
-    }
-    if (owner->written != 1) owner->grad_where = MMIXI_HERE;
-    shared |= t->base != NULL;
+    mmix_tensor *owner;
+    if (!mmixi_wants(t)) return NULL;
+    owner = mmixi_owner(t);
+    if (!owner->grad || owner->written == MMIXI_LENT)
+        if (mmixi_grad_own(m, owner)) return NULL;
+    if (owner->written != MMIXI_WRITTEN) owner->grad_where = MMIXI_HERE;
+    if (t->base) shared = 1;
     if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), owner->grad);
     *add = shared || owner->written;
-    owner->written = 1;
+    owner->written = MMIXI_WRITTEN;
     return owner->grad + t->offset;
 }
-/* An owner whose gradient is read, or written, on the host. */
+/* An owner, whose gradient is read or written on the host from here on. */
 static mmix_tensor *mmixi_grad_here(mmix_tensor *t)
 {
-    if (t->grad_where) mmixi_bring(t, 1, 0);
+    if (t->grad_where) mmixi_bring_gradient(t, 0);
     t->grad_where = MMIXI_HERE;
     return t;
 }
-/* What has reached `from` is the gradient of t: it becomes t's if t has none and it may, else it is added. */
+/* Makes the gradient of `from` that of t: t takes it over if t is an op's output that has none
+   yet, else it is added. */
 static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *from, mmix_tensor *t)
 {
-    int add, whole = from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad;
-    mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
-    if (to) mmixi_grad_here(mmixi_owner(t));
-    if (to) mmixi_put_all(m, from, mmixi_grad_here(from)->grad, t, to, add);
-    if (!whole) return;
-    t->grad = from->grad; t->written = from->written; t->grad_where = from->grad_where; from->grad = NULL;
+    mmix_real *to;
+    int add;
+    if (from->written && !t->base && t->wants == MMIXI_RECORDED && !t->grad) {
+        t->grad = from->grad;
+        t->written = from->written;
+        t->grad_where = from->grad_where;
+        from->grad = NULL;
+        return;
+    }
+    to = mmixi_grad_target(m, t, 0, &add);
+    if (!to) return;
+    mmixi_grad_here(mmixi_owner(t));
+    mmixi_put_all(m, from, mmixi_grad_here(from)->grad, t, to, add);
 }
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
-    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL,
-        *all = owner && owner->written ? mmixi_view(t->m, owner, 0) : NULL,
-        *g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
+    mmix_tensor *owner, *all, *g;
+    if (!mmixi_wants(t) || !mmixi_owner(t)->written) return NULL;
+    owner = mmixi_owner(t);
+    all = mmixi_view(t->m, owner, 0);            /* an owner made of the gradient */
+    g = all ? mmixi_view(t->m, (mmix_tensor *)t, 0) : NULL;
     if (!g) return NULL;
-    all->data = mmixi_grad_here(owner)->grad; all->wants = all->where = 0;
-    all->base = NULL; g->base = all;
+    all->data = mmixi_grad_here(owner)->grad;
+    all->wants = 0;
+    all->where = MMIXI_HERE;
+    all->base = NULL;
+    g->base = all;
     return g;
 }
 
 /* ---- nodes ---- */
+
 MMIXDEF int mmix_record(mmix_ctx *m, int on)
 {
     int was = m ? m->recording : 0;
@@ -4414,7 +5253,10 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
 }
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
-    void *p = mmixi_reals(m, count, 1);
+    void *p;
+    if (!mmixi_given(m, "mmix_save", "*call", call)) return NULL;
+    if (mmixi_within(m, "mmix_save", "slot", slot, 0, MMIX_MAX_SAVED - 1)) return NULL;
+    p = mmixi_reals(m, count, 1);
     call->saved[slot] = (mmix_real *)mmixi_other(m, p, m->inside == MMIXI_KERNEL);
     call->saved_count[slot] = count;
     return call->saved[slot];
@@ -4426,101 +5268,144 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
 {
     uint64_t sum = 1469598103934665603u;
     const unsigned char *p = t ? (const unsigned char *)mmixi_data(t, t->dtype) : NULL;
-    for (size_t i = 0, n = mmix_count(t), size = t ? mmixi_dtype_size(t->dtype) : 0; p && i < n; i++)
-        for (size_t byte = 0, at = mmixi_place(t, i) * size; byte < size; byte++)
-            sum = (sum ^ p[at + byte]) * 1099511628211u;
+    size_t n = mmix_count(t), size;
+    if (!p) return sum;
+    size = mmixi_dtype_size(t->dtype);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *element = p + mmixi_place(t, i) * size;
+        for (size_t byte = 0; byte < size; byte++) sum = (sum ^ element[byte]) * 1099511628211u;
+    }
     return sum;
 }
 #endif
-/* p for as long as the step: a copy of its `size` bytes, or itself if size is 0. */
+
+/* p for as long as the step lasts: a copy of its `size` bytes, or p itself if size is 0. NULL on
+   error. */
 static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
 {
-    void *copy = size ? mmixi_header(m, size) : NULL;
-    return copy ? memcpy(copy, p, size) : size ? NULL : p;
+    void *copy;
+    if (!size) return p;
+    copy = mmixi_header(m, size);
+    return copy ? memcpy(copy, p, size) : NULL;
 }
-/* ---- on the host, or on a device ---- */
 
-/* Runs half of an op on one side: what it reads is brought there, what it writes is noted to be there. The
-   ops in a checkpoint see to themselves. */
-static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
+/* Brings what a half of an op reads to one side, and notes what it writes to be up to date
+   there. */
+static void mmixi_call_move(mmix_ctx *m, mmix_call *c, int device)
 {
-    unsigned char made = device ? MMIXI_THERE : MMIXI_HERE;
-    int was = m->inside, back = c->dy[0] != NULL, failed;
-    if (!m->twins || c->constant == ~0u) return f(m, c);
+    unsigned char side = device ? MMIXI_THERE : MMIXI_HERE;
+    int backward = c->dy[0] != NULL;
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
-        mmix_tensor *t = c->in[i] ? mmixi_owner(c->in[i]) : NULL;
-        if (!t) continue;
-        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;         /* mmix_data_i32 may be in use */
-        mmixi_bring(t, 0, device);
+        mmix_tensor *t;
+        if (!c->in[i]) continue;
+        t = mmixi_owner(c->in[i]);
+        if (t->dtype == MMIX_DTYPE_I32) t->where = MMIXI_HERE;     /* mmix_data_i32 may be in use */
+        mmixi_bring_values(t, device);
         if (!c->dx[i]) continue;
-        if (c->add[i]) mmixi_bring(t, 1, device);
+        if (c->add[i]) mmixi_bring_gradient(t, device);
         c->dx[i] = (mmix_real *)mmixi_other(m, c->dx[i], device);
-        t->grad_where = made;
+        t->grad_where = side;
     }
     for (int i = 0; i < 2 && c->out[i]; i++) {
         mmix_tensor *t = mmixi_owner(c->out[i]);
-        if (!back) t->where = made;
-        mmixi_bring(t, 0, device); mmixi_bring(t, 1, device);
+        if (!backward) t->where = side;
+        mmixi_bring_values(t, device);
+        mmixi_bring_gradient(t, device);
         c->dy[i] = (const mmix_real *)mmixi_other(m, c->dy[i], device);
     }
+}
+/* Runs a half of an op on the host or on the device. The ops in a checkpoint see to their own
+   numbers. */
+static int mmixi_call_on(mmix_ctx *m, mmix_op_function *f, mmix_call *c, int device)
+{
+    int was = m->inside, failed;
+    if (!m->twins || c->checkpoint) return f(m, c);
+    mmixi_call_move(m, c, device);
     if (m->error_kind) return -1;
     c->where = device;
-    m->inside = MMIXI_HOST + device;
+    m->inside = device ? MMIXI_KERNEL : MMIXI_HOST;
     failed = f(m, c);
     m->inside = was;
-    m->calls[device][c->op] += failed <= 0;
+    if (failed <= 0) m->calls[device][c->op]++;
     return failed;
 }
-/* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
-   is 1 before. `options` is copied, unless size is 0. Its first output, or NULL. */
-static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
-                                        const void *options, size_t size)
+
+/* Runs the forward of a call where it can run: the device's kernel if there is one and it does
+   this call, else the op's function. *ran is whose functions ran it. 0, or -1. */
+static int mmixi_forward(mmix_ctx *m, const mmix_op_functions *own, mmix_call *call,
+                         const mmix_op_functions **ran)
 {
-    const mmix_op_functions *kernel = m->options.device.kernels;
+    const mmix_op_functions *kernels = m->options.device.kernels;
+    if (kernels && call->op < MMIX_OP_COUNT && kernels[call->op].forward) {
+        int failed = mmixi_call_on(m, kernels[call->op].forward, call, 1);
+        *ran = &kernels[call->op];
+        if (failed <= 0) return failed;
+    }
+    *ran = own;
+    if (!own->forward) return 0;                 /* a checkpoint, whose ops have run */
+    if (m->options.device.strict)
+        return mmix_fail(m, MMIX_ERROR_DEVICE, "%s: no kernel ran it", mmix_op_name(call->op));
+    return mmixi_call_on(m, own->forward, call, 0);
+}
+static int mmixi_node_append(mmix_ctx *m, const mmix_op_functions *run, const mmix_call *call)
+{
     mmixi_node *node;
-    int failed = 1;
-    if (m->error_kind || !call->out[0]) return NULL;
-    for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
-    call->m = m;
-    call->options = call->recorded ? mmixi_kept(m, options, size) : options;
-    if (m->error_kind) return NULL;
-    if (kernel && call->op < MMIX_OP_COUNT && (kernel += call->op)->forward)
-        failed = mmixi_call_on(m, kernel->forward, call, 1);
-    if (failed <= 0) run = kernel;
-    else if (m->options.device.strict && run->forward)
-        mmix_fail(m, MMIX_ERROR_DEVICE, "%s: no kernel ran it", mmix_op_name(call->op));
-    else failed = run->forward ? mmixi_call_on(m, run->forward, call, 0) : 0;
-    if (failed || m->error_kind) return NULL;
-    for (int i = 0; i < 2 && call->out[i]; i++) call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
-    if (!call->recorded) return call->out[0];
-    m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1, sizeof *m->node);
-    if (m->error_kind) return NULL;
+    m->node = (mmixi_node *)mmixi_grow(m, m->node, &m->node_capacity, m->nodes + 1,
+                                       sizeof *m->node);
+    if (m->error_kind) return -1;
     node = &m->node[m->nodes++];
-    node->run = *run; node->call = *call;
+    node->run = *run;
+    node->call = *call;
 #ifdef MMIX_REGRESSION
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
 #endif
+    return 0;
+}
+/* Runs an op whose call holds inputs and outputs. It is recorded if an input wants a gradient, or
+   if call->recorded is 1 before. `options` is copied, unless size is 0. Returns the first output,
+   or NULL. */
+static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
+                                        const void *options, size_t size)
+{
+    if (m->error_kind || !call->out[0]) return NULL;
+    if (m->recording)
+        for (int i = 0; i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
+    call->m = m;
+    call->options = call->recorded ? mmixi_kept(m, options, size) : options;
+    if (m->error_kind || mmixi_forward(m, run, call, &run) || m->error_kind) return NULL;
+    for (int i = 0; i < 2 && call->out[i]; i++)
+        call->out[i]->wants = call->recorded ? MMIXI_RECORDED : 0;
+    if (call->recorded && mmixi_node_append(m, run, call)) return NULL;
     return call->out[0];
 }
-static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options, size_t size)
+static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options,
+                              size_t size)
 {
     call->op = op;
     return mmixi_run_functions(m, &m->table[op], call, options, size);
 }
 
-/* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
-   one's gradient is zeros. 0, or -1. */
+/* ---- backward ---- */
+
+/* Whether a backward writes the gradient of input i: none is written of constants, of the input
+   whose gradient is handed on, and in a checkpoint, whose ops see to the gradients. */
+static int mmixi_writes_dx(const mmix_call *c, int i)
+{
+    if (c->checkpoint || (int)c->passed == i + 1) return 0;
+    return c->in[i] && !(c->constant >> i & 1);
+}
+/* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used,
+   the gradient of the first one is zeros. 0, or -1. */
 static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 {
-    unsigned skip = c->constant | (1u << c->passed >> 1);
     int add;
     for (int i = 0; i < 2 && c->out[i]; i++) c->dy[i] = c->out[i]->grad;
     if (!c->dy[0]) c->dy[0] = mmixi_grad_target(m, c->out[0], 1, &add);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
         int shared = 0;
-        if (!mmixi_wants(c->in[i]) || skip >> i & 1) continue;
+        if (!mmixi_writes_dx(c, i) || !mmixi_wants(c->in[i])) continue;
         for (int j = i + 1; j < MMIX_MAX_INPUTS; j++)
-            shared |= c->in[j] && !(skip >> j & 1) && mmixi_owner(c->in[j]) == mmixi_owner(c->in[i]);
+            if (mmixi_writes_dx(c, j) && mmixi_owner(c->in[j]) == mmixi_owner(c->in[i])) shared = 1;
         c->dx[i] = mmixi_grad_target(m, c->in[i], shared, &c->add[i]);
     }
     return m->error_kind ? -1 : 0;
@@ -4529,20 +5414,35 @@ static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 /* Frees what a node held, the last taken first. */
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 {
+    mmix_call *call = &node->call;
     for (int i = MMIX_MAX_SAVED; i-- > 0;)
-        mmixi_step_free(m, mmixi_other(m, node->call.saved[i], 0),
-                        node->call.saved_count[i] * sizeof(mmix_real));
+        mmixi_step_free(m, mmixi_other(m, call->saved[i], 0),
+                        call->saved_count[i] * sizeof(mmix_real));
     for (int i = 2; i-- > 0;) {
-        mmix_tensor *out = node->call.out[i];
+        mmix_tensor *out = call->out[i];
         if (!out) continue;
         if (out->written != MMIXI_LENT) mmixi_step_free(m, out->grad, mmixi_bytes(out));
-        out->grad = NULL; out->wants = out->written = 0;
+        out->grad = NULL;
+        out->wants = 0;
+        out->written = 0;
         if (out->data == &out->scalar) continue;
         mmixi_step_free(m, out->data, mmixi_bytes(out));
         out->data = NULL;
     }
 }
-/* The backward of one node, in step memory that is given back. */
+#ifdef MMIX_REGRESSION
+/* Whether the inputs of a node are what they were when it was recorded. 0, or -1. */
+static int mmixi_node_check(mmix_ctx *m, const mmixi_node *node)
+{
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
+        if (node->digest[i] != mmixi_digest(node->call.in[i]))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "mmix_backward: input %d of %s was overwritten after it was recorded",
+                             i, mmix_op_name(node->call.op));
+    return 0;
+}
+#endif
+/* The backward of one node, in step memory that is given back. 0, or -1. */
 static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -4552,58 +5452,82 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_backward: a custom op without a backward function is in the way");
 #ifdef MMIX_REGRESSION
-    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
-        if (node->digest[i] != mmixi_digest(call->in[i]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it "
-                             "was recorded", i, mmix_op_name(call->op));
+    if (mmixi_node_check(m, node)) return -1;
 #endif
-    failed = mmixi_resolve(m, call) || mmixi_call_on(m, node->run.backward, call, call->where)
-        || m->error_kind;
+    failed = mmixi_resolve(m, call);
+    if (!failed) failed = mmixi_call_on(m, node->run.backward, call, call->where);
+    if (m->error_kind) failed = -1;
     if (!failed && call->passed) mmixi_grad_give(m, call->out[0], call->in[call->passed - 1]);
     mmix_rewind(m, mark);
-    return failed || m->error_kind;
+    return failed || m->error_kind ? -1 : 0;
+}
+/* Whether a gradient has reached an output of a node. */
+static int mmixi_node_reached(const mmixi_node *node)
+{
+    const mmix_tensor *second = node->call.out[1];
+    return node->call.out[0]->grad || (second && second->grad);
 }
 
-/* Backpropagation: from the last recorded op back to number `bottom`, each turns the gradients of its outputs
-   into those of its inputs and frees what it kept. */
+/* Gradients may live in a later block than the one that the low end of step memory is in. The
+   marks of the next ops must cover them, so that block becomes the current one. */
+static void mmixi_cover_gradients(mmix_ctx *m)
+{
+    for (size_t i = m->step.count; i-- > m->step.current + 1;) {
+        const mmixi_block *b = &m->step.block[i];
+        if (b->high < b->base + b->size) m->step.current = i;
+    }
+}
+
+/* Backpropagation: from the last recorded op back to number `bottom`, each turns the gradients of
+   its outputs into those of its inputs and frees what it kept. 0, or -1. */
 static int mmixi_backward(mmix_ctx *m, size_t bottom)
 {
-    int was_recording = mmix_record(m, 0), was_inside = m->in_backward, failed = m->error_kind;
+    int was_recording = mmix_record(m, 0), was_inside = m->in_backward;
+    int failed = m->error_kind != MMIX_OK;
     m->in_backward = 1;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
-        const mmix_tensor *second = node.call.out[1];
-        if (!failed && (node.call.out[0]->grad || (second && second->grad)))
-            failed = mmixi_node_backward(m, &node);
+        if (!failed && mmixi_node_reached(&node)) failed = mmixi_node_backward(m, &node);
         mmixi_node_free(m, &node);
     }
-    m->recording = was_recording; m->in_backward = was_inside;
-    /* gradients may live in a later block than the low end does; the marks of the next ops must cover them */
-    for (size_t i = m->step.count; !was_inside && i-- > m->step.current + 1;)
-        if (m->step.block[i].high < m->step.block[i].base + m->step.block[i].size) m->step.current = i;
+    m->recording = was_recording;
+    m->in_backward = was_inside;
+    if (!was_inside) mmixi_cover_gradients(m);
     return failed ? -1 : 0;
 }
-MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
+
+/* Checks output k of mmix_backward_from and its gradient. 0, or -1. */
+static int mmixi_upstream_check(mmix_ctx *m, size_t k, mmix_tensor *output, mmix_tensor *gradient)
+{
+    char spec[64];
+    snprintf(spec, sizeof spec, "outputs[%d] ..., gradients[%d] ~", (int)k, (int)k);
+    if (!mmixi_expect(m, "mmix_backward", NULL, spec, output, gradient)) return -1;
+    if (mmixi_wants(output)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                     "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
+                     "it depends on asked for a gradient, or a backward consumed it)", (int)k);
+}
+/* Gives an output its upstream gradient. It is lent, not copied, unless it has gaps or is a
+   recorded op's own output. */
+static void mmixi_upstream_give(mmix_ctx *m, mmix_tensor *output, mmix_tensor *gradient)
+{
+    mmix_tensor g = *gradient;
+    g.grad = mmixi_of(gradient);
+    g.grad_where = MMIXI_HERE;
+    g.written = 0;
+    if (mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g)) g.written = MMIXI_LENT;
+    mmixi_grad_give(m, &g, output);
+}
+MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients,
+                               size_t n)
 {
     if (!mmixi_given(m, "mmix_backward", "*outputs, *gradients", outputs, gradients)) return -1;
     if (m->in_backward)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward inside of a backward: the tape is in use");
-    for (size_t k = 0; k < n; k++) {
-        char spec[64];
-        snprintf(spec, sizeof spec, "outputs[%d] ..., gradients[%d] ~", (int)k, (int)k);
-        if (!mmixi_expect(m, "mmix_backward", NULL, spec, outputs[k], gradients[k])) return -1;
-        if (!mmixi_wants(outputs[k]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
-                             "it depends on asked for a gradient, or a backward consumed it)", (int)k);
-    }
-    for (size_t k = 0; k < n; k++) {             /* lent, unless it has gaps or is an op's own output */
-        mmix_tensor g = *gradients[k];
-        g.grad = mmixi_of(gradients[k]);
-        g.grad_where = MMIXI_HERE;
-        g.written = mmixi_owner(&g)->wants != MMIXI_RECORDED && mmixi_contiguous(&g) ? MMIXI_LENT : 0;
-        mmixi_grad_give(m, &g, outputs[k]);
-    }
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_backward inside of a backward: the tape is in use");
+    for (size_t k = 0; k < n; k++)
+        if (mmixi_upstream_check(m, k, outputs[k], gradients[k])) return -1;
+    for (size_t k = 0; k < n; k++) mmixi_upstream_give(m, outputs[k], gradients[k]);
     return m->error_kind ? -1 : mmixi_backward(m, 0);
 }
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
@@ -4612,114 +5536,165 @@ MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
     mmix_tensor *one;
     if (!mmixi_expect(m, "mmix_backward", NULL, "loss ...", loss)) return -1;
     if (mmix_count(loss) != 1)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element",
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_backward: loss has shape %s, expected one element",
                          mmixi_shape_text(loss, text));
     one = mmix_fill(mmixi_like(m, "mmix_backward", loss), 1);
     return mmix_backward_from(m, &loss, &one, 1);
 }
 
-/* Begins the call of an op that is not in the table. 0, or -1. */
-static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tensor **inputs, size_t n)
+/* ---- ops that are not in the table ---- */
+
+/* Begins the call of such an op. 0, or -1. */
+static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tensor **inputs,
+                        size_t n)
 {
     memset(call, 0, sizeof *call);
     call->op = MMIX_OP_COUNT;
-    if (!mmixi_given(m, who, n ? "*inputs" : "", inputs)
-        || mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)) return -1;
-    for (size_t i = 0; i < n; i++)
-        if (!mmixi_expect(m, who, NULL, "input?:any ...", call->in[i] = inputs[i])) return -1;
+    if (!mmixi_given(m, who, n ? "*inputs" : "", inputs)) return -1;
+    if (mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)) return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (!mmixi_expect(m, who, NULL, "input?:any ...", inputs[i])) return -1;
+        call->in[i] = inputs[i];
+    }
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
-                                 mmix_op_functions functions, const void *user)
+/* Whether an op has what every op needs. 0, or -1. */
+static int mmixi_has_forward(mmix_ctx *m, const char *who, const mmix_op_functions *functions)
+{
+    if (functions->forward) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: functions.forward is NULL", who);
+}
+MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
+                                 const size_t *shape, mmix_op_functions functions, const void *user)
 {
     mmix_call call;
     if (mmixi_inputs(m, "mmix_custom", &call, inputs, n)) return NULL;
+    if (mmixi_has_forward(m, "mmix_custom", &functions)) return NULL;
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run_functions(m, &functions, &call, user, 0);
 }
+
+/* ---- rewinding with survivors ---- */
+
 enum { MMIXI_KEEP = 8 };
+
+/* Whether the one tensor that survives comes to lie lower in its own block: then it is just moved
+   there. */
+static int mmixi_keep_falls(const mmix_ctx *m, const mmix_mark *mark, const void *data, size_t n)
+{
+#if defined(MMIX_REGRESSION) || defined(MMIXI_ASAN)  /* where what is dropped is overwritten */
+    (void)m;
+    (void)mark;
+    (void)data;
+    (void)n;
+    return 0;
+#else
+    const mmixi_block *b;
+    size_t low;
+    if (n != 1 || !m->step.count) return 0;
+    b = &m->step.block[mark->step.block];
+    low = mmixi_max(mark->step.low, b->base);
+    return (size_t)data - low < b->low - low;
+#endif
+}
+/* Copies the survivors `was` to the high end of step memory (a hole there would be dropped). 0,
+   or -1. */
+static int mmixi_keep_aside(mmix_ctx *m, mmix_tensor *was, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = mmixi_bytes(&was[i]);
+        void *aside = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);
+        if (!aside) return -1;
+        memcpy(aside, was[i].data, bytes);
+        was[i].data = aside;
+    }
+    return 0;
+}
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
     mmix_tensor was[MMIXI_KEEP];
-    int falls = 0;
+    int falls;
     if (!m || m->error_kind) return -1;
-    if (n > MMIXI_KEEP || m->nodes > mark.nodes)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP
-                         ? "mmix_rewind_keep: %d tensors, expected at most 8"
-                         : "mmix_rewind_keep: ops were recorded since the mark", (int)n);
+    if (n > MMIXI_KEEP)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rewind_keep: %d tensors, expected at most 8",
+                         (int)n);
+    if (m->nodes > mark.nodes)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
         const mmix_tensor *t = keep[i];
         void *data = t && mmixi_contiguous(t) ? mmixi_data(t, t->dtype) : NULL;
         if (!data)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
-        was[i] = *t; was[i].data = data;         /* of a view it is the base's */
-#if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
-        if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
-            const mmixi_block *b = &m->step.block[mark.step.block];
-            size_t low = mmixi_max(mark.step.low, b->base);
-            falls = (size_t)data - low < b->low - low;
-        }
-#endif
-        if (falls) break;
-        was[i].data = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(t)), 1);     /* not a hole */
-        if (!was[i].data) return -1;
-        memcpy(was[i].data, data, mmixi_bytes(t));
+        was[i] = *t;
+        was[i].data = data;                      /* of a view it is the base's */
     }
+    falls = n && mmixi_keep_falls(m, &mark, was[0].data, n);
+    if (!falls && mmixi_keep_aside(m, was, n)) return -1;
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
-        keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
+        const mmix_tensor *t = &was[i];
+        keep[i] = mmixi_new(m, "mmix_rewind_keep", t->dtype, t->ndim, t->shape, t->data);
         if (!keep[i]) return -1;
-        keep[i]->wants = was[i].wants == 1;
+        keep[i]->wants = t->wants == MMIXI_LEAF ? MMIXI_LEAF : 0;
     }
     for (size_t i = n; !falls && i-- > 0;) mmixi_step_free(m, was[i].data, mmixi_bytes(&was[i]));
     return 0;
 }
 
-static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x);            /* with the elementary ops */
+/* ---- checkpoints ---- */
+
+static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x);    /* with the elementary ops */
+
 typedef struct mmixi_rerun { mmix_block_function *f; const void *user; } mmixi_rerun;
+
+/* Runs the block again, this time recorded, and goes back through its ops. */
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
-    const mmixi_rerun *o = (const mmixi_rerun *)call->options;
-    size_t bottom = m->nodes;
+    const mmixi_rerun *block = (const mmixi_rerun *)call->options;
     const mmix_mark *outer = m->rerun, from = mmix_mark_here(m);
-    int failed;
+    size_t bottom = m->nodes;
     mmix_tensor *y;
-    m->rerun = &from; mmix_record(m, 1);
-    y = o->f(m, o->user, call->in);
+    int failed;
+    m->rerun = &from;
+    mmix_record(m, 1);
+    y = block->f(m, block->user, call->in);
     mmix_record(m, 0);
     if (y) mmixi_grad_give(m, call->out[0], y);
     failed = mmixi_backward(m, bottom);
     m->rerun = outer;
     return !y || failed ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
-                                     mmix_tensor **inputs, size_t n)
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user,
+                                     size_t size, mmix_tensor **inputs, size_t n)
 {
-    mmix_op_functions functions = { NULL, mmixi_checkpoint_backward };
+    const mmix_op_functions functions = { NULL, mmixi_checkpoint_backward };
     mmix_call call;
-    mmixi_rerun o;
+    mmixi_rerun block;
     mmix_mark mark;
     int recording;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!m->recording) return f(m, user, call.in);
-    o.f = f; o.user = mmixi_kept(m, user, size);
+    block.f = f;
+    block.user = mmixi_kept(m, user, size);
     if (m->error_kind) return NULL;
     mark = mmix_mark_here(m);
     recording = mmix_record(m, 0);
-    call.out[0] = mmixi_compact(m, f(m, o.user, call.in));
+    call.out[0] = mmixi_compact(m, f(m, block.user, call.in));
     mmix_record(m, recording);
     if (mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
     call.recorded = 1;
-    call.constant = ~0u;                         /* the ops inside see to the gradients */
-    return mmixi_run_functions(m, &functions, &call, &o, sizeof o);
+    call.checkpoint = 1;
+    return mmixi_run_functions(m, &functions, &call, &block, sizeof block);
 }
 /* A block of a model: a checkpoint if layers are recorded as such. */
 static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                 mmix_tensor **inputs, size_t n)
 {
-    return m->recording == MMIX_RECORD_LAYERS ? mmix_checkpoint(m, f, user, size, inputs, n)
-        : f(m, user, inputs);
+    if (m->recording == MMIX_RECORD_LAYERS) return mmix_checkpoint(m, f, user, size, inputs, n);
+    return f(m, user, inputs);
 }
 
 /* ==== >>elementary ops ===============================================================
@@ -6419,37 +7394,37 @@ MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
-    size_t slots;
+    size_t slot_count;
     mmixi_state_slot *slot;
 };
 enum { MMIXI_CARRIED_VALUES = 1, MMIXI_CARRIED_CONV };           /* behind keys, or a state */
 
-/* Part i of 3 · slots. */
+/* Part i of 3 · slot_count. */
 static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
-    size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
+    size_t bytes = s->slot_count * (sizeof *s + sizeof *s->slot);
+    for (size_t i = 0; i < 3 * s->slot_count; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
-MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
+MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count)
 {
-    size_t bytes = mmixi_mul(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot));
-    if (!slots || bytes == SIZE_MAX)
+    size_t bytes = mmixi_mul(slot_count, sizeof(mmix_state) + sizeof(mmixi_state_slot));
+    if (!slot_count || bytes == SIZE_MAX)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
-                  "for", (double)slots);
+                  "for", (double)slot_count);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
-    s->m = m; s->slots = slots;
+    s->m = m; s->slot_count = slot_count;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; s && i < 3 * s->slots; i++)
+    for (size_t i = 0; s && i < 3 * s->slot_count; i++)
         mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_held(mmixi_carried_part(s, i)));
-    if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
+    if (s) memset(s->slot, 0, s->slot_count * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
@@ -6458,8 +7433,8 @@ MMIXDEF void mmix_state_destroy(mmix_state *s)
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
-    mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
-    for (size_t i = 0; copy && i < 3 * s->slots; i++) {
+    mmix_state *copy = s ? mmix_state_create(s->m, s->slot_count) : NULL;
+    for (size_t i = 0; copy && i < 3 * s->slot_count; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
         const void *data = mmixi_of(from);
@@ -6477,7 +7452,7 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 }
 MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
-    return s && slot < s->slots ? s->slot[slot].tokens : 0;
+    return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
 /* Whether rows go with what is carried; sees 0: these are all. */
 static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what, const mmix_tensor *rows,
@@ -6528,9 +7503,9 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, 
 }
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
-    return s && s->m == m && slot < s->slots ? 1
+    return s && s->m == m && slot < s->slot_count ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0);
+                     "context's", who, (double)slot, s ? (double)s->slot_count : 0.0), 0);
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
@@ -9903,8 +10878,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 {
     mmixi_decoder_pass s;
     if (!mmixi_given(m, "mmix_decoder_step", "*decoder, *state", d, state)) return NULL;
-    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
-    if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
+    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slot_count - 1].tokens;
+    if (state->m != m || state->slot_count != 2 * d->config.depth + 2 || (*owner && *owner != self))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this "
                                     "decoder and its context, found another"));
     *owner = self;
@@ -14397,60 +15372,117 @@ MMIXI_COLD_END
    the table of ops, and creation
    ==================================================================================== */
 
-/* The ops in their numbers' order, each with its function, which runs both ways. */
-#define MMIXI_OPS(ONE)                                                                                      \
-    ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows) ONE(log, rows)     \
-    ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
-    ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
-    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) ONE(linear, linear) ONE(conv1d, conv)                                           \
-    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
-    ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
-    ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
-    ONE(kd_token, loss) ONE(max, binary) ONE(relu, rows) ONE(abs, rows) ONE(sigmoid, rows) ONE(tanh, rows)  \
-    ONE(power, rows)
-#define MMIXI_OP_NAME(name, function) #name,
-#define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
 MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
-static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME) "custom" };
-MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
-static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE) }
+
+/* ---- the table of ops ---- */
+
+/* Families whose one function runs both ways. */
+#define mmixi_binary_forward mmixi_binary_run
+#define mmixi_binary_backward mmixi_binary_run
+#define mmixi_unary_forward mmixi_rows_run
+#define mmixi_unary_backward mmixi_rows_run
+#define mmixi_sum_forward mmixi_sum_run
+#define mmixi_sum_backward mmixi_sum_run
+#define mmixi_matmul_forward mmixi_matmul_run
+#define mmixi_matmul_backward mmixi_matmul_run
+#define mmixi_concat_forward mmixi_concat_run
+#define mmixi_concat_backward mmixi_concat_run
+#define mmixi_gather_forward mmixi_gather_run
+#define mmixi_gather_backward mmixi_gather_run
+#define mmixi_norm_forward mmixi_norm_run
+#define mmixi_norm_backward mmixi_norm_run
+#define mmixi_unit_forward mmixi_rows_run
+#define mmixi_unit_backward mmixi_rows_run
+#define mmixi_linear_backward mmixi_linear_run
+#define mmixi_conv_forward mmixi_conv_run
+#define mmixi_conv_backward mmixi_conv_run
+#define mmixi_resize_forward mmixi_resize_run
+#define mmixi_resize_backward mmixi_resize_run
+#define mmixi_loss_forward mmixi_loss_run
+#define mmixi_loss_backward mmixi_loss_run
+#define mmixi_rope_forward mmixi_rope_run
+#define mmixi_rope_backward mmixi_rope_run
+#define mmixi_mixer_forward mmixi_mixer_run
+#define mmixi_mixer_backward mmixi_mixer_run
+#define mmixi_add_rows_forward mmixi_gather_run
+#define mmixi_add_rows_backward mmixi_gather_run
+#define mmixi_fuse_forward mmixi_fuse_run
+#define mmixi_fuse_backward mmixi_fuse_run
+
+#define MMIXI_OP_NAME(NAME, name, family) #name,
+static const char mmixi_op_names[][20] = { MMIX_OPS(MMIXI_OP_NAME) "custom" };
+typedef char mmixi_every_op_has_a_name
+    [sizeof mmixi_op_names == (MMIX_OP_COUNT + 1) * sizeof *mmixi_op_names ? 1 : -1];
+MMIXDEF const char *mmix_op_name(int op)
+{
+    return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?";
+}
+
+#define MMIXI_OP_FILL(NAME, name, family)                           \
+    table[MMIX_OP_##NAME].forward = mmixi_##family##_forward;       \
+    table[MMIX_OP_##NAME].backward = mmixi_##family##_backward;
+/* The built-in functions of all ops. */
+static void mmixi_ops_fill(mmix_op_functions *table)
+{
+    MMIX_OPS(MMIXI_OP_FILL)
+}
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
-    mmix_op_functions table[MMIX_OP_COUNT];
-    if (mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
-    mmixi_ops_fill(table);
-    m->table[op] = functions ? *functions : table[op];
+    mmix_op_functions built_in[MMIX_OP_COUNT];
+    if (!m || mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
+    if (functions && mmixi_has_forward(m, "mmix_kernel_set", functions)) return -1;
+    mmixi_ops_fill(built_in);
+    m->table[op] = functions ? *functions : built_in[op];
     return 0;
-}
-MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
-{
-    return op >= 0 && op <= MMIX_OP_COUNT ? m->calls[!!on_device][op] : 0;
 }
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
 {
     static const mmix_op_functions none = { NULL, NULL };
-    return op >= 0 && op < MMIX_OP_COUNT ? m->table[op] : none;
+    return m && op >= 0 && op < MMIX_OP_COUNT ? m->table[op] : none;
 }
-MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user) { m->table_user = user; }
-MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
-MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
+MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
+{
+    return m && op >= 0 && op <= MMIX_OP_COUNT ? m->calls[on_device != 0][op] : 0;
+}
+MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user)
+{
+    if (m) m->table_user = user;
+}
+MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m ? m->table_user : NULL; }
 
+/* ---- creation ---- */
+
+MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m ? m->k->name : ""; }
+
+/* The options that count: those of the caller, with malloc where he gave no allocator. */
+static mmix_options mmixi_options_of(const mmix_options *given)
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    if (given) o = *given;
+    if (!o.allocator.alloc || !o.allocator.free) {
+        o.allocator.alloc = mmixi_malloc;
+        o.allocator.free = mmixi_mfree;
+    }
+    if (!o.device.alloc) memset(&o.device, 0, sizeof o.device);
+    return o;
+}
+/* How many threads work: as many as were asked for, or as the process may use, 1 to
+   MMIXI_MAX_THREADS. */
+static size_t mmixi_lanes(int threads)
+{
+    if (threads < 1) threads = mmixi_cores();
+    return threads < 1 ? 1 : mmixi_min((size_t)threads, MMIXI_MAX_THREADS);
+}
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {
     mmix_ctx start, *m;
-    int lanes;
-    mmix_allocator *allocator = &start.options.allocator;
     memset(&start, 0, sizeof start);
-    if (options) start.options = *options;
-    if (!allocator->alloc || !allocator->free) {
-        allocator->alloc = mmixi_malloc; allocator->free = mmixi_mfree;
-    }
-    if (!start.options.device.alloc) memset(&start.options.device, 0, sizeof start.options.device);
-    start.seed = start.options.seed; lanes = start.options.threads;
-    if (lanes < 1) lanes = mmixi_cores();
-    start.lanes = lanes < 1 ? 1 : mmixi_min((size_t)lanes, MMIXI_MAX_THREADS);
-    start.step.least = MMIXI_BLOCK; start.header.least = MMIXI_HEADER_BLOCK;
+    start.options = mmixi_options_of(options);
+    start.seed = start.options.seed;
+    start.lanes = mmixi_lanes(start.options.threads);
+    start.step.least = MMIXI_BLOCK;
+    start.header.least = MMIXI_HEADER_BLOCK;
     mmixi_ops_fill(start.table);
     m = (mmix_ctx *)mmixi_alloc(&start, sizeof *m);
     if (!m) return NULL;
@@ -14464,6 +15496,7 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 }
 MMIXDEF void mmix_destroy(mmix_ctx *m)
 {
+    mmix_ctx end;
     if (!m) return;
     mmixi_pool_destroy(m, m->pool);
     mmixi_arena_free(m, &m->step);
@@ -14471,12 +15504,15 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
     mmixi_free(m, m->twin, m->twin_capacity * sizeof *m->twin);
     mmixi_free(m, m->k, sizeof *m->k);
-    mmix_ctx end = *m;
+    end = *m;                                    /* it counts the memory that it lies in itself */
     mmixi_free(&end, m, sizeof *m);
 }
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
+#endif
+#ifdef MMIXI_PRECISE
+#pragma float_control(pop)
 #endif
 #endif /* MAMBA_MIX_IMPLEMENTATION */
 

@@ -24,6 +24,32 @@ static void bad_arguments(void)
     BAD(mmix_new(m, 9, 2, two3), "mmix_new", "is 9, expected 0 to 3");
     BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, NULL), "mmix_new", "NULL");
+    BAD(mmix_new(m, MMIX_DTYPE_U8, 2, two3), "mmix_new", "no tensors of MMIX_DTYPE_U8");
+    BAD(mmix_fill(i, 3e9), "mmix_fill", "is 3000000000, expected");
+    BAD(mmix_fill(i, NAN), "mmix_fill", "the value of int32 is");
+    BAD(mmix_randn(m, i, 1, 0), "mmix_randn", "t is int32, expected real");
+    {
+        const mmix_op_functions backward_alone = { NULL, mmix_kernel(m, MMIX_OP_ADD).backward };
+        mmix_call call;
+        memset(&call, 0, sizeof call);
+        BAD(mmix_save(m, &call, MMIX_MAX_SAVED, 1), "mmix_save", "slot is 4, expected 0 to 3");
+        BAD(mmix_save(m, &call, -1, 1), "mmix_save", "slot is -1, expected 0 to 3");
+        BAD(mmix_save(m, NULL, 0, 1), "mmix_save", "call is NULL");
+        CHECK(mmix_save(m, &call, 3, 5) && call.saved_count[3] == 5);
+        BAD(mmix_custom(m, &a, 1, 2, two3, backward_alone, NULL), "mmix_custom", "forward is NULL");
+        BAD_INT(mmix_kernel_set(m, MMIX_OP_ADD, &backward_alone), "mmix_kernel_set", "forward is NULL");
+    }
+    {                                            /* bf16: the nearest number with eight bits */
+        mmix_tensor *half = mmix_new(m, MMIX_DTYPE_BF16, 2, two3), *same = mmix_new(m, MMIX_DTYPE_BF16, 2, two3);
+        mmix_tensor *eye = mmix_fill(mmix_new2(m, 3, 3), 0), *y;
+        for (int d = 0; d < 3; d++) mmix_data(eye)[4 * d] = 1;
+        CHECK(mmix_fill(half, 1.0 / 3) == half);
+        y = mmix_linear(m, eye, half, NULL);
+        IS(mmix_data(y)[5], 0.333984375);
+        CHECK(mmix_randn(m, half, 1, 3) == half && mmix_randn(m, same, 1, 4) == same);
+        CHECK(apart(mmix_linear(m, eye, half, NULL), mmix_linear(m, eye, same, NULL)) > 0.1);
+        NEAR(mmix_data(mmix_linear(m, eye, half, NULL))[0], mmix_data(mmix_randn(m, mmix_new1(m, 1), 1, 3))[0], 0.01);
+    }
     BAD(mmix_concat(m, 0, NULL, 2), "mmix_concat", "NULL");
     BAD(mmix_from(m, 2, two3, NULL), "mmix_from", "values is NULL");
     BAD(mmix_from_i32(m, 2, two3, NULL), "mmix_from_i32", "values is NULL");

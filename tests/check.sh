@@ -40,6 +40,56 @@ for a in "" -DMMIX_NO_STDIO; do for b in "" -DMMIX_NO_THREADS; do for c in "" -D
     try "gcc $a $b $c $d" gcc -std=c99 -O0 -Wall -Wextra -Wpedantic $a $b $c $d -I. $what $t/u.c
 done; done; done; done
 
+# fast math makes results wrong: a compiler that says it has it gets an error that tells what to do; clang does not
+# say that it has parts of it, and is right with them
+refused()                                        # refused COMMAND...: fails, and says why
+{
+    if "$@" >$t/fast.txt 2>&1; then failed=$((failed + 1)); echo "built: $*"
+    elif grep -q 'error.*add -fno-fast-math' $t/fast.txt; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "another reason than wanted: $*"; head -n 3 $t/fast.txt; fi
+}
+cat >$t/far.c <<'EOF'
+#define MAMBA_MIX_IMPLEMENTATION
+#include "mamba_mix.h"
+int main(void)                                   /* one query, 640 keys: blocks of keys are joined by exp */
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.simd = MMIX_SIMD_NONE;
+    mmix_ctx *m = mmix_create(&o);
+    size_t L = 640;
+    mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 1, 1, 1), 1), *k = mmix_new4(m, 1, L, 1, 1), *v = mmix_new4(m, 1, L, 1, 1);
+    double sum = 0, y = 0;
+    for (size_t i = 0; i < L; i++) {
+        double e = exp(3.0 * (double)i / (double)L), x = (double)i / (double)L;
+        mmix_data(k)[i] = (float)(3 * x);
+        mmix_data(v)[i] = (float)x;
+        sum += e;
+        y += e * x;
+    }
+    mmix_mixer s = mmix_mixer_softmax(q, k, v);
+    int wrong = fabs((double)mmix_data(mmix_mix(m, &s))[0] - y / sum) > 1e-4;
+    mmix_destroy(m);
+    return wrong;
+}
+EOF
+for cc in gcc clang; do
+    if ! command -v $cc >/dev/null 2>&1; then skipped=$((skipped + 1)); echo "skipped: no $cc here"; continue; fi
+    for fast in -ffast-math -Ofast -ffinite-math-only; do
+        refused $cc -std=c99 $fast -I. -fsyntax-only $t/u.c
+        try "$cc $fast, declarations" $cc -std=c99 $fast -I. -fsyntax-only $t/d.c
+    done
+    try "$cc -ffast-math -fno-fast-math" $cc -std=c99 -ffast-math -fno-fast-math -I. -fsyntax-only $t/u.c
+done
+refused gcc -std=c99 -fassociative-math -fno-signed-zeros -fno-trapping-math -I. -fsyntax-only $t/u.c
+if command -v clang >/dev/null 2>&1; then
+    try "clang, unsafe math" clang -std=c99 -O2 -w -funsafe-math-optimizations -I. $t/far.c -o $t/far -lm -lpthread
+    try "clang, unsafe math, run" $t/far
+else skipped=$((skipped + 1)); echo "skipped: no clang here"; fi
+
+# names that Qt and windows.h define away
+try "Qt's and Windows' macros" g++ -std=c++11 -Dslots= -Dsignals= -Demit= -Dforeach= -Dforever= -Dnear= -Dfar= -Dsmall=char -Dinterface=struct -I. -fsyntax-only $t/u.cc
+
 # tcc has neither threads nor SIMD, and takes addresses alone as constants
 if command -v tcc >/dev/null 2>&1; then
     printf '#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_mix.h"\nint main(void) { mmix_ctx *m = mmix_create(0); return (int)(mmix_item(mmix_sum(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 2, 3), 1, 1), -1))) * 10 + 0.5) != 20; }\n' >$t/tcc.c

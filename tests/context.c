@@ -97,6 +97,50 @@ static void contexts(void)
     mmix_destroy(m);
 }
 
+/* What the functions of a context do without one. */
+static void no_context(void)
+{
+    const mmix_op_functions none = { NULL, NULL };
+    mmix_mark mark = mmix_mark_here(NULL);
+    doing("NULL for a context");
+    CHECK(mark.nodes == 0 && !mark.graded && mark.step.block == 0);
+    mmix_rewind(NULL, mark);
+    mmix_reset(NULL);
+    mmix_error_clear(NULL);
+    IS(mmix_fail(NULL, MMIX_ERROR_ARGUMENT, "%d", 1), -1);
+    IS(mmix_memory(NULL).bytes, 0);
+    mmix_memory_peak_clear(NULL);
+    IS(mmix_threads(NULL), 0);
+    CHECK(!strcmp(mmix_simd_name(NULL), ""));
+    mmix_parallel_for(NULL, 3, NULL, NULL);
+    mmix_seed_set(NULL, 3);
+    IS(mmix_seed(NULL), 0);
+    CHECK(mmix_random_uniform(NULL, 1, 2, 3) < 1 && mmix_random_u32(NULL, 1, 2, 3) && fabs(mmix_random_normal(NULL, 1, 2, 3)) < 9);
+    IS(mmix_record(NULL, 1), 0);
+    IS(mmix_kernel_set(NULL, MMIX_OP_ADD, &none), -1);
+    CHECK(!mmix_kernel(NULL, MMIX_OP_ADD).forward && !mmix_kernel_user(NULL) && !mmix_op_calls(NULL, MMIX_OP_ADD, 0));
+    mmix_kernel_user_set(NULL, NULL);
+    CHECK(!mmix_save(NULL, NULL, 0, 1) && !mmix_randn(NULL, NULL, 1, 0) && !mmix_new1(NULL, 3) && !mmix_fill(NULL, 1));
+    CHECK(mmix_rewind_keep(NULL, mark, NULL, 0) && mmix_backward(NULL, NULL) && !mmix_slice(NULL, NULL, 0, 0, 1));
+    CHECK(!mmix_custom(NULL, NULL, 0, 0, NULL, none, NULL));
+}
+
+/* What is computed in an op takes subnormals for zeros, as the comments say; what a caller computes does not. */
+static void subnormals(void)
+{
+    mmix_ctx *m = context(1, 0);
+    const double tiny = sizeof(real) == 4 ? 1e-38 : 1e-308;
+    volatile real small_one = (real)tiny;
+    doing("subnormals");
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__TINYC__)
+    CHECK(mmix_item(mmix_log(m, mmix_fill(mmix_new1(m, 1), tiny))) == -HUGE_VAL);
+    IS(mmix_item(mmix_sqrt(m, mmix_fill(mmix_new1(m, 1), tiny))), 0);
+#endif
+    CHECK(small_one * 2 > 0);
+    FINE(m);
+    mmix_destroy(m);
+}
+
 /* ---- random numbers ---- */
 
 static void randomness(void)
@@ -138,7 +182,7 @@ static void randomness(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "contexts", contexts }, { "random", randomness }
+        { "contexts", contexts }, { "no_context", no_context }, { "subnormals", subnormals }, { "random", randomness }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -529,6 +529,30 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
     product("multiply", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, 1, c.p, c.rs, add ? residual : NULL, NULL);
 }
 
+/* The product beside the plain loop, at sizes around the edges of tiles, panels and blocks of depth. */
+static void plain_gemm(mmix_ctx *m, size_t rows, size_t cols, size_t depth, int add)
+{
+    const mmixi_mat a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
+    const mmixi_mat b = mmixi_matrix(gb, depth, cols, (ptrdiff_t)cols);
+    const mmixi_mat c = mmixi_matrix(gc[0], rows, cols, (ptrdiff_t)cols);
+    memcpy(gc[0], residual, rows * cols * sizeof(real));
+    memcpy(gc[1], residual, rows * cols * sizeof(real));
+    check(mmixi_product(m, c, a, b, add) == 0, "plain gemm runs", rows, 0, 0);
+    mmixi_plain_gemm(gc[1], ga, gb, rows, cols, depth, add);
+    for (size_t i = 0; i < rows * cols; i++)
+        close_to("gemm beside the plain loop", i, gc[0][i], (wide)gc[1][i], (wide)ROUNDING * (8 + 2 * (wide)depth));
+}
+static void plain_gemms(mmix_ctx *m)
+{
+    const size_t heights[] = { 1, k->mr - 1, k->mr, k->mr + 1, 2 * k->mr + 1, MMIXI_MC + 1 };
+    const size_t widths[] = { 1, k->nr - 1, k->nr, k->nr + 1, 3 * k->nr + 2 };
+    const size_t depths[] = { 0, 1, 7, MMIXI_KC, MMIXI_KC + 1 };
+    for (int r = 0; r < 6; r++)
+        for (int c = 0; c < 5; c++)
+            for (int d = 0; d < 5; d++)
+                for (int add = 0; add < 2; add++) plain_gemm(m, heights[r], widths[c], depths[d], add);
+}
+
 static void gemms(int simd)
 {
     static const size_t shapes[][3] = {
@@ -558,6 +582,7 @@ static void gemms(int simd)
     }
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int form = 0; form < 32; form++) gemm(m, shapes[s][0], shapes[s][1], shapes[s][2], form);
+    plain_gemms(m[1]);
     for (int t = 0; t < 3; t++) mmix_destroy(m[t]);
 }
 

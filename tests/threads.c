@@ -174,6 +174,45 @@ static void same_bits(void)
 #endif
 }
 
+/* Without a number of threads a context has as many as the cores that the process may use. */
+#if defined(__linux__)
+#ifdef __cplusplus
+extern "C"
+#endif
+int sched_getaffinity(pid_t process, size_t size, unsigned long *set);
+int sched_setaffinity(pid_t process, size_t size, const unsigned long *set);
+#endif
+static void allowed(void)
+{
+    doing("cores that the process may use");
+#if defined(__linux__) && !defined(MMIX_NO_THREADS)
+    unsigned long all[128] = { 0 }, one[128] = { 0 };
+    int cores = 0, first = -1;
+    mmix_ctx *m;
+    CHECK(!sched_getaffinity(0, sizeof all, all));
+    for (int i = 0; i < 8192; i++) {
+        int bits = 8 * (int)sizeof *all, on = (int)(all[i / bits] >> i % bits & 1);
+        if (on && first < 0) first = i;
+        cores += on;
+    }
+    m = mmix_create(NULL);
+    IS(mmix_threads(m), cores < 64 ? cores : 64);
+    mmix_destroy(m);
+    one[first / (8 * (int)sizeof *one)] = 1ul << first % (8 * (int)sizeof *one);
+    CHECK(!sched_setaffinity(0, sizeof one, one));
+    m = mmix_create(NULL);
+    IS(mmix_threads(m), 1);
+    mmix_destroy(m);
+    m = context(3, 0);
+    IS(mmix_threads(m), 3);                      /* more only if they are asked for */
+    mmix_destroy(m);
+    CHECK(!sched_setaffinity(0, sizeof all, all));
+#else
+    skipped++;
+    printf("skipped: cores that the process may use (not Linux, or no threads)\n");
+#endif
+}
+
 /* A forked child has the memory of a context but not its threads: it works alone, with the same result, and frees it. */
 static void forked(void)
 {
@@ -207,7 +246,7 @@ static void forked(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "pool", pool }, { "bits", same_bits }, { "forked", forked }
+        { "pool", pool }, { "bits", same_bits }, { "forked", forked }, { "allowed", allowed }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
