@@ -12519,9 +12519,11 @@ MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
-   Each reader walks its own format and hands what it finds to mmixi_archive_add: a name, a type, a shape, the
-   bytes and how they lie. There the sizes are checked, and what is not row-major becomes so. All memory comes
-   from mmixi_archive_alloc, in proportion to the file. mmixi_archive_finish sees that a name is there once.
+   Each reader walks its own format and makes an mmix_entry of each array that it finds: a name, a type, a
+   shape, and the bytes. It checks that the shape fits the bytes; mmixi_entry_settle makes row-major what lies
+   by strides; mmixi_archive_append lists the entry, mmixi_archive_add_unread one that cannot be read. In the
+   end mmixi_archive_finish sees that a name is there once. Nothing in a file is believed: what is made of it
+   takes memory in proportion to its size (mmixi_archive_lists, mmixi_archive_copies).
    ==================================================================================== */
 
 #include <locale.h>
@@ -12577,40 +12579,65 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 #endif
     if (!f->mapped) mmixi_free(m, f->bytes, f->size);
 }
+#ifndef MMIX_NO_STDIO
+/* Whether a path names something with a length. It is asked before opening: a fifo would wait there. */
+static int mmixi_file_is_regular(const char *path)
+{
+#ifdef MMIXI_MAPS
+    struct stat info;
+    if (!stat(path, &info)) return S_ISREG(info.st_mode);
+#endif
+    (void)path;
+    return 1;
+}
+/* The bytes of an open file, which stands at its beginning then; 0, or -1: it has no length. */
+static int mmixi_file_length(FILE *f, size_t *size)
+{
+    if (MMIXI_SEEK(f, 0, SEEK_END)) return -1;
+    uint64_t length = (uint64_t)MMIXI_TELL(f);   /* -1: the largest number */
+    *size = (size_t)length;
+    return length >= SIZE_MAX || MMIXI_SEEK(f, 0, SEEK_SET) ? -1 : 0;
+}
+/* Maps the file, or reads it; bytes NULL if neither can be. */
+static mmixi_file_bytes mmixi_file_contents(mmix_ctx *m, FILE *f, size_t size)
+{
+    mmixi_file_bytes file;
+    memset(&file, 0, sizeof file);
+    file.size = size;
+#ifdef MMIXI_MAPS
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
+    if (map != MAP_FAILED) {
+        file.mapped = 1;
+        file.bytes = (uint8_t *)map;
+        return file;
+    }
+#endif
+    file.bytes = (uint8_t *)mmixi_alloc(m, size);
+    if (file.bytes && fread(file.bytes, 1, size, f) != size) {
+        mmixi_file_free(m, &file);
+        file.bytes = NULL;
+    }
+    return file;
+}
+#endif
 /* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked
    at and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
-    mmixi_file_bytes file = { NULL, 0, 0 };
+    mmixi_file_bytes file;
+    memset(&file, 0, sizeof file);
     if (!mmixi_given(m, who, "*path", path)) return file;
 #ifdef MMIX_NO_STDIO
     mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
 #else
-    FILE *f = NULL;
-    uint64_t length = SIZE_MAX;
-    int regular = 1;
-#ifdef MMIXI_MAPS
-    struct stat info;
-    regular = stat(path, &info) || S_ISREG(info.st_mode);        /* before opening: a fifo would wait there */
-#endif
+    const char *reason = "expected a file, found a folder, a device, a fifo or an early end";
+    int regular = mmixi_file_is_regular(path);
     errno = 0;
-    if (regular && (f = fopen(path, "rb")) != NULL && !MMIXI_SEEK(f, 0, SEEK_END))
-        length = (uint64_t)MMIXI_TELL(f);
-    if (length < SIZE_MAX && !MMIXI_SEEK(f, 0, SEEK_SET)) {
-        file.size = (size_t)length;
-#ifdef MMIXI_MAPS
-        void *map = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
-        file.mapped = map != MAP_FAILED, file.bytes = (uint8_t *)map;
-#endif
-        if (!file.mapped && (file.bytes = (uint8_t *)mmixi_alloc(m, file.size)) != NULL
-            && fread(file.bytes, 1, file.size, f) != file.size) {
-            mmixi_file_free(m, &file);
-            file.bytes = NULL;
-        }
-    }
-    if (!file.bytes)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, regular && errno ? strerror(errno)
-                  : "expected a file, found a folder, a device, a fifo or an early end");
+    FILE *f = regular ? fopen(path, "rb") : NULL;
+    size_t size;
+    if (f && !mmixi_file_length(f, &size)) file = mmixi_file_contents(m, f, size);
+    if (regular && errno) reason = strerror(errno);
+    if (!file.bytes) mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, reason);
     if (f) fclose(f);
 #endif
     return file;
@@ -12701,27 +12728,40 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 /* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
-    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    if (code < 0 || code > 0x10FFFF || code >> 11 == 0xD800 >> 11) return 0;
+    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t n = 2;
+    if (code >= 0x800) n = 3;
+    if (code >= 0x10000) n = 4;
     for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)(n == 1 ? code : (0xF00 >> n & 0xFF) | code);
+    out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
     return n;
 }
 /* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
 static size_t mmixi_utf8_length(const char *s)
 {
-    uint8_t c = (uint8_t)*s;
-    size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-    long code = n == 1 ? c : c & (0x7F >> n);
+    uint8_t first = (uint8_t)*s;
+    size_t n = 1;
     char out[4];
+    if (first >= 0xC0) n = 2;
+    if (first >= 0xE0) n = 3;
+    if (first >= 0xF0) n = 4;
+    long code = n == 1 ? first : first & (0x7F >> n);
     for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
     return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
 }
 /* How many bytes of a text are UTF-8, from its beginning. */
 static size_t mmixi_utf8_span(const char *s)
 {
-    size_t at = 0, n = 1;
-    while (s[at] && n) at += n = mmixi_utf8_length(s + at);
+    size_t at = 0;
+    while (s[at]) {
+        size_t n = mmixi_utf8_length(s + at);
+        if (!n) break;
+        at += n;
+    }
     return at;
 }
 static int mmixi_compare_keys(const void *a, const void *b)
@@ -12741,23 +12781,33 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 /* ---- JSON ----
    A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
    without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
-   pointer to its first character, and who wants something walks there. */
+   pointer to its first character, and whoever wants something of it walks from there. */
 typedef struct mmixi_json_scan {
-    char *at, *to;                           /* the text ends with a zero, which is valid nowhere in JSON */
+    char *at, *to;                           /* where it is read, and where it is written */
     const char **keys;                       /* of the objects that are open */
     size_t n_keys;
-    const char *expected, *found;            /* found NULL: what stands at `at` */
+    const char *expected, *found;            /* what is wrong; found NULL: what stands at `at` */
 } mmixi_json_scan;
+static int mmixi_json_value(mmixi_json_scan *s, int depth);
+/* The next character that is no space. The text ends with a zero, which is valid nowhere in JSON. */
 static char mmixi_json_peek(mmixi_json_scan *s)
 {
     s->at += strspn(s->at, " \t\n\r");
     return *s->at;
 }
+/* Copies n characters as they are. */
+static void mmixi_json_copy(mmixi_json_scan *s, size_t n)
+{
+    memmove(s->to, s->at, n);
+    s->to += n;
+    s->at += n;
+}
+/* Takes a character: 1, or 0 if another stands there. */
 static int mmixi_json_take(mmixi_json_scan *s, char c, const char *expected)
 {
     s->expected = expected;
     if (mmixi_json_peek(s) != c) return 0;
-    *s->to++ = *s->at++;
+    mmixi_json_copy(s, 1);
     return 1;
 }
 /* \u and four hexadecimal digits, or -1. */
@@ -12768,84 +12818,125 @@ static long mmixi_json_hex(const char *s)
     memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
-/* A string's characters, as they are or escaped: never shorter than in UTF-8. */
-static int mmixi_json_string(mmixi_json_scan *s)
+/* The character of an escape, and how many bytes say so; 0 or less if it is none. */
+static long mmixi_json_escape(const char *s, size_t *bytes)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    const char *letter = s[1] ? strchr(letters, s[1]) : NULL;
+    *bytes = 2;
+    if (letter) return meant[letter - letters];
+    *bytes = 6;
+    long code = mmixi_json_hex(s);
+    if (code >> 10 != 0xD800 >> 10) return code;
+    *bytes = 12;                             /* the first half of a pair, ten bits each */
+    long low = mmixi_json_hex(s + 6);
+    if (low >> 10 != 0xDC00 >> 10) return 0;
+    return 0x10000 + ((code & 1023) << 10 | (low & 1023));
+}
+/* A string's characters, as they are or escaped: an escape is never shorter than its UTF-8. */
+static int mmixi_json_string(mmixi_json_scan *s)
+{
     if (!mmixi_json_take(s, '"', "a key")) return 0;
     s->expected = "a string of UTF-8";
-    for (size_t n, taken; *s->at != '"'; s->at += taken, s->to += n) {
-        n = taken = (uint8_t)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
-        if (*s->at != '\\') memmove(s->to, s->at, n);
-        else {
-            const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
-            long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
-            taken = letter ? 2 : 6;
-            if (code >> 10 == 0xD800 >> 10) {                /* half of a pair, ten bits each */
-                low = mmixi_json_hex(s->at + 6), taken = 12;
-                code = low >> 10 == 0xDC00 >> 10 ? 0x10000 + ((code & 1023) << 10 | (low & 1023)) : 0;
-            }
-            n = code > 0 ? mmixi_utf8(code, s->to) : 0;
+    while (*s->at != '"') {
+        size_t bytes;
+        if ((uint8_t)*s->at < 32) return 0;
+        if (*s->at != '\\') {
+            bytes = mmixi_utf8_length(s->at);
+            if (!bytes) return 0;
+            mmixi_json_copy(s, bytes);
+            continue;
         }
+        long code = mmixi_json_escape(s->at, &bytes);
+        size_t n = code > 0 ? mmixi_utf8(code, s->to) : 0;
         if (!n) return 0;
+        s->to += n;
+        s->at += bytes;
     }
-    s->at++, *s->to++ = 0;
+    s->at++;
+    *s->to++ = 0;
     return 1;
 }
-/* true, false, null, or a number: where its characters lead from each state. */
+/* The length of a number, 0 if it is none: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
+static size_t mmixi_json_number_length(const char *text)
+{
+    static const char digits[] = "0123456789";
+    const char *c = text + (*text == '-');
+    size_t whole = *c == '0' ? 1 : strspn(c, digits);
+    if (!whole) return 0;
+    c += whole;
+    if (*c == '.') {
+        size_t fraction = strspn(c + 1, digits);
+        if (!fraction) return 0;
+        c += 1 + fraction;
+    }
+    if (*c == 'e' || *c == 'E') {
+        c += c[1] == '+' || c[1] == '-' ? 2 : 1;
+        if (!strspn(c, digits)) return 0;
+        c += strspn(c, digits);
+    }
+    return (size_t)(c - text);
+}
+/* true, false, null, or a number. */
 static int mmixi_json_scalar(mmixi_json_scan *s)
 {
-    static const char classes[] = "-+0123456789.eE", next[][16] = {
-        "1-2333333333---", "--2333333333---",                    /* the beginning; behind the sign */
-        "------------466", "--3333333333466",                    /* behind a leading 0; among digits */
-        "--5555555555---", "--5555555555-66",                    /* behind the point; among its digits */
-        "778888888888---", "--8888888888---", "--8888888888---"  /* behind e; its sign; its digits */
-    };
-    const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null", *c;
-    int state = 0, named = !strncmp(s->at, word, strlen(word));
+    static const char *const words[] = { "true", "false", "null" };
+    size_t n = mmixi_json_number_length(s->at);
     s->expected = "a value";
-    for (; named && *word; word++) *s->to++ = *s->at++;
-    if (named) return 1;
-    for (; *s->at && (c = strchr(classes, *s->at)) != NULL; *s->to++ = *s->at++)
-        if ((state = next[state][c - classes] - '0') < 0) return 0;
-    return state == 2 || state == 3 || state == 5 || state == 8;
+    for (int i = 0; i < 3; i++)
+        if (!strncmp(s->at, words[i], strlen(words[i]))) n = strlen(words[i]);
+    mmixi_json_copy(s, n);
+    return n > 0;
 }
-static int mmixi_json_value(mmixi_json_scan *s, int depth)
+/* An object or an array, whose first character has been seen. */
+static int mmixi_json_list(mmixi_json_scan *s, int depth)
 {
-    char kind = mmixi_json_peek(s), close = (char)(kind + 2);    /* { } and [ ] in ASCII */
+    int object = *s->at == '{';
+    char close = object ? '}' : ']';
     size_t outer = s->n_keys;
-    if (kind == '"') return mmixi_json_string(s);
-    if (kind != '{' && kind != '[') return mmixi_json_scalar(s);
     s->expected = "at most 64 levels";
     if (depth == 64) return 0;
-    mmixi_json_take(s, kind, NULL);
+    mmixi_json_copy(s, 1);
     if (mmixi_json_take(s, close, NULL)) return 1;
     do {
-        if (kind == '{') {
+        if (object) {
             s->keys[s->n_keys++] = s->to + 1;
             if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
         }
         if (!mmixi_json_value(s, depth + 1)) return 0;
     } while (mmixi_json_take(s, ',', NULL));
-    if (!mmixi_json_take(s, close, kind == '{' ? "',' or '}'" : "',' or ']'")) return 0;
+    if (!mmixi_json_take(s, close, object ? "',' or '}'" : "',' or ']'")) return 0;
     s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
-    s->expected = "every key once"; s->n_keys = outer;
+    s->expected = "every key once";
+    s->n_keys = outer;
     return !s->found;
+}
+static int mmixi_json_value(mmixi_json_scan *s, int depth)
+{
+    switch (mmixi_json_peek(s)) {
+    case '"': return mmixi_json_string(s);
+    case '{':
+    case '[': return mmixi_json_list(s, depth);
+    default: return mmixi_json_scalar(s);
+    }
 }
 /* Checks and decodes `length` bytes, which a zero follows. 0, or -1. */
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length)
 {
-    mmixi_json_scan s = { text, text, NULL, 0, NULL, NULL };
+    mmixi_json_scan s;
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
+    memset(&s, 0, sizeof s);
+    s.at = text;
+    s.to = text;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
     s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
     if (!s.keys) return -1;
     int ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
     if (ok) return 0;
+    if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
-                     (double)(s.at - text), s.expected,
-                     s.found ? s.found : s.at == text + length ? "the end" : s.at);
+                     (double)(s.at - text), s.expected, s.found);
 }
 /* Just beyond a value. */
 static const char *mmixi_json_end(const char *v)
@@ -12853,8 +12944,13 @@ static const char *mmixi_json_end(const char *v)
     int depth = 0;
     if (!strchr("{[\"", *v)) return v + strcspn(v, ",]}");
     do {
-        if (*v == '"') v += strlen(v) + 1;
-        else depth += (*v == '{' || *v == '[') - (*v == '}' || *v == ']'), v++;
+        if (*v == '"') {
+            v += strlen(v) + 1;
+            continue;
+        }
+        if (*v == '{' || *v == '[') depth++;
+        if (*v == '}' || *v == ']') depth--;
+        v++;
     } while (depth);
     return v;
 }
@@ -12863,17 +12959,20 @@ static const char *mmixi_json_next(const char *list, const char *at, const char 
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
     at = at == list ? at + 1 : mmixi_json_end(at);
-    at += *at == ',';
+    if (*at == ',') at++;
     if (*at == '}' || *at == ']') return NULL;
-    *key = *list == '{' ? at + 1 : NULL;
-    return *key ? mmixi_json_end(at) + 1 : at;               /* behind the colon */
+    *key = NULL;
+    if (*list == '[') return at;
+    *key = at + 1;
+    return mmixi_json_end(at) + 1;               /* behind the colon */
 }
 /* The member of that name, or NULL. */
 static const char *mmixi_json_find(const char *object, const char *wanted)
 {
-    const char *key, *v = object;
-    while ((v = mmixi_json_next(object, v, &key)) != NULL && !(key && !strcmp(key, wanted))) { }
-    return v;
+    const char *key, *v;
+    for (v = mmixi_json_next(object, object, &key); v; v = mmixi_json_next(object, v, &key))
+        if (key && !strcmp(key, wanted)) return v;
+    return NULL;
 }
 static const char *mmixi_json_text(const char *v) { return v && *v == '"' ? v + 1 : NULL; }
 /* A member that is a text. */
@@ -12885,35 +12984,47 @@ static const char *mmixi_json_word(const char *object, const char *key, const ch
 /* true 1, false 0, anything else `otherwise`. */
 static int mmixi_json_flag(const char *v, int otherwise)
 {
-    return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
+    if (v && *v == 't') return 1;
+    if (v && *v == 'f') return 0;
+    return otherwise;
 }
-/* A list of sizes, digits alone: how many; -1 if it is none, has more than `most`, or one is too large. */
+/* A size, digits alone: 1, or 0 if it is none or too large. */
+static int mmixi_json_size(const char *v, size_t *out)
+{
+    char *end;
+    if (!strspn(v, "0123456789")) return 0;
+    errno = 0;
+    unsigned long long size = strtoull(v, &end, 10);
+    *out = (size_t)size;
+    return !errno && size == *out && end == mmixi_json_end(v);
+}
+/* A list of sizes: how many; -1 if it is none, has more than `most`, or one of them is no size. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
-    const char *key, *v = list;
-    char *end;
+    const char *key, *v;
     int n = 0;
-    for (errno = 0; (v = mmixi_json_next(list, v, &key)) != NULL; n++) {
-        unsigned long long size = strtoull(v, &end, 10);
-        if (n == most || !strspn(v, "0123456789") || errno || size != (size_t)size
-            || end != mmixi_json_end(v)) return -1;
-        out[n] = (size_t)size;
+    if (!list || *list != '[') return -1;
+    for (v = mmixi_json_next(list, list, &key); v; v = mmixi_json_next(list, v, &key)) {
+        if (n == most || !mmixi_json_size(v, &out[n])) return -1;
+        n++;
     }
-    return list && *list == '[' ? n : -1;
+    return n;
 }
 /* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
     const char *at = strstr(number, from);
-    int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
-    snprintf(out, 64, "%.*s%s%s", before, number, at ? to : "", at ? at + strlen(from) : "");
+    if (!at) snprintf(out, 64, "%s", number);
+    else snprintf(out, 64, "%.*s%s%s", (int)(at - number), number, to, at + strlen(from));
 }
 /* A number as double, `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
     char token[64], local[64];
-    if (!v || !strspn(v, "-0123456789") || mmixi_json_end(v) - v > 40) return otherwise;
-    snprintf(token, sizeof token, "%.*s", (int)(mmixi_json_end(v) - v), v);
+    if (!v || !strspn(v, "-0123456789")) return otherwise;
+    ptrdiff_t length = mmixi_json_end(v) - v;
+    if (length > 40) return otherwise;
+    snprintf(token, sizeof token, "%.*s", (int)length, v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
     return strtod(local, NULL);
 }
@@ -12938,7 +13049,8 @@ static void mmixi_byte_order(uint8_t *p, size_t bytes, size_t size, int big)
     for (; bytes >= size; bytes -= size, p += size)
         for (size_t i = 0, j = size - 1; i < j; i++, j--) {
             uint8_t c = p[i];
-            p[i] = p[j], p[j] = c;
+            p[i] = p[j];
+            p[j] = c;
         }
 }
 
@@ -14325,19 +14437,28 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 MMIXI_COLD_END
 
-/* An F32, F16 (sign 1, exponent 5, fraction 10 bits) or BF16 of a file. */
-static inline float mmixi_file_float(const uint8_t *p, int from)
+/* ---- reading ---- */
+/* A float of a file's F16: sign 1, exponent 5, fraction 10 bits. */
+static inline float mmixi_half_float(uint16_t half)
 {
     union { uint32_t bits; float f; } u;
-    uint16_t half;
-    memcpy(&half, p, 2);
-    if (from == MMIX_FILE_BF16) return mmixi_bf16(half);
-    if (from == MMIX_FILE_F32) return memcpy(&u, p, 4), u.f;
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
     u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
     u.f *= (float)(fraction + 1024 * normal);
     if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
     return half & 0x8000 ? -u.f : u.f;
+}
+/* An F32, F16 or BF16 of a file. */
+static inline float mmixi_file_float(const uint8_t *p, int from)
+{
+    uint16_t half;
+    float f;
+    if (from == MMIX_FILE_F32) {
+        memcpy(&f, p, 4);
+        return f;
+    }
+    memcpy(&half, p, 2);
+    return from == MMIX_FILE_BF16 ? mmixi_bf16(half) : mmixi_half_float(half);
 }
 /* The nearest BF16, ties to even. */
 static uint16_t mmixi_to_bf16(mmix_real x)
@@ -14351,49 +14472,100 @@ static uint16_t mmixi_to_bf16(mmix_real x)
         bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
+/* An element of an entry: what it is as a double and, if it is an integer, itself. */
+typedef struct mmixi_element {
+    double real;
+    int64_t integer;
+    int large;                                   /* above the largest int64_t, which `integer` is not then */
+} mmixi_element;
+/* An integer of a file, with its sign; a U64 may be above the largest int64_t. */
+static inline int64_t mmixi_file_integer(const uint8_t *p, int from, size_t size)
+{
+    size_t skip = mmixi_big_endian_here() ? 8 - size : 0;
+    size_t above = 64 - 8 * size;                /* bits that the type lacks */
+    uint64_t bits = 0;
+    memcpy((char *)&bits + skip, p, size);
+    if (from == MMIX_FILE_BOOL) return bits != 0;
+    if (from >= MMIX_FILE_U8) return (int64_t)bits;
+    return (int64_t)(bits << above) >> above;
+}
+static inline mmixi_element mmixi_file_element(const uint8_t *p, int from, size_t size)
+{
+    mmixi_element x;
+    x.integer = 0;
+    x.large = 0;
+    if (from == MMIX_FILE_F64) memcpy(&x.real, p, 8);            /* it need not be aligned */
+    else if (from < MMIX_FILE_I64) x.real = mmixi_file_float(p, from);
+    else {
+        x.integer = mmixi_file_integer(p, from, size);
+        x.large = from == MMIX_FILE_U64 && x.integer < 0;
+        x.real = x.large ? (double)(uint64_t)x.integer : (double)x.integer;
+    }
+    return x;
+}
+/* Stores an element as values[i] of a dtype: 1, or 0 if it does not fit or the dtype is another. */
+static inline int mmixi_element_store(void *values, size_t i, int dtype, mmixi_element x)
+{
+    switch (dtype) {
+    case MMIX_FILE_F64:
+        ((double *)values)[i] = x.real;
+        return 1;
+    case MMIX_FILE_F32:
+        ((float *)values)[i] = (float)x.real;
+        return 1;
+    case MMIX_FILE_BF16:
+        ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)x.real);
+        return 1;
+    case MMIX_FILE_I64:
+        if (x.large) return 0;
+        ((int64_t *)values)[i] = x.integer;
+        return 1;
+    case MMIX_FILE_I32:
+        if (x.large || x.integer != (int32_t)x.integer) return 0;
+        ((int32_t *)values)[i] = (int32_t)x.integer;
+        return 1;
+    default:
+        return 0;
+    }
+}
+/* What mmix_archive_read can read as: as the message says it. */
+static const char *mmixi_target_name(int dtype)
+{
+    if (dtype == MMIX_FILE_I32) return "32-bit integers";
+    if (dtype == MMIX_FILE_I64) return "64-bit integers";
+    return "F64, F32, BF16, I64 or I32";
+}
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
-    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
-        return -1;
+    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry", a, e)) return -1;
+    if (count && !mmixi_given(m, "mmix_archive_read", "*values", values)) return -1;
     mmix_archive in = *a;
     in.m = m;                                    /* messages go there */
-    const uint8_t *p = (const uint8_t *)e->data;
-    int from = e->dtype, single = from > MMIX_FILE_F64 && from < MMIX_FILE_I64;      /* F32, F16 or BF16 */
-    if (from == MMIX_FILE_OTHER)
-        return mmixi_refuse(&in, e->name, "numbers that can be read, found %s", mmixi_archive_type(a, e->name));
-    size_t size = mmixi_file_size(from), shift = 64 - 8 * size, skip = mmixi_big_endian_here() ? 8 - size : 0;
+    int from = e->dtype;
     if (count != mmix_entry_count(e))
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
                             (double)mmix_entry_count(e));
+    if (from == MMIX_FILE_OTHER)
+        return mmixi_refuse(&in, e->name, "numbers that can be read, found %s", mmixi_archive_type(a, e->name));
     if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
-    if (from == dtype && count) memcpy(values, p, e->bytes);
-    else if (single && dtype == MMIX_FILE_F32)    /* what is asked for most, three times as fast */
-        for (size_t i = 0; i < count; i++, p += size) ((float *)values)[i] = mmixi_file_float(p, from);
-    else for (size_t i = 0; i < count; i++, p += size) {
-        uint64_t bits = 0;
-        int64_t v = 0;
-        double d;
-        int large = 0;                           /* above the largest int64_t */
-        if (single) d = mmixi_file_float(p, from);
-        else if (from == MMIX_FILE_F64) memcpy(&d, p, size);     /* it need not be aligned */
-        else {
-            memcpy((char *)&bits + skip, p, size);
-            v = from < MMIX_FILE_U8 ? (int64_t)(bits << shift) >> shift      /* with its sign */
-                : from == MMIX_FILE_BOOL ? bits != 0 : (int64_t)bits;
-            large = from == MMIX_FILE_U64 && v < 0;
-            d = large ? (double)bits : (double)v;
-        }
-        if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
-        else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
-        else if (dtype == MMIX_FILE_BF16) ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)d);
-        else if (dtype == MMIX_FILE_I64 && !large) ((int64_t *)values)[i] = v;
-        else if (dtype == MMIX_FILE_I32 && v == (int32_t)v && !large) ((int32_t *)values)[i] = (int32_t)v;
-        else
-            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f",
-                                dtype == MMIX_FILE_I32 ? "32-bit integers" : dtype == MMIX_FILE_I64
-                                ? "64-bit integers" : "F64, F32, BF16, I64 or I32", d);
+    const uint8_t *p = (const uint8_t *)e->data;
+    size_t size = mmixi_file_size(from);
+    if (from == dtype) {
+        if (count) memcpy(values, p, e->bytes);
+        return 0;
+    }
+    if (dtype == MMIX_FILE_F32 && from > MMIX_FILE_F64 && from < MMIX_FILE_I64) {
+        /* what is asked for most, three times as fast as below */
+        for (size_t i = 0; i < count; i++) ((float *)values)[i] = mmixi_file_float(p + i * size, from);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        mmixi_element x = mmixi_file_element(p + i * size, from, size);
+        if (!mmixi_element_store(values, i, dtype, x))
+            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", mmixi_target_name(dtype),
+                                x.real);
     }
     return 0;
 }
@@ -14401,13 +14573,18 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 MMIXI_COLD_BEGIN
 
 /* ---- saving ---- */
-/* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
+/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far; what is
+   written ends with a zero and stops at its room. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
 MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    t->at += (size_t)vsnprintf(t->out ? t->out + t->at : NULL, t->out ? t->room - t->at : 0, format, list);
+    if (!t->out) t->at += (size_t)vsnprintf(NULL, 0, format, list);
+    else if (t->at < t->room) {
+        size_t left = t->room - t->at, n = (size_t)vsnprintf(t->out + t->at, left, format, list);
+        t->at += mmixi_min(n, left - 1);
+    }
     va_end(list);
 }
 static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
@@ -14416,45 +14593,55 @@ static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const c
 }
 static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
 {
-    for (mmixi_print(t, "%s\"", before); *s; s++)
+    mmixi_print(t, "%s\"", before);
+    for (; *s; s++) {
         if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
-        else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
+        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
+        else mmixi_print(t, "%c", *s);
+    }
     mmixi_print(t, "\"");
 }
-/* The length of what follows; JSON, in the order of saving, which `at` follows. */
+static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix_entry *e, double begin)
+{
+    mmixi_print_quoted(t, before, e->name);
+    mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
+    mmixi_print_sizes(t, e->ndim, e->shape, ",");
+    mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", begin, begin + mmixi_entry_bytes(e));
+}
+/* The length of what follows; JSON, in the order of saving: by falling size of element. */
 static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries, size_t n,
                                      const char *const *metadata)
 {
-    const char *before = "{";
-    double at = 0, end;
+    const char *before = "";                     /* a comma between what stands there */
+    double at = 0;
     for (int i = 0; i < 64; i += 8) mmixi_print(t, "%c", (int)(length >> i & 255));
+    mmixi_print(t, "{");
     if (metadata && *metadata) {
-        mmixi_print(t, "{\"__metadata__\":");
-        for (; *metadata; metadata += 2, before = ",") {
+        mmixi_print(t, "\"__metadata__\":{");
+        for (; *metadata; metadata += 2) {
             mmixi_print_quoted(t, before, metadata[0]);
             mmixi_print_quoted(t, ":", metadata[1]);
+            before = ",";
         }
         mmixi_print(t, "}");
     }
     for (size_t size = 8; size; size /= 2)
         for (const mmix_entry *e = entries; e < entries + n; e++) {
             if (mmixi_file_size(e->dtype) != size) continue;
-            mmixi_print_quoted(t, before, e->name);
-            mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
-            mmixi_print_sizes(t, e->ndim, e->shape, ",");
-            end = at + mmixi_entry_bytes(e);
-            mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", at, end);
-            at = end, before = ",";
+            mmixi_print_entry_json(t, before, e, at);
+            at += mmixi_entry_bytes(e);
+            before = ",";
         }
-    mmixi_print(t, *before == '{' ? "{}" : "}");
+    mmixi_print(t, "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
 /* The magic bytes, version 1.0, the length of what follows; a Python dict, a line end at a multiple of 64. */
 static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e)
 {
     const char *type = mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY];
+    char order = type[1] == '1' ? '|' : '<';     /* a byte has none */
     mmixi_print(t, "\x93NUMPY%c%c%c%c", 1, 0, (int)(length & 255), (int)(length >> 8));
-    mmixi_print(t, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", "<|"[type[1] == '1'], type);
+    mmixi_print(t, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order, type);
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, e->ndim == 1 ? ",), }" : "), }");
     mmixi_print(t, "%*s\n", (int)(63 - t->at % 64), "");
@@ -14468,15 +14655,55 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     size_t size = mmixi_file_size(e->dtype), count = mmix_entry_count(e), n;
     for (size_t i = 0; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
-        if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
-        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
+        if (e->dtype == MMIX_FILE_REAL_AS_BF16)
+            for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
+        else memcpy(chunk, (const char *)e->data + i * size, n * size);
         mmixi_byte_order((uint8_t *)chunk, n * size, size, 0);
         if (fwrite(chunk, size, n, f) != n) return -1;
     }
     return 0;
 }
+/* The header, then entries in falling size of element: each is aligned, without gaps. 0, or -1. */
+static int mmixi_file_put_all(FILE *f, const mmixi_text *header, const mmix_entry *e, size_t n)
+{
+    if (fwrite(header->out, 1, header->at, f) != header->at) return -1;
+    for (size_t size = 8; size; size /= 2)
+        for (size_t i = 0; i < n; i++)
+            if (mmixi_file_size(e[i].dtype) == size && mmixi_file_put(f, &e[i])) return -1;
+    return fflush(f) ? -1 : 0;
+}
+/* Where a path leads by way of links. 0, or -1: it is too long, or goes round in a ring. */
+static int mmixi_file_target(const char *path, char target[MMIXI_PATH])
+{
+    if (snprintf(target, MMIXI_PATH, "%s", path) >= MMIXI_PATH) return -1;
+#ifdef MMIXI_MAPS
+    char link[MMIXI_PATH];
+    for (int links = 0; ; links++) {
+        ssize_t length = readlink(target, link, MMIXI_PATH);
+        if (length < 0) return 0;                /* it is no link */
+        char *slash = strrchr(target, '/'), *name = target;
+        if (slash && *link != '/') name = slash + 1;             /* a link beside its own folder's files */
+        if (links == 40 || length >= target + MMIXI_PATH - name) return -1;
+        memcpy(name, link, (size_t)length);
+        name[length] = 0;
+    }
+#else
+    return 0;
 #endif
-/* The header, then entries in falling size of element: each is aligned, without gaps. The rest: its API. */
+}
+/* A file beside the target that was not there before, with its name; NULL after errno. */
+static FILE *mmixi_file_temporary(const char *target, char *name, size_t room)
+{
+    FILE *f = NULL;
+    for (int i = 0; !f && i < 1000 && (i == 0 || errno == EEXIST); i++) {
+        snprintf(name, room, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
+        f = mmixi_file_new(name);
+    }
+    return f;
+}
+#endif
+/* Writes header and entries to where the path leads. A file is replaced as a whole, with its old mode; a
+   device or a fifo is written into. 0, or -1. */
 static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e, size_t n)
 {
 #ifdef MMIX_NO_STDIO
@@ -14484,75 +14711,87 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, c
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path);
 #else
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
-    int bad = snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH, replaces = 1;
-    FILE *f = NULL;
-#ifdef MMIXI_MAPS
-    struct stat old;
-    int there, links = 0;
-    for (ssize_t k; !bad && (k = readlink(target, temporary, MMIXI_PATH)) >= 0; ) {
-        char *slash = strrchr(target, '/'), *name = slash && *temporary != '/' ? slash + 1 : target;
-        bad = links++ == 40 || k >= target + MMIXI_PATH - name;  /* a ring, or too long */
-        if (!bad) memcpy(name, temporary, (size_t)k), name[k] = 0;
-    }
-    there = !stat(target, &old); replaces = !there || S_ISREG(old.st_mode);
-#endif
-    if (bad)
+    int replaces = 1;
+    if (mmixi_file_target(path, target))
         return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the link's "
                          "target, is too long", path);
-    for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
-        snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
-        f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
-    }
+#ifdef MMIXI_MAPS
+    struct stat old;
+    int there = !stat(target, &old);
+    replaces = !there || S_ISREG(old.st_mode);
+#endif
+    FILE *f = replaces ? mmixi_file_temporary(target, temporary, sizeof temporary) : fopen(target, "wb");
 #ifdef MMIXI_MAPS
     if (f && replaces && there) chmod(temporary, old.st_mode & 0777);
 #endif
-    bad = !f || fwrite(header->out, 1, header->at, f) != header->at;
-    for (size_t size = 8; size; size /= 2)
-        for (size_t i = 0; i < n; i++)
-            bad = bad || (mmixi_file_size(e[i].dtype) == size && mmixi_file_put(f, &e[i]));
-    bad = bad || fflush(f) || (replaces && MMIXI_SYNC(f));
-    if (f && fclose(f)) bad = 1;
-    if (!bad && (!replaces || !MMIXI_RENAME(temporary, target))) return 0;
+    int failed = !f || mmixi_file_put_all(f, header, e, n);
+    if (!failed && replaces) failed = MMIXI_SYNC(f) != 0;
+    if (f && fclose(f)) failed = 1;
+    if (!failed && replaces) failed = MMIXI_RENAME(temporary, target) != 0;
+    if (!failed) return 0;
     mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: %s", path, strerror(errno));
     if (f && replaces) remove(temporary);
     return -1;
 #endif
 }
+/* What of an entry cannot be saved: NULL, or what was expected and found. */
+static const char *mmixi_entry_wrong(const mmix_entry *e, int npy)
+{
+    if (!npy && (!e->name || !strcmp(e->name, "__metadata__")))
+        return "a name that is free, found none or __metadata__";
+    if (!mmix_file_dtype_name(e->dtype)) return "a dtype MMIX_FILE_…, found another number";
+    if (npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY]) return "another dtype, found BF16";
+    if (e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS) return "0 to 8 axes, found another number";
+    if (mmixi_entry_bytes(e) > (double)(SIZE_MAX / 2)) return "a shape that fits in memory, found more";
+    if (mmixi_entry_bytes(e) > 0 && !e->data) return "data, found NULL";
+    return NULL;
+}
+/* What of the arguments of a saving is wrong; NULL, or what was expected. */
+static const char *mmixi_save_wrong(int npy, size_t n, const char *const *metadata)
+{
+    if (npy && (n != 1 || metadata)) return "one array without metadata";
+    for (size_t i = 0; metadata && metadata[i]; i += 2)
+        if (!metadata[i + 1]) return "key, value, …, NULL in metadata, found a key alone";
+    return NULL;
+}
+static void mmixi_print_header(mmixi_text *t, uint64_t length, int npy, const mmix_entry *entries, size_t n,
+                               const char *const *metadata)
+{
+    t->at = 0;
+    if (npy) mmixi_npy_header(t, length - 10, entries);
+    else mmixi_safetensors_header(t, length - 8, entries, n, metadata);
+}
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata)
 {
-    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL, *wrong = NULL;
+    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL;
     int npy = dot && !strcmp(dot, ".npy");
-    mmixi_text text = {NULL, 0, 0};
-    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)entries : path)) return -1;
-    for (size_t i = 0; !wrong && metadata && metadata[i]; i += 2)
-        if (!metadata[i + 1]) wrong = "key, value, …, NULL in metadata, found a key alone";
-    if (npy && (n != 1 || metadata)) wrong = "one array without metadata";
+    mmixi_text text;
+    memset(&text, 0, sizeof text);
+    if (!mmixi_given(m, who, "*path", path)) return -1;
+    if (n && !mmixi_given(m, who, "*entry", entries)) return -1;
+    const char *wrong = mmixi_save_wrong(npy, n, metadata);
     if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected %s", who, path, wrong);
-    for (const mmix_entry *e = entries; e < entries + n; e++) {
-        double bytes;
-        wrong = !npy && (!e->name || !strcmp(e->name, "__metadata__"))
-            ? "a name that is free, found none or __metadata__"
-            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
-            : npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY] ? "another dtype, found BF16"
-            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : (bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
-            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
+    for (size_t i = 0; i < n; i++) {
+        wrong = mmixi_entry_wrong(&entries[i], npy);
         if (wrong)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path,
-                             (double)(e - entries), wrong);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
+                             wrong);
     }
-    /* measured; read, as a reader will: names are UTF-8 and there once; as it is saved */
-    for (int pass = 0; pass < 3 && !m->error_kind; pass++) {
-        uint64_t length = text.at;
-        text.at = 0;
-        if (npy) mmixi_npy_header(&text, length - 10, entries);
-        else mmixi_safetensors_header(&text, length - 8, entries, n, metadata);
-        if (!pass) text.room = text.at + 1, text.out = (char *)mmixi_alloc(m, text.room);
-        else if (pass == 1 && !npy && mmixi_json_open(m, path, text.out + 8, text.at - 8)
-                 && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
+    mmixi_print_header(&text, 0, npy, entries, n, metadata);     /* measured */
+    size_t length = text.at;
+    text.room = length + 1;
+    text.out = (char *)mmixi_alloc(m, text.room);
+    if (text.out && !npy) {
+        /* read as a reader will: names are UTF-8 and there once */
+        mmixi_print_header(&text, length, npy, entries, n, metadata);
+        if (mmixi_json_open(m, path, text.out + 8, length - 8) && m->error_kind == MMIX_ERROR_FILE)
+            m->error_kind = MMIX_ERROR_ARGUMENT;
     }
-    if (!m->error_kind) mmixi_save(m, path, &text, entries, n);
+    if (!m->error_kind) {
+        mmixi_print_header(&text, length, npy, entries, n, metadata);
+        mmixi_save(m, path, &text, entries, n);
+    }
     mmixi_free(m, text.out, text.room);
     return m->error_kind ? -1 : 0;
 }
