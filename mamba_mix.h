@@ -12519,11 +12519,12 @@ MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
-   Each reader walks its own format and makes an mmix_entry of each array that it finds: a name, a type, a
-   shape, and the bytes. It checks that the shape fits the bytes; mmixi_entry_settle makes row-major what lies
-   by strides; mmixi_archive_append lists the entry, mmixi_archive_add_unread one that cannot be read. In the
-   end mmixi_archive_finish sees that a name is there once. Nothing in a file is believed: what is made of it
-   takes memory in proportion to its size (mmixi_archive_lists, mmixi_archive_copies).
+   Each reader walks its own format and makes an mmix_entry of each array that it finds: a name, a
+   type, a shape, and the bytes. It checks that the shape fits the bytes. mmixi_entry_settle makes
+   row-major what lies by strides. mmixi_archive_append lists the entry, mmixi_archive_add_unread
+   lists one that cannot be read. In the end mmixi_archive_finish checks that each name is there
+   once. Nothing in a file is believed: what is made of a file takes memory in proportion to its
+   size (mmixi_archive_lists, mmixi_archive_copies).
    ==================================================================================== */
 
 #include <locale.h>
@@ -12531,7 +12532,7 @@ MMIXI_COLD_BEGIN
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
 typedef struct mmixi_file_bytes { uint8_t *bytes; size_t size; int mapped; } mmixi_file_bytes;
-/* What C lacks: a file that was not there before, bringing it to the disk, taking another's name. */
+/* What C lacks: making a file that was not there, bringing it to the disk, taking its name. */
 #ifndef MMIX_NO_STDIO
 #if defined(_WIN32)
 #include <fcntl.h>
@@ -12548,8 +12549,9 @@ static FILE *mmixi_file_new(const char *path)
 #ifdef __cplusplus
 extern "C"
 #endif
-__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
-#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces what is there; written through */
+__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to,
+                                                unsigned long flags);
+#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces; written through */
 #define MMIXI_SEEK _fseeki64
 #define MMIXI_TELL _ftelli64
 #else
@@ -12580,7 +12582,8 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
     if (!f->mapped) mmixi_free(m, f->bytes, f->size);
 }
 #ifndef MMIX_NO_STDIO
-/* Whether a path names something with a length. It is asked before opening: a fifo would wait there. */
+/* Whether a path names something with a length. It is asked before opening: a fifo would wait
+   there. */
 static int mmixi_file_is_regular(const char *path)
 {
 #ifdef MMIXI_MAPS
@@ -12620,8 +12623,9 @@ static mmixi_file_bytes mmixi_file_contents(mmix_ctx *m, FILE *f, size_t size)
     return file;
 }
 #endif
-/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked
-   at and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
+/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it
+   is looked at and copied when it is changed; not on Windows, where a mapped file could not be
+   replaced. */
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
     mmixi_file_bytes file;
@@ -12644,11 +12648,11 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
 }
 
 /* ---- types of numbers ---- */
-/* What a type is called: in a .safetensors, in a .npy behind the sign of the byte order, as a storage of
-   PyTorch, and as a dtype of PyTorch. "" where it has no such name. */
+/* What a type is called: in a .safetensors, in a .npy behind the sign of the byte order, as a
+   storage of PyTorch, and as a dtype of PyTorch. "" where it has no such name. */
 enum { MMIXI_IN_SAFETENSORS, MMIXI_IN_NPY, MMIXI_AS_STORAGE, MMIXI_AS_TORCH };
 typedef struct mmixi_file_type {
-    int dtype;                               /* MMIX_FILE_…; MMIX_FILE_OTHER: known by name, never read */
+    int dtype;                               /* MMIX_FILE_OTHER: known by name, never read */
     unsigned bits;                           /* of one element */
     const char *name[4];
 } mmixi_file_type;
@@ -12702,7 +12706,7 @@ static const mmixi_file_type *mmixi_file_type_of(int dtype)
 /* The row of the type that is called `name` in one of the four ways, or NULL. */
 static const mmixi_file_type *mmixi_file_type_named(int way, const char *name)
 {
-    if (!*name) return NULL;
+    if (!name || !*name) return NULL;
     for (int i = 0; i < MMIXI_FILE_TYPES; i++)
         if (!strcmp(mmixi_file_types[i].name[way], name)) return &mmixi_file_types[i];
     return NULL;
@@ -12740,7 +12744,8 @@ static size_t mmixi_utf8(long code, char out[4])
     out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
     return n;
 }
-/* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
+/* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to
+   be. */
 static size_t mmixi_utf8_length(const char *s)
 {
     uint8_t first = (uint8_t)*s;
@@ -12768,7 +12773,7 @@ static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
-/* Sorts n names, or structs that begin with one, and returns a name that is there twice, or NULL. */
+/* Sorts n names, or structs that begin with one. Returns one that is there twice, or NULL. */
 static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 {
     const char *at = (const char *)keys;
@@ -12779,9 +12784,10 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 }
 
 /* ---- JSON ----
-   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
-   without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
-   pointer to its first character, and whoever wants something of it walks from there. */
+   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it
+   stands: without spaces, its strings decoded, a zero in the place of the closing quote. From then
+   on a value is a pointer to its first character, and whoever wants something of it walks from
+   there. */
 typedef struct mmixi_json_scan {
     char *at, *to;                           /* where it is read, and where it is written */
     const char **keys;                       /* of the objects that are open */
@@ -12789,7 +12795,7 @@ typedef struct mmixi_json_scan {
     const char *expected, *found;            /* what is wrong; found NULL: what stands at `at` */
 } mmixi_json_scan;
 static int mmixi_json_value(mmixi_json_scan *s, int depth);
-/* The next character that is no space. The text ends with a zero, which is valid nowhere in JSON. */
+/* The next character that is no space. A zero ends the text; JSON itself has none. */
 static char mmixi_json_peek(mmixi_json_scan *s)
 {
     s->at += strspn(s->at, " \t\n\r");
@@ -12954,7 +12960,8 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The item of a list after `at`, or after itself the first; *key NULL in an array. NULL at the end. */
+/* The item of a list that follows the item `at`; the first one, if `at` is the list itself. NULL at
+   the end. *key is the item's name, NULL in an array. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -13010,7 +13017,8 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
     }
     return n;
 }
-/* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
+/* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or
+   "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
     const char *at = strstr(number, from);
@@ -13042,7 +13050,8 @@ static int mmixi_big_endian_here(void)
     uint16_t one = 1;
     return !*(const uint8_t *)&one;
 }
-/* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or back. */
+/* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or
+   back. */
 static void mmixi_byte_order(uint8_t *p, size_t bytes, size_t size, int big)
 {
     if (big == mmixi_big_endian_here()) return;
@@ -13056,25 +13065,27 @@ static void mmixi_byte_order(uint8_t *p, size_t bytes, size_t size, int big)
 
 /* ---- archives ---- */
 typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
-/* Why an entry of type MMIX_FILE_OTHER cannot be read: the type that the file gives it, in its words. */
+/* Why an entry of type MMIX_FILE_OTHER cannot be read: the type that the file gives it, in its
+   words. */
 typedef struct mmixi_unread { struct mmixi_unread *next; const char *name, *type; } mmixi_unread;
 struct mmix_archive {
     mmix_ctx *m;
-    mmix_params *own;                        /* without parameters: memory that goes with the archive */
+    mmix_params *own;                        /* an empty list: memory that goes with the archive */
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
-    mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
-    size_t count, room;                      /* entries there, and entries that there is memory for */
+    mmix_entry *entries;                     /* as they were added; of a .safetensors by data */
+    size_t count, room;                      /* entries, and how many there is memory for */
     mmixi_named *by_name;
     mmixi_unread *unread;
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
-    double bytes;                            /* of the file; of an index, with the files that it names */
-    double listed, copied;                   /* bytes that entries and names take, and copies of arrays */
-    int paged;                               /* mapped, no array turned (index: in all shards): can be read again */
-    mmix_archive *shard;                     /* of an index the files that it names, in a list */
+    double bytes;                            /* of the file; an index adds those of its files */
+    double listed, copied;                   /* bytes of entries and names, and of copied arrays */
+    int paged;                               /* a .safetensors whose pages the system may drop */
+    mmix_archive *shard;                     /* of an index: the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
-MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
+MMIXI_PRINTF(3, 4)
+static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
 {
     char text[256];
     va_list list;
@@ -13082,24 +13093,27 @@ MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *na
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     if (!name) return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: expected %s", a->path, text);
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: entry \"%.60s\": expected %s", a->path, name, text);
+    return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: entry \"%.60s\": expected %s", a->path, name,
+                     text);
 }
-/* Whatever a file says, what lists its arrays takes at most eight times its size and a megabyte, and copies
-   of arrays twice its size and a megabyte. Files of the smallest arrays need half of that; a pickle can name
-   one array very often, and see one number as very many. 0, or -1. */
+/* A text of a message that may be missing. */
+static const char *mmixi_or_none(const char *text) { return text ? text : "none"; }
+/* Whatever a file says, what lists its arrays takes at most eight times its size and a megabyte,
+   and copies of arrays twice its size and a megabyte. Files of the smallest arrays need half of
+   that; a pickle can name one array very often, and see one number as very many. 0, or -1. */
 static int mmixi_archive_lists(mmix_archive *a, size_t bytes)
 {
     a->listed += (double)bytes;
     if (a->listed <= 8 * a->bytes + (1 << 20)) return 0;
-    return mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more: the file is damaged, "
-                        "or lists an array very often", a->bytes);
+    return mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more: "
+                        "the file is damaged, or lists an array very often", a->bytes);
 }
 static int mmixi_archive_copies(mmix_archive *a, const char *name, double bytes)
 {
     a->copied += bytes;
     if (a->copied <= 2 * a->bytes + (1 << 20)) return 0;
-    return mmixi_refuse(a, name, "arrays in proportion to %.0f bytes, found more, by strides: save it after "
-                        ".contiguous() or .clone()", a->bytes);
+    return mmixi_refuse(a, name, "arrays in proportion to %.0f bytes, found more, by strides: "
+                        "save it after .contiguous() or .clone()", a->bytes);
 }
 /* Zeros that are freed with the archive, for what lists its arrays. NULL on error. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t bytes)
@@ -13139,6 +13153,8 @@ static int mmixi_archive_append(mmix_archive *a, const mmix_entry *e)
 /* One more entry that is listed and fails when it is read. `type` stays. 0, or -1. */
 static int mmixi_archive_add_unread(mmix_archive *a, mmix_entry e, const char *type)
 {
+    if (mmixi_entry_elements(&e) > (double)(SIZE_MAX / 32))
+        return mmixi_refuse(a, e.name, "a shape that fits in memory, found more");
     mmixi_unread *u = (mmixi_unread *)mmixi_archive_alloc(a, sizeof *u);
     if (!u) return -1;
     u->name = e.name;
@@ -13181,8 +13197,10 @@ static uint8_t *mmixi_gather_strided(uint8_t *to, const uint8_t *from, size_t si
         memcpy(to, from, size);
         return to + size;
     }
-    for (size_t i = 0; i < *shape; i++)
-        to = mmixi_gather_strided(to, from + i * *stride * size, size, ndim - 1, shape + 1, stride + 1);
+    for (size_t i = 0; i < *shape; i++) {
+        to = mmixi_gather_strided(to, from, size, ndim - 1, shape + 1, stride + 1);
+        from += *stride * size;
+    }
     return to;
 }
 /* e becomes a row-major copy that goes with the archive. 0, or -1. */
@@ -13191,20 +13209,22 @@ static int mmixi_entry_copy(mmix_archive *a, mmix_entry *e, const size_t *stride
     if (mmixi_archive_copies(a, e->name, (double)e->bytes + 2 * MMIXI_ALIGN)) return -1;
     uint8_t *copy = (uint8_t *)mmixi_own(a->own, e->bytes);
     if (!copy) return -1;
-    mmixi_gather_strided(copy, (const uint8_t *)e->data, mmixi_file_size(e->dtype), e->ndim, e->shape, stride);
+    mmixi_gather_strided(copy, (const uint8_t *)e->data, mmixi_file_size(e->dtype), e->ndim,
+                         e->shape, stride);
     e->data = copy;
     return 0;
 }
-/* e, whose bytes are all that there are from its first element on and whose elements lie by strides, which
-   count elements, becomes row-major and has the bytes of its shape. `copy`: in memory of its own in any case.
-   0, or -1. */
+/* e, whose bytes are all that there are from its first element on and whose elements lie by
+   strides, which count elements, becomes row-major and has the bytes of its shape. `copy`: in
+   memory of its own in any case. 0, or -1. */
 static int mmixi_entry_settle(mmix_archive *a, mmix_entry *e, const size_t *stride, int copy)
 {
     double stored = (double)(e->bytes / mmixi_file_size(e->dtype));
     e->bytes = (size_t)fmin(mmixi_entry_bytes(e), (double)(SIZE_MAX / 2));
     if (!e->bytes) return 0;
     if (mmixi_last_place(e->ndim, e->shape, stride) >= stored)
-        return mmixi_refuse(a, e->name, "elements inside a storage of %.0f, found one beyond", stored);
+        return mmixi_refuse(a, e->name, "elements inside a storage of %.0f, found one beyond",
+                            stored);
     if (!copy && mmixi_row_major(e->ndim, e->shape, stride)) return 0;
     return mmixi_entry_copy(a, e, stride);
 }
@@ -13217,28 +13237,28 @@ static int mmixi_entry_shape(const mmix_archive *a, mmix_entry *e, const char *s
     int axes = 0;
     for (v = mmixi_json_next(shape, v, &key); v; v = mmixi_json_next(shape, v, &key)) axes++;
     if (axes > MMIX_FILE_MAX_DIMS)
-        return mmixi_refuse(a, e->name, "a shape of at most %d sizes, found %d", MMIX_FILE_MAX_DIMS, axes);
+        return mmixi_refuse(a, e->name, "a shape of at most %d sizes, found %d", MMIX_FILE_MAX_DIMS,
+                            axes);
     e->ndim = mmixi_json_sizes(shape, e->shape, MMIX_FILE_MAX_DIMS);
     if (e->ndim >= 0) return 0;
     return mmixi_refuse(a, e->name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
-                        shape ? shape : "none");
+                        mmixi_or_none(shape));
 }
 static int mmixi_refuse_dtype(const mmix_archive *a, const char *name, const char *type)
 {
-    return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64 … I8, U64 … U8, BOOL (.npy: <f8, <f4, "
-                        "<f2, <i8 … |i1, <u8 … |u1, |b1, and fortran_order), found %.20s",
-                        type ? type : "none");
+    return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64 … I8, U64 … U8, BOOL (.npy: <f8, "
+                        "<f4, <f2, <i8 … |i1, <u8 … |u1, |b1, and fortran_order), found %.20s",
+                        mmixi_or_none(type));
 }
-/* Whether an array takes the bytes that it has to. 0, or -1. */
+/* Checks that an array has the bytes that its shape takes in a type. 0, or -1. */
 static int mmixi_entry_fits(const mmix_archive *a, const mmix_entry *e, const mmixi_file_type *type)
 {
     double bytes = ceil(mmixi_entry_elements(e) * type->bits / 8);
     if (bytes == (double)e->bytes) return 0;
     return mmixi_refuse(a, e->name, "%.0f bytes for its shape in %s, found %.0f", bytes,
-                        *type->name[MMIXI_IN_SAFETENSORS] ? type->name[MMIXI_IN_SAFETENSORS]
-                        : type->name[MMIXI_IN_NPY], (double)e->bytes);
+                        type->name[MMIXI_IN_SAFETENSORS], (double)e->bytes);
 }
-/* When all are there: names are UTF-8 and there once. */
+/* Sorts all entries by name, and checks that each name is UTF-8 and there once. 0, or -1. */
 static int mmixi_archive_finish(mmix_archive *a)
 {
     a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count * sizeof *a->by_name);
@@ -13247,17 +13267,20 @@ static int mmixi_archive_finish(mmix_archive *a)
         const char *name = a->entries[i].name;
         a->by_name[i].name = name;
         a->by_name[i].entry = &a->entries[i];
-        if (name[mmixi_utf8_span(name)]) return mmixi_refuse(a, name, "a name of UTF-8, found another");
+        if (name[mmixi_utf8_span(name)])
+            return mmixi_refuse(a, name, "a name of UTF-8, found another");
     }
     const char *twice = mmixi_key_twice(a->by_name, a->count, sizeof *a->by_name);
-    return twice ? mmixi_refuse(a, twice, "each name once, found it twice") : 0;
+    if (twice) return mmixi_refuse(a, twice, "each name once, found it twice");
+    return 0;
 }
 
 /* ---- .safetensors (github.com/huggingface/safetensors, "Format") ----
    8 bytes   n, the length of the header, little-endian
    n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
                     "__metadata__": {"key": "text", …}}
-   the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
+   the rest  the arrays, little-endian, row-major, without gaps and overlaps
+   Offsets count from where the rest begins. */
 /* By where the data begin, then where they end, then by name. */
 static int mmixi_compare_data(const void *x, const void *y)
 {
@@ -13270,25 +13293,26 @@ static int mmixi_compare_data(const void *x, const void *y)
     if (p == q) return strcmp(a->name, b->name);
     return p < q ? -1 : 1;
 }
-/* One array: a member of the header, with `size` bytes of data to lie in. */
-static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *object, uint8_t *data,
-                                   size_t size)
+/* One array: a member of the header. The data of all are `size` bytes. 0, or -1. */
+static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *object,
+                                   uint8_t *data, size_t size)
 {
     const char *offsets = mmixi_json_find(object, "data_offsets"),
         *dtype = mmixi_json_word(object, "dtype", NULL);
-    const mmixi_file_type *type = dtype ? mmixi_file_type_named(MMIXI_IN_SAFETENSORS, dtype) : NULL;
+    const mmixi_file_type *type = mmixi_file_type_named(MMIXI_IN_SAFETENSORS, dtype);
     size_t part[2];
     mmix_entry e;
     memset(&e, 0, sizeof e);
     if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1] || part[1] > size)
-        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %.40s",
-                            (double)size, offsets ? offsets : "none");
+        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, "
+                            "found %.40s", (double)size, mmixi_or_none(offsets));
     e.name = name;
     e.data = data + part[0];
     e.bytes = part[1] - part[0];
     if (!type) return mmixi_refuse_dtype(a, name, dtype);
     e.dtype = type->dtype;
-    if (mmixi_entry_shape(a, &e, mmixi_json_find(object, "shape")) || mmixi_entry_fits(a, &e, type)) return -1;
+    if (mmixi_entry_shape(a, &e, mmixi_json_find(object, "shape"))) return -1;
+    if (mmixi_entry_fits(a, &e, type)) return -1;
     if (e.dtype == MMIX_FILE_OTHER) return mmixi_archive_add_unread(a, e, dtype);
     mmixi_byte_order((uint8_t *)data + part[0], e.bytes, mmixi_file_size(e.dtype), 0);
     return mmixi_archive_append(a, &e);
@@ -13298,24 +13322,26 @@ static int mmixi_safetensors_metadata(const mmix_archive *a)
 {
     const char *metadata = a->metadata, *key, *v;
     if (!metadata) return 0;
-    if (*metadata != '{')
-        return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", metadata);
+    const char *wrong = *metadata == '{' ? NULL : metadata;
     for (v = mmixi_json_next(metadata, metadata, &key); v; v = mmixi_json_next(metadata, v, &key))
-        if (*v != '"') return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", v);
-    return 0;
+        if (*v != '"') wrong = v;
+    if (!wrong) return 0;
+    return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", wrong);
 }
-/* The arrays lie one after another, without gaps, and fill `size` bytes. They are sorted. 0, or -1. */
+/* Sorts the arrays. They have to lie without gaps and to fill `size` bytes. 0, or -1. */
 static int mmixi_safetensors_order(mmix_archive *a, const uint8_t *data, size_t size)
 {
     size_t at = 0;
     if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_data);
     for (const mmix_entry *e = a->entries; e < a->entries + a->count; e++) {
         if (e->data != data + at)
-            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, found %.0f",
-                                (double)at, (double)((const uint8_t *)e->data - data));
+            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, "
+                                "found %.0f", (double)at,
+                                (double)((const uint8_t *)e->data - data));
         at += e->bytes;
     }
-    return at == size ? 0 : mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
+    if (at == size) return 0;
+    return mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
@@ -13342,8 +13368,11 @@ static int mmixi_safetensors(mmix_archive *a)
     return mmixi_safetensors_order(a, data, size);
 }
 
-/* ---- .npy: "\x93NUMPY", version, length of the header: a Python dict of descr, fortran_order, shape ---- */
-/* Python's dicts, tuples, texts, booleans and long integers as JSON, where they stand. */
+/* ---- .npy ----
+   "\x93NUMPY", a byte of version, a zero, the length of the header (2 bytes, 4 from version 2 on),
+   the header: a Python dict of descr, fortran_order and shape, which ends with a line; then the
+   array. */
+/* Makes JSON of Python's dicts, tuples, texts, booleans and long integers, where they stand. */
 static void mmixi_python_json(char *s)
 {
     static const char python[] = "'()", json[] = "\"[]";
@@ -13357,44 +13386,59 @@ static void mmixi_python_json(char *s)
         before = *s;
     }
 }
-/* Whether descr is a type of NumPy that is no number: text, bytes, objects, records, times, or wide floats. */
+/* Whether descr is a type of NumPy that has no numbers which are read here: text, bytes, objects,
+   times, records, wide floats and wide complex numbers. */
 static int mmixi_npy_is_other(const char *descr)
 {
     if (!descr) return 0;
     if (*descr == '[') return 1;                 /* a record: a list of names and types */
-    if (*descr != '"' || !strspn(descr + 1, "<>|=")) return 0;
+    if (*descr != '"' || !strspn(descr + 1, "<>|=") || !descr[2]) return 0;
     if (!strcmp(descr + 2, "f16") || !strcmp(descr + 2, "c32")) return 1;
-    return strchr("OSUVMm", descr[2]) != NULL && descr[2];
+    return strchr("OSUVMm", descr[2]) != NULL;
 }
-/* One array in bytes[0 … size). `alone`: it is all that there is, so it has to be of numbers. */
-static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t size, int alone)
+/* The header as JSON, and how many bytes stand before the array; NULL on error. */
+static char *mmixi_npy_header_read(mmix_archive *a, const char *name, uint8_t *bytes, size_t size,
+                                   size_t *before)
 {
-    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10, stride[MMIX_FILE_MAX_DIMS], step = 1;
+    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10;
     size_t length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
     char *header = (char *)bytes + begin;
+    int known = length && !memcmp(bytes, "\x93NUMPY", 6) && bytes[6] >= 1 && bytes[6] <= 3;
+    if (!known || length > size - begin) {
+        mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
+                     (double)size, (double)length);
+        return NULL;
+    }
+    *before = begin + length;
+    header[length - 1] = 0;                      /* a line end */
+    mmixi_python_json(header);
+    return mmixi_json_open(a->m, a->path, header, strlen(header)) ? NULL : header;
+}
+/* One array in bytes[0 … size). `alone`: it is all that there is, so it has to be of numbers. 0, or
+   -1. */
+static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t size, int alone)
+{
+    size_t before, stride[MMIX_FILE_MAX_DIMS], step = 1;
     mmix_entry e;
     memset(&e, 0, sizeof e);
     e.name = name;
-    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
-        return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
-                            (double)size, (double)length);
-    header[length - 1] = 0;                      /* a line end */
-    mmixi_python_json(header);
-    if (mmixi_json_open(a->m, a->path, header, strlen(header))) return -1;
+    const char *header = mmixi_npy_header_read(a, name, bytes, size, &before);
+    if (!header) return -1;
     const char *descr = mmixi_json_find(header, "descr"), *word = mmixi_json_text(descr);
     int fortran = mmixi_json_flag(mmixi_json_find(header, "fortran_order"), -1);
     const mmixi_file_type *type = NULL;
     if (word && strspn(word, "<>|=")) type = mmixi_file_type_named(MMIXI_IN_NPY, word + 1);
     int other = type ? type->dtype == MMIX_FILE_OTHER : mmixi_npy_is_other(descr);
-    if (fortran < 0 || (!type && !other) || (other && alone)) return mmixi_refuse_dtype(a, name, word);
+    if (fortran < 0 || (!type && !other) || (other && alone))
+        return mmixi_refuse_dtype(a, name, word);
     if (mmixi_entry_shape(a, &e, mmixi_json_find(header, "shape"))) return -1;
     if (other) return mmixi_archive_add_unread(a, e, word ? word : "records");
     e.dtype = type->dtype;
-    e.data = header + length;
-    e.bytes = size - begin - length;
+    e.data = bytes + before;
+    e.bytes = size - before;
     if (mmixi_entry_fits(a, &e, type)) return -1;
-    mmixi_byte_order((uint8_t *)header + length, e.bytes, mmixi_file_size(e.dtype), *word == '>');
-    for (int d = 0; d < e.ndim; d++) {
+    mmixi_byte_order(bytes + before, e.bytes, mmixi_file_size(e.dtype), *word == '>');
+    for (int d = 0; d < e.ndim; d++) {           /* of Fortran's order: the first axis is dense */
         stride[d] = step;
         step *= e.shape[d];
     }
@@ -13404,9 +13448,9 @@ static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t s
 
 MMIXI_COLD_END
 /* ---- CRC-32, as zip has it: the remainder of a polynomial's division ----
-   table[0] has the remainder of each byte, table[k] that of a byte that k zeros follow. So sixteen bytes are
-   taken at a time, by look-ups that do not wait for each other (Kounavis & Berry 2005): five times as fast
-   as byte by byte. */
+   table[0] has the remainder of each byte, table[k] that of a byte that k zeros follow. So sixteen
+   bytes are taken at a time, by look-ups that do not wait for each other (Kounavis & Berry 2005):
+   five times as fast as byte by byte. */
 typedef struct mmixi_crc { uint32_t table[16][256]; } mmixi_crc;
 static void mmixi_crc_fill(mmixi_crc *crc)
 {
@@ -13435,16 +13479,19 @@ static uint32_t mmixi_crc32(const mmixi_crc *crc, const uint8_t *p, size_t n)
 {
     uint32_t rest = 0xffffffffu;
     for (; n >= 16; n -= 16, p += 16)
-        rest = mmixi_crc_four(crc, 12, rest ^ mmixi_crc_word(p)) ^ mmixi_crc_four(crc, 8, mmixi_crc_word(p + 4))
-             ^ mmixi_crc_four(crc, 4, mmixi_crc_word(p + 8)) ^ mmixi_crc_four(crc, 0, mmixi_crc_word(p + 12));
+        rest = mmixi_crc_four(crc, 12, rest ^ mmixi_crc_word(p))
+             ^ mmixi_crc_four(crc, 8, mmixi_crc_word(p + 4))
+             ^ mmixi_crc_four(crc, 4, mmixi_crc_word(p + 8))
+             ^ mmixi_crc_four(crc, 0, mmixi_crc_word(p + 12));
     for (; n; n--, p++) rest = rest >> 8 ^ crc->table[0][(rest ^ *p) & 255];
     return ~rest;
 }
 MMIXI_COLD_BEGIN
 
-/* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ----
-   The end of the file says where the directory is; its records say where the members lie, each behind a
-   header of its own. */
+/* ---- zip, as np.savez and torch.save write it ----
+   Its members are stored, not compressed, one after another.
+   The end of the file says where the directory is; its records say where the members lie, each
+   behind a header of its own. */
 typedef struct mmixi_member {
     const char *name;
     uint8_t *data;
@@ -13455,13 +13502,14 @@ typedef struct mmixi_member {
 } mmixi_member;
 typedef struct mmixi_zip {
     mmix_archive *a;
-    mmixi_member *member;                    /* in the order of the directory, which is that of their data */
+    mmixi_member *member;                    /* in the order of their data; a .pth sorts by name */
     size_t count, room;
     size_t directory;                        /* where it begins, and the data end */
     const char *folder;                      /* of a .pth: all of its members lie in FOLDER/… */
     int folder_length;
 } mmixi_zip;
-/* The record of at least `size` bytes that begins at byte `at` with a signature, or NULL: there is none. */
+/* The record of at least `size` bytes that begins at byte `at` with a signature, or NULL: there is
+   none. */
 static uint8_t *mmixi_zip_record(const mmixi_zip *zip, uint64_t at, size_t size, uint32_t signature)
 {
     const mmixi_file_bytes *file = &zip->a->file;
@@ -13469,89 +13517,114 @@ static uint8_t *mmixi_zip_record(const mmixi_zip *zip, uint64_t at, size_t size,
     uint8_t *p = file->bytes + at;
     return mmixi_number(p, 4) == signature ? p : NULL;
 }
-/* Finds the directory by way of the end's record, before which the 64-bit form of it may lie; `records` is
-   how many there are. 0, or -1. */
+/* Finds the directory by way of the end's record, before which the 64-bit form of it may lie;
+   `records` is how many there are. 0, or -1. */
 static int mmixi_zip_end(mmixi_zip *zip, uint64_t *records)
 {
-    const uint8_t *end = NULL, *wide = NULL;
-    size_t size = zip->a->file.size, at = size + 1, least = size - mmixi_min(size, 22 + 65535);
-    while (!end && at-- > least) end = mmixi_zip_record(zip, at, 22, 0x06054b50);    /* a comment may follow */
-    const uint8_t *locator = end && at >= 20 ? mmixi_zip_record(zip, at - 20, 20, 0x07064b50) : NULL;
-    uint64_t place = end ? mmixi_number(end + 16, 4) : 0, bytes = end ? mmixi_number(end + 12, 4) : 0;
-    *records = end ? mmixi_number(end + 10, 2) : 0;
-    if (locator) {
-        wide = mmixi_zip_record(zip, mmixi_number(locator + 8, 8), 56, 0x06064b50);
-        if (!wide) end = NULL;
+    size_t size = zip->a->file.size, at = size + 1;
+    size_t least = size - mmixi_min(size, 22 + 65535);           /* a comment may follow it */
+    uint64_t place = size + 1, bytes = 0;        /* no place, if there is no end */
+    const uint8_t *end = NULL, *locator = NULL, *wide;
+    while (!end && at-- > least) end = mmixi_zip_record(zip, at, 22, 0x06054b50);
+    if (end) {
+        *records = mmixi_number(end + 10, 2);
+        bytes = mmixi_number(end + 12, 4);
+        place = mmixi_number(end + 16, 4);
+        if (at >= 20) locator = mmixi_zip_record(zip, at - 20, 20, 0x07064b50);
     }
-    if (wide) {
-        *records = mmixi_number(wide + 32, 8);
-        bytes = mmixi_number(wide + 40, 8);
-        place = mmixi_number(wide + 48, 8);
+    if (locator) {
+        place = size + 1;
+        wide = mmixi_zip_record(zip, mmixi_number(locator + 8, 8), 56, 0x06064b50);
+        if (wide) {
+            *records = mmixi_number(wide + 32, 8);
+            bytes = mmixi_number(wide + 40, 8);
+            place = mmixi_number(wide + 48, 8);
+        }
     }
     zip->directory = (size_t)place;
-    if (end && place <= size && *records <= size / 46 && !*records == !bytes) return 0;
-    return mmixi_refuse(zip->a, NULL, "the end of a zip file, with its directory's place, found none in "
-                        "%.0f bytes", (double)size);
+    if (place <= size && *records <= size / 46 && !*records == !bytes) return 0;
+    return mmixi_refuse(zip->a, NULL, "the end of a zip file, with its directory's place, found "
+                        "none in %.0f bytes", (double)size);
 }
-/* Sizes of 32 bits that are too small are 0xffffffff, and the numbers stand in the extra field of kind 1, in
-   this order: the size, the size in the file, the place of the member. */
-static void mmixi_zip_wide(const uint8_t *extra, size_t length, uint64_t *size, uint64_t *stored,
-                           uint64_t *place)
+/* What a record of the directory says of its member. */
+typedef struct mmixi_zip_entry {
+    uint64_t size, stored;                   /* bytes, and bytes in the file */
+    uint64_t place;                          /* of the header that stands before the data */
+    size_t name, extra, comment;             /* bytes of each, behind the record */
+    int method;
+} mmixi_zip_entry;
+/* A number of 32 bits that is too small is 0xffffffff, and the right one is the next in the extra
+   field of kind 1, which ends at `end`. Returns where the next one stands then. */
+static const uint8_t *mmixi_zip_widen(const uint8_t *p, const uint8_t *end, uint64_t *number)
 {
-    uint64_t *number[3];
-    number[0] = size;
-    number[1] = stored;
-    number[2] = place;
-    while (length >= 4) {
-        size_t bytes = (size_t)mmixi_number(extra + 2, 2);
-        if (bytes > length - 4) return;
-        if (mmixi_number(extra, 2) == 1) {
-            const uint8_t *p = extra + 4, *end = p + bytes;
-            for (int i = 0; i < 3; i++) {
-                if (*number[i] != 0xffffffffu || end - p < 8) continue;
-                *number[i] = mmixi_number(p, 8);
-                p += 8;
-            }
+    if (*number != 0xffffffffu || end - p < 8) return p;
+    *number = mmixi_number(p, 8);
+    return p + 8;
+}
+static mmixi_zip_entry mmixi_zip_entry_read(const uint8_t *record)
+{
+    mmixi_zip_entry z;
+    z.method = (int)mmixi_number(record + 10, 2);
+    z.stored = mmixi_number(record + 20, 4);
+    z.size = mmixi_number(record + 24, 4);
+    z.name = (size_t)mmixi_number(record + 28, 2);
+    z.extra = (size_t)mmixi_number(record + 30, 2);
+    z.comment = (size_t)mmixi_number(record + 32, 2);
+    z.place = mmixi_number(record + 42, 4);
+    return z;
+}
+/* Looks for the field of kind 1 behind the name; each field is a kind, a length, and its bytes. */
+static void mmixi_zip_entry_widen(mmixi_zip_entry *z, const uint8_t *record)
+{
+    const uint8_t *p = record + 46 + z->name, *stop = p + z->extra;
+    while (stop - p >= 4) {
+        const uint8_t *field = p + 4;
+        ptrdiff_t bytes = (ptrdiff_t)mmixi_number(p + 2, 2);
+        if (bytes > stop - field) return;
+        const uint8_t *end = field + bytes;
+        if (mmixi_number(p, 2) == 1) {
+            field = mmixi_zip_widen(field, end, &z->size);
+            field = mmixi_zip_widen(field, end, &z->stored);
+            mmixi_zip_widen(field, end, &z->place);
             return;
         }
-        extra += 4 + bytes;
-        length -= 4 + bytes;
+        p = end;
     }
 }
-/* One record of the directory at *at, which moves to the next; the data begin at *from or later, which moves
-   to their end. 0, or -1. */
+/* Reads the record of the directory at *at, which moves to the next one. The member's data begin at
+   *from or later; it moves to their end. 0, or -1. */
 static int mmixi_zip_member(mmixi_zip *zip, uint64_t *at, uint64_t *from)
 {
     mmix_archive *a = zip->a;
-    uint8_t *file = a->file.bytes, *record = mmixi_zip_record(zip, *at, 46, 0x02014b50);
-    size_t name_bytes = record ? (size_t)mmixi_number(record + 28, 2) : 0;
-    size_t extra_bytes = record ? (size_t)mmixi_number(record + 30, 2) : 0;
-    if (!record || a->file.size - *at - 46 < name_bytes + extra_bytes)
+    uint8_t *record = mmixi_zip_record(zip, *at, 46, 0x02014b50);
+    mmixi_zip_entry z;
+    memset(&z, 0, sizeof z);
+    if (record) z = mmixi_zip_entry_read(record);
+    if (!record || a->file.size - *at - 46 < z.name + z.extra)
         return mmixi_refuse(a, NULL, "a member of the directory at byte %.0f", (double)*at);
-    uint64_t stored = mmixi_number(record + 20, 4);
-    uint64_t size = mmixi_number(record + 24, 4), place = mmixi_number(record + 42, 4);
-    int method = (int)mmixi_number(record + 10, 2);
-    mmixi_zip_wide(record + 46 + name_bytes, extra_bytes, &size, &stored, &place);
-    *at += 46 + name_bytes + extra_bytes + mmixi_number(record + 32, 2);
+    mmixi_zip_entry_widen(&z, record);
+    uint32_t checksum = (uint32_t)mmixi_number(record + 16, 4);
+    *at += 46 + z.name + z.extra + z.comment;
     char *name = (char *)record + 45;            /* one early: its end has room for a zero */
-    memmove(name, name + 1, name_bytes);
-    name[name_bytes] = 0;
-    if (strlen(name) != name_bytes || (!method && size != stored))
+    memmove(name, name + 1, z.name);
+    name[z.name] = 0;
+    if (strlen(name) != z.name || (!z.method && z.size != z.stored))
         return mmixi_refuse(a, name, "it stored, not compressed, without a zero in its name, found "
-                            "method %d", method);
-    const uint8_t *local = mmixi_zip_record(zip, place, 30, 0x04034b50);
-    uint64_t data = local ? place + 30 + mmixi_number(local + 26, 2) + mmixi_number(local + 28, 2) : 0;
-    if (!local || data < *from || data > zip->directory || stored > zip->directory - data)
+                            "method %d", z.method);
+    const uint8_t *local = mmixi_zip_record(zip, z.place, 30, 0x04034b50);
+    uint64_t data = 0;
+    if (local) data = z.place + 30 + mmixi_number(local + 26, 2) + mmixi_number(local + 28, 2);
+    if (!local || data < *from || data > zip->directory || z.stored > zip->directory - data)
         return mmixi_refuse(a, name, "its data between those before and the directory, found %.0f "
-                            "bytes at %.0f", (double)stored, (double)data);
-    *from = data + stored;
+                            "bytes at %.0f", (double)z.stored, (double)data);
+    *from = data + z.stored;
     mmixi_member *member = &zip->member[zip->count++];
     member->name = name;
-    member->data = file + data;
-    member->size = (size_t)stored;
-    member->method = method;
+    member->data = a->file.bytes + data;
+    member->size = (size_t)z.stored;
+    member->method = z.method;
     member->damaged = 0;
-    member->checksum = (uint32_t)mmixi_number(record + 16, 4);
+    member->checksum = checksum;
     return 0;
 }
 typedef struct mmixi_zip_check { mmixi_crc crc; mmixi_member *member; } mmixi_zip_check;
@@ -13564,7 +13637,8 @@ static void mmixi_zip_check_task(void *arg, mmixi_range range)
         member->damaged = mmixi_crc32(&check->crc, member->data, member->size) != member->checksum;
     }
 }
-/* All members, with their checksums compared, each by one thread. 0, or -1; zip->member is to be freed. */
+/* All members, with their checksums compared, each by one thread. 0, or -1; zip->member is to be
+   freed. */
 static int mmixi_zip_members(mmixi_zip *zip)
 {
     mmixi_zip_check check;
@@ -13581,7 +13655,8 @@ static int mmixi_zip_members(mmixi_zip *zip)
     mmixi_ranges(zip->a->m, zip->count, 1, mmixi_zip_check_task, &check);
     for (const mmixi_member *e = zip->member; e < zip->member + zip->count; e++)
         if (e->damaged)
-            return mmixi_refuse(zip->a, e->name, "the data of its checksum, found others: the file is damaged");
+            return mmixi_refuse(zip->a, e->name, "the data of its checksum, found others: the file "
+                                "is damaged");
     return 0;
 }
 /* A .npz: members NAME.npy become entries NAME. */
@@ -13590,10 +13665,11 @@ static int mmixi_npz(mmix_archive *a, const mmixi_zip *zip)
     for (const mmixi_member *e = zip->member; e < zip->member + zip->count; e++) {
         char *dot = (char *)strrchr(e->name, '.');
         if (!dot || strcmp(dot, ".npy"))
-            return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
+            return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found "
+                                "another");
         if (e->method)
-            return mmixi_refuse(a, e->name, "it stored, not compressed, as np.savez does, found method %d",
-                                e->method);
+            return mmixi_refuse(a, e->name, "it stored, not compressed, as np.savez does, found "
+                                "method %d", e->method);
         *dot = 0;
         if (mmixi_npy(a, e->name, e->data, e->size, 0)) return -1;
     }
@@ -13601,17 +13677,18 @@ static int mmixi_npz(mmix_archive *a, const mmixi_zip *zip)
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
-   A pickle is a program for a stack machine. This one knows the instructions that torch.save writes; its
-   values are only looked at. A call makes a tensor of _rebuild_tensor_v2, a dictionary of OrderedDict, and an
-   opaque value of the names that training scripts leave beside their weights: those that
-   torch.load(weights_only=True) allows, NumPy's arrays, paths and times. Other names are refused.
+   A pickle is a program for a stack machine. This one knows the instructions that torch.save
+   writes; its values are only looked at. A call makes a tensor of _rebuild_tensor_v2, a dictionary
+   of OrderedDict, and an opaque value of the names that training scripts leave beside their
+   weights: those that torch.load(weights_only=True) allows, NumPy's arrays, paths and times. Other
+   names are refused.
 
-   Values are cells of one array, chained by their numbers: from the top of the stack down, or from a list's
-   first item on. An instruction makes at most one. So the instructions are counted before the first one is
-   taken, and what the machine needs is there from the beginning. */
+   Values are cells of one array, chained by their numbers: from the top of the stack down, or from
+   a list's first item on. An instruction makes at most one. So the instructions are counted before
+   the first one is taken, and what the machine needs is there from the beginning. */
 
-/* What a value is. Those from MMIXI_PY_TENSOR on are tensors, whose list is the arguments of the function that
-   rebuilds them. */
+/* What a value is. Those from MMIXI_PY_TENSOR on are tensors, whose list is the arguments of the
+   function that rebuilds them. */
 enum {
     MMIXI_PY_NONE,                           /* no value */
     MMIXI_PY_MARK,                           /* on the stack, where the items of a list begin */
@@ -13624,15 +13701,15 @@ enum {
     MMIXI_PY_LIST,                           /* or a tuple */
     MMIXI_PY_DICT,                           /* key, value, key, … */
     MMIXI_PY_STORAGE,                        /* its id: "storage", type, key, device, elements */
-    MMIXI_PY_TENSOR,                         /* _rebuild_tensor_v2: storage, offset, size, stride, …, metadata */
-    MMIXI_PY_TENSOR_TYPED,                   /* _rebuild_tensor_v3: the same with a dtype before metadata */
+    MMIXI_PY_TENSOR,                         /* _rebuild_tensor_v2: storage, offset, size, … */
+    MMIXI_PY_TENSOR_TYPED,                   /* _rebuild_tensor_v3: the same, with a dtype */
     MMIXI_PY_QUANTISED,                      /* _rebuild_qtensor: storage, offset, size, … */
     MMIXI_PY_META,                           /* _rebuild_meta_tensor_no_storage: dtype, size, … */
-    MMIXI_PY_SPARSE,                         /* _rebuild_sparse_tensor: layout, (tensors …, size, …) */
+    MMIXI_PY_SPARSE,                         /* _rebuild_sparse_tensor: layout, (…, size, …) */
     MMIXI_PY_NESTED,                         /* and others that are made of several */
     /* a call of a function may also make what it is given: */
     MMIXI_PY_FIRST,                          /* its first argument */
-    MMIXI_PY_CALL                            /* _rebuild_from_type_v2: function, type, its arguments, … */
+    MMIXI_PY_CALL                            /* _rebuild_from_type_v2: what another call makes */
 };
 typedef struct mmixi_py {
     union {
@@ -13706,8 +13783,10 @@ static const mmixi_py_name mmixi_py_names[] = {
 static const char *mmixi_py_module(const char *module)
 {
     static const char *const now[][2] = {
-        { "__builtin__", "builtins" }, { "pathlib._local", "pathlib" },
-        { "numpy._core.multiarray", "numpy.core.multiarray" }, { "numpy._core.numeric", "numpy.core.numeric" }
+        { "__builtin__", "builtins" },
+        { "pathlib._local", "pathlib" },
+        { "numpy._core.multiarray", "numpy.core.multiarray" },
+        { "numpy._core.numeric", "numpy.core.numeric" }
     };
     for (size_t i = 0; i < sizeof now / sizeof *now; i++)
         if (!strcmp(module, now[i][0])) return now[i][1];
@@ -13744,10 +13823,10 @@ enum {                                           /* what an instruction does bes
     MMIXI_DO_VERSION,
     MMIXI_DO_STOP,
     MMIXI_DO_MAKE,                               /* a value of what it took, or of its number */
-    MMIXI_DO_BYTES,                              /* its number says how many bytes follow: a value of them */
+    MMIXI_DO_BYTES,                              /* a value of as many bytes as its number says */
     MMIXI_DO_PUT,                                /* remembers the top of the stack */
     MMIXI_DO_GET,                                /* a value that has been remembered */
-    MMIXI_DO_LINES,                              /* a name, its module and itself in the next two lines */
+    MMIXI_DO_LINES,                              /* a name: two lines, its module and itself */
     MMIXI_DO_NAME,                               /* a name, both taken from the stack */
     MMIXI_DO_APPEND,                             /* to the list that is then on top */
     MMIXI_DO_CALL                                /* a function with a list of arguments */
@@ -13807,13 +13886,13 @@ static const mmixi_py_code mmixi_py_codes[] = {
     { 'R', 0, 2, MMIXI_DO_CALL, MMIXI_PY_OPAQUE },
     { 0x81, 0, 2, MMIXI_DO_CALL, MMIXI_PY_OPAQUE },
     { '0', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE },
-    { 'b', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE }               /* the state of what is below stays unseen */
+    { 'b', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE }               /* the state of what is below */
 };
 typedef struct mmixi_py_step {                   /* an instruction with what follows it */
     const mmixi_py_code *code;
     uint64_t number;
-    char *bytes;                                 /* of MMIXI_DO_BYTES number bytes; of _LINES the module, … */
-    char *name;                                  /* … and the name, both up to a line end */
+    char *bytes;                                 /* of MMIXI_DO_BYTES */
+    char *module, *name;                         /* of MMIXI_DO_LINES, each up to a line end */
 } mmixi_py_step;
 typedef struct mmixi_pickle {
     mmix_archive *a;
@@ -13855,13 +13934,14 @@ static const char *mmixi_pickle_next(mmixi_pickle *k, mmixi_py_step *s)
         k->p += s->number;
     }
     if (s->code->does == MMIXI_DO_LINES) {
-        s->bytes = mmixi_pickle_line(k);
-        s->name = s->bytes ? mmixi_pickle_line(k) : NULL;
-        if (!s->name) return "ends too early";
+        s->module = mmixi_pickle_line(k);
+        s->name = mmixi_pickle_line(k);
+        if (!s->module || !s->name) return "ends too early";
     }
     return NULL;
 }
-/* Takes the topmost `count` values, or all from the last mark on, as a list. NULL, or what is wrong. */
+/* Takes the topmost `count` values, or all from the last mark on, as a list. NULL, or what is
+   wrong. */
 static const char *mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
 {
     mmixi_py *cell = k->cell;
@@ -13878,7 +13958,8 @@ static const char *mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
     if (to_mark) k->top = cell[k->top].next;
     return NULL;
 }
-/* A text, which moves one byte down to make room for a zero; an integer of any length; or opaque bytes. */
+/* A text, which moves one byte down to make room for a zero; an integer of any length; or opaque
+   bytes. */
 static void mmixi_pickle_bytes(const mmixi_py_step *s, mmixi_py *made)
 {
     size_t n = (size_t)s->number;
@@ -13890,7 +13971,8 @@ static void mmixi_pickle_bytes(const mmixi_py_step *s, mmixi_py *made)
     if (made->kind == MMIXI_PY_INTEGER && n > 8) made->kind = MMIXI_PY_OPAQUE;
     if (made->kind == MMIXI_PY_INTEGER && n) {
         int above = (int)(64 - 8 * n);           /* the sign comes down from the top */
-        made->as.integer = (int64_t)(mmixi_number((const uint8_t *)s->bytes, (int)n) << above) >> above;
+        uint64_t bits = mmixi_number((const uint8_t *)s->bytes, (int)n);
+        made->as.integer = (int64_t)(bits << above) >> above;
     }
 }
 static const char *mmixi_pickle_put(mmixi_pickle *k, const mmixi_py_step *s)
@@ -13907,11 +13989,13 @@ static const char *mmixi_pickle_get(const mmixi_pickle *k, const mmixi_py_step *
     *made = k->cell[k->memo[s->number]];
     return NULL;
 }
-static const char *mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *name, mmixi_py *made)
+static const char *mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *name,
+                                     mmixi_py *made)
 {
     *made = mmixi_py_named(module, name);
     if (made->kind != MMIXI_PY_NONE) return NULL;
-    snprintf(k->wrong, sizeof k->wrong, "asks for %.30s.%.30s, which is refused: nothing was run", module, name);
+    snprintf(k->wrong, sizeof k->wrong, "asks for %.30s.%.30s, which is refused: nothing was run",
+             module, name);
     return k->wrong;
 }
 /* Adds what was taken to the list on top; what is opaque stays as it is. */
@@ -13920,31 +14004,31 @@ static const char *mmixi_pickle_append(mmixi_pickle *k, const mmixi_py *taken)
     mmixi_py *top = &k->cell[k->top];
     if (!k->top) return "appends to an empty stack";
     if (top->kind == MMIXI_PY_OPAQUE || !taken->as.list.first) return NULL;
-    if (top->kind != MMIXI_PY_LIST && top->kind != MMIXI_PY_DICT) return "appends to what is no list";
+    if (top->kind != MMIXI_PY_LIST && top->kind != MMIXI_PY_DICT)
+        return "appends to what is no list";
     if (top->as.list.first) k->cell[top->as.list.last].next = taken->as.list.first;
     else top->as.list.first = taken->as.list.first;
     top->as.list.last = taken->as.list.last;
     return NULL;
 }
 /* What a call of a function with a list of arguments makes. */
-static const char *mmixi_pickle_call(const mmixi_pickle *k, const mmixi_py *function, const mmixi_py *arguments,
-                                     mmixi_py *made)
+static const char *mmixi_pickle_call(const mmixi_pickle *k, const mmixi_py *function,
+                                     const mmixi_py *arguments, mmixi_py *made)
 {
-    const mmixi_py *cell = k->cell, *first;
-    if (function->kind != MMIXI_PY_FUNCTION || arguments->kind != MMIXI_PY_LIST)
-        return "calls what can't be called";
-    first = &cell[arguments->as.list.first];
+    static const char *const wrong = "calls what can't be called";
+    const mmixi_py *cell = k->cell;
+    if (function->kind != MMIXI_PY_FUNCTION || arguments->kind != MMIXI_PY_LIST) return wrong;
     if (function->as.integer == MMIXI_PY_CALL) {
-        function = first;
-        arguments = &cell[cell[first->next].next];
-        if (function->kind != MMIXI_PY_FUNCTION || function->as.integer == MMIXI_PY_CALL
-            || arguments->kind != MMIXI_PY_LIST) return "calls what can't be called";
-        first = &cell[arguments->as.list.first];
+        /* the arguments are a function, a type, the arguments of the function, and what is added to
+           its result */
+        function = &cell[arguments->as.list.first];
+        arguments = &cell[cell[function->next].next];
+        if (function->kind != MMIXI_PY_FUNCTION || arguments->kind != MMIXI_PY_LIST) return wrong;
+        if (function->as.integer == MMIXI_PY_CALL) return wrong;
     }
     if (function->as.integer == MMIXI_PY_FIRST) {
-        if (first->kind == MMIXI_PY_NONE) return "calls a function without arguments";
-        *made = *first;
-        return NULL;
+        *made = cell[arguments->as.list.first];
+        return made->kind == MMIXI_PY_NONE ? wrong : NULL;
     }
     made->as.list = arguments->as.list;
     made->kind = (int)function->as.integer;
@@ -13969,7 +14053,8 @@ static const char *mmixi_pickle_do(mmixi_pickle *k, const mmixi_py_step *s)
     made.kind = code->makes;
     switch (code->does) {
     case MMIXI_DO_VERSION:
-        return s->number >= 2 && s->number <= 5 ? NULL : "is not of protocol 2 to 5";
+        if (s->number < 2 || s->number > 5) return "is not of protocol 2 to 5";
+        return NULL;
     case MMIXI_DO_PUT:
         return mmixi_pickle_put(k, s);
     case MMIXI_DO_APPEND:
@@ -13986,12 +14071,13 @@ static const char *mmixi_pickle_do(mmixi_pickle *k, const mmixi_py_step *s)
         wrong = mmixi_pickle_get(k, s, &made);
         break;
     case MMIXI_DO_LINES:
-        s->bytes[strcspn(s->bytes, "\n")] = 0;
+        s->module[strcspn(s->module, "\n")] = 0;
         s->name[strcspn(s->name, "\n")] = 0;
-        wrong = mmixi_pickle_name(k, s->bytes, s->name, &made);
+        wrong = mmixi_pickle_name(k, s->module, s->name, &made);
         break;
     case MMIXI_DO_NAME:
-        if (first->kind != MMIXI_PY_TEXT || second->kind != MMIXI_PY_TEXT) return "names what is no text";
+        if (first->kind != MMIXI_PY_TEXT || second->kind != MMIXI_PY_TEXT)
+            return "names what is no text";
         wrong = mmixi_pickle_name(k, first->as.text, second->as.text, &made);
         break;
     case MMIXI_DO_CALL:
@@ -14003,28 +14089,35 @@ static const char *mmixi_pickle_do(mmixi_pickle *k, const mmixi_py_step *s)
     if (!wrong) mmixi_pickle_push(k, &made);
     return wrong;
 }
-/* Reads all instructions once, to count the values that they make, and once more to do them: NULL, or what is
-   wrong; "" after mmix_fail. */
-static const char *mmixi_pickle_run(mmixi_pickle *k)
+/* Reads all instructions without doing them, counts the values that they make, and takes memory for
+   these. NULL, or what is wrong; "" after mmix_fail. */
+static const char *mmixi_pickle_count(mmixi_pickle *k)
 {
     uint8_t *begin = k->p;
-    uint32_t values = 1;
     mmixi_py_step s;
-    const char *wrong;
-    for (size_t i = 0; i < sizeof mmixi_py_codes / sizeof *mmixi_py_codes; i++)
-        k->row[mmixi_py_codes[i].code] = (uint8_t)(i + 1);
+    k->room = 1;
     do {
-        wrong = mmixi_pickle_next(k, &s);
+        const char *wrong = mmixi_pickle_next(k, &s);
         if (wrong) return wrong;
-        values += s.code->makes != MMIXI_PY_NONE;
+        if (s.code->makes != MMIXI_PY_NONE) k->room++;
     } while (s.code->does != MMIXI_DO_STOP);
-    k->room = values;
+    k->p = begin;
     k->cell = (mmixi_py *)mmixi_alloc(k->a->m, k->room * sizeof *k->cell);
     k->memo = (uint32_t *)mmixi_zeroed(k->a->m, k->room * sizeof *k->memo);
-    if (!k->cell || !k->memo) return "";
+    return k->cell && k->memo ? NULL : "";
+}
+/* Runs the machine to its end, where a dictionary is alone on the stack. NULL, or what is wrong; ""
+   after mmix_fail. */
+static const char *mmixi_pickle_run(mmixi_pickle *k)
+{
+    mmixi_py_step s;
+    for (size_t i = 0; i < sizeof mmixi_py_codes / sizeof *mmixi_py_codes; i++)
+        k->row[mmixi_py_codes[i].code] = (uint8_t)(i + 1);
+    const char *wrong = mmixi_pickle_count(k);
+    if (wrong) return wrong;
     memset(k->cell, 0, sizeof *k->cell);
     k->n = 1;
-    for (k->p = begin; ; ) {
+    for (;;) {
         wrong = mmixi_pickle_next(k, &s);
         if (wrong) return wrong;
         if (s.code->does == MMIXI_DO_STOP) break;
@@ -14032,17 +14125,27 @@ static const char *mmixi_pickle_run(mmixi_pickle *k)
         if (wrong) return wrong;
     }
     const mmixi_py *top = &k->cell[k->top];
-    return top->kind == MMIXI_PY_DICT && !top->next ? NULL : "holds no dictionary of tensors";
+    if (top->kind != MMIXI_PY_DICT || top->next) return "holds no dictionary of tensors";
+    return NULL;
 }
 
 /* ---- tensors of a pickle ---- */
-/* The items of a list, at most `most` of them: returns how many; the rest of `item` is none. */
-static int mmixi_py_items(const mmixi_py *cell, const mmixi_py *list, const mmixi_py **item, int most)
+/* The first n items of a list; those that it lacks are none. */
+static void mmixi_py_items(const mmixi_py *cell, const mmixi_py *list, const mmixi_py **item, int n)
 {
-    int n = 0;
-    for (uint32_t at = list->as.list.first; at && n < most; at = cell[at].next) item[n++] = &cell[at];
-    for (int i = n; i < most; i++) item[i] = cell;
-    return n;
+    uint32_t at = list->as.list.first;
+    for (int i = 0; i < n; i++) {
+        item[i] = &cell[at];
+        at = cell[at].next;
+    }
+}
+/* An integer from 0 on. 1, or 0 if it is none. */
+static int mmixi_py_size(const mmixi_py *value, size_t *out)
+{
+    if (value->kind != MMIXI_PY_INTEGER) return 0;
+    if (value->as.integer < 0 || (uint64_t)value->as.integer > SIZE_MAX / 2) return 0;
+    *out = (size_t)value->as.integer;
+    return 1;
 }
 /* A list of sizes: how many, or -1 if it is none. */
 static int mmixi_py_sizes(const mmixi_py *cell, const mmixi_py *list, size_t *out)
@@ -14050,18 +14153,10 @@ static int mmixi_py_sizes(const mmixi_py *cell, const mmixi_py *list, size_t *ou
     int n = 0;
     if (list->kind != MMIXI_PY_LIST) return -1;
     for (uint32_t at = list->as.list.first; at; at = cell[at].next) {
-        if (n == MMIX_FILE_MAX_DIMS || cell[at].kind != MMIXI_PY_INTEGER
-            || (uint64_t)cell[at].as.integer > SIZE_MAX / 2) return -1;
-        out[n++] = (size_t)cell[at].as.integer;
+        if (n == MMIX_FILE_MAX_DIMS || !mmixi_py_size(&cell[at], &out[n])) return -1;
+        n++;
     }
     return n;
-}
-/* An integer from 0 on. 1, or 0 if it is none. */
-static int mmixi_py_size(const mmixi_py *value, size_t *out)
-{
-    if (value->kind != MMIXI_PY_INTEGER || (uint64_t)value->as.integer > SIZE_MAX / 2) return 0;
-    *out = (size_t)value->as.integer;
-    return 1;
 }
 /* Whether a dictionary has a member that is True or another number than 0. */
 static int mmixi_py_flag(const mmixi_py *cell, const mmixi_py *dict, const char *name)
@@ -14083,7 +14178,8 @@ static mmixi_member *mmixi_pth_member(const mmixi_zip *zip, const char *name, co
     memset(&wanted, 0, sizeof wanted);
     snprintf(path, sizeof path, "%.*s/%s%s", zip->folder_length, zip->folder, name, key);
     wanted.name = path;
-    return (mmixi_member *)bsearch(&wanted, zip->member, zip->count, sizeof wanted, mmixi_compare_keys);
+    return (mmixi_member *)bsearch(&wanted, zip->member, zip->count, sizeof wanted,
+                                   mmixi_compare_keys);
 }
 /* Whether there is a member FOLDER/data.pkl, the folder that of the first member. */
 static int mmixi_zip_has_pickle(mmixi_zip *zip)
@@ -14096,77 +14192,97 @@ static int mmixi_zip_has_pickle(mmixi_zip *zip)
             && !strcmp(e->name + zip->folder_length, "/data.pkl")) return 1;
     return 0;
 }
-/* What a tensor is made of. */
-typedef struct mmixi_pth_array {
-    const mmixi_file_type *stored, *type;        /* what a storage counts, and what the elements are */
-    const char *key;                             /* of the storage: its member is data/KEY */
-    size_t count, offset;                        /* the storage's elements; those before the first one */
-    size_t stride[MMIX_FILE_MAX_DIMS];
-    int strides;
-    int negative;                                /* the values are those of the storage with the other sign */
-} mmixi_pth_array;
-/* Reads the arguments of _rebuild_tensor_v2 or _v3 into x, and the shape into e: 1, or 0 if they are others. */
-static int mmixi_pth_arguments(const mmixi_py *cell, const mmixi_py *tensor, mmix_entry *e, mmixi_pth_array *x)
+/* A storage: the numbers of a member, which several tensors may share. */
+typedef struct mmixi_pth_storage {
+    const mmixi_file_type *type;
+    const char *key;                             /* the member is data/KEY */
+    size_t count;                                /* of numbers */
+} mmixi_pth_storage;
+/* Reads ("storage", type, key, device, count): 1, or 0 if it is another. */
+static int mmixi_pth_storage_read(const mmixi_py *cell, const mmixi_py *value, mmixi_pth_storage *x)
 {
-    const mmixi_py *item[8], *id[5];
-    int typed = tensor->kind == MMIXI_PY_TENSOR_TYPED;
+    const mmixi_py *id, *item[5];
+    if (value->kind != MMIXI_PY_STORAGE) return 0;
+    id = &cell[value->as.list.first];
+    if (id->kind != MMIXI_PY_LIST) return 0;
+    mmixi_py_items(cell, id, item, 5);
+    if (item[0]->kind != MMIXI_PY_TEXT || strcmp(item[0]->as.text, "storage")) return 0;
+    if (item[1]->kind != MMIXI_PY_TYPE || item[2]->kind != MMIXI_PY_TEXT) return 0;
+    x->type = item[1]->as.type;
+    x->key = item[2]->as.text;
+    return mmixi_py_size(item[4], &x->count);
+}
+/* The numbers of a tensor in its storage. */
+typedef struct mmixi_pth_view {
+    const mmixi_file_type *type;                 /* the storage's, or another */
+    size_t offset;                               /* numbers of it before the first one */
+    size_t stride[MMIX_FILE_MAX_DIMS];
+    int negative;                                /* each has the other sign */
+} mmixi_pth_view;
+/* Reads the arguments of _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks,
+   metadata), or of _v3, which has a dtype before the metadata: 1, or 0 if they are others. e gets
+   the shape. */
+static int mmixi_pth_view_read(const mmixi_py *cell, const mmixi_py *tensor,
+                               mmixi_pth_storage *storage, mmixi_pth_view *x, mmix_entry *e)
+{
+    const mmixi_py *item[8], *metadata;
     mmixi_py_items(cell, tensor, item, 8);
-    if (item[0]->kind != MMIXI_PY_STORAGE) return 0;
-    const mmixi_py *what = &cell[item[0]->as.list.first];        /* 'Q' took one value: the tuple */
-    if (what->kind != MMIXI_PY_LIST) return 0;
-    mmixi_py_items(cell, what, id, 5);
-    if (id[0]->kind != MMIXI_PY_TEXT || strcmp(id[0]->as.text, "storage")) return 0;
-    if (id[1]->kind != MMIXI_PY_TYPE || id[2]->kind != MMIXI_PY_TEXT) return 0;
-    x->stored = id[1]->as.type;
-    x->key = id[2]->as.text;
-    if (!mmixi_py_size(id[4], &x->count) || !mmixi_py_size(item[1], &x->offset)) return 0;
+    metadata = item[6];
+    if (!mmixi_pth_storage_read(cell, item[0], storage)) return 0;
+    if (!mmixi_py_size(item[1], &x->offset)) return 0;
     e->ndim = mmixi_py_sizes(cell, item[2], e->shape);
-    x->strides = mmixi_py_sizes(cell, item[3], x->stride);
-    if (e->ndim < 0 || x->strides != e->ndim) return 0;
-    x->type = x->stored;
-    if (typed && item[6]->kind != MMIXI_PY_TYPE) return 0;
-    if (typed) x->type = item[6]->as.type;
-    x->negative = mmixi_py_flag(cell, item[typed ? 7 : 6], "neg");
+    if (e->ndim < 0 || mmixi_py_sizes(cell, item[3], x->stride) != e->ndim) return 0;
+    x->type = storage->type;
+    if (tensor->kind == MMIXI_PY_TENSOR_TYPED) {
+        if (item[6]->kind != MMIXI_PY_TYPE) return 0;
+        x->type = item[6]->as.type;
+        metadata = item[7];
+    }
+    x->negative = mmixi_py_flag(cell, metadata, "neg");
     return 1;
 }
-/* Changes the sign of n numbers, which the archive has a copy of. */
+/* Changes the sign of an entry's numbers, which lie in memory of its own, little-endian. */
 static void mmixi_entry_negate(const mmix_entry *e)
 {
     size_t size = mmixi_file_size(e->dtype);
     uint8_t *p = (uint8_t *)(uintptr_t)e->data;
-    int integer = e->dtype >= MMIX_FILE_I64;
-    for (size_t at = 0; at < e->bytes; at += size) {
-        if (!integer) {
-            p[at + size - 1] ^= 0x80;            /* the files of a .pth, and this machine, are little-endian */
+    for (size_t at = 0; at < e->bytes; at += size, p += size) {
+        if (e->dtype < MMIX_FILE_I64) {
+            p[size - 1] ^= 0x80;                 /* the highest bit */
             continue;
         }
-        uint64_t negative = 0 - mmixi_number(p + at, (int)size);
-        for (size_t i = 0; i < size; i++) p[at + i] = (uint8_t)(negative >> 8 * i);
+        uint64_t negative = 0 - mmixi_number(p, (int)size);
+        for (size_t i = 0; i < size; i++) p[i] = (uint8_t)(negative >> 8 * i);
     }
 }
 /* An entry of a tensor of numbers that lie in a storage. 0, or -1. */
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
-    mmix_archive *a = k->a;
-    mmixi_pth_array x;
+    mmixi_pth_storage storage;
+    mmixi_pth_view x;
     mmix_entry e;
+    memset(&storage, 0, sizeof storage);
     memset(&x, 0, sizeof x);
     memset(&e, 0, sizeof e);
     e.name = name;
-    if (!mmixi_pth_arguments(k->cell, tensor, &e, &x))
-        return mmixi_refuse(a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
-    if (x.type->dtype == MMIX_FILE_OTHER) return mmixi_archive_add_unread(a, e, x.type->name[MMIXI_AS_TORCH]);
-    const mmixi_member *file = mmixi_pth_member(k->zip, "data/", x.key);
-    if (!file || file->method || (double)file->size != (double)x.count * (x.stored->bits / 8))
-        return mmixi_refuse(a, name, "a member data/%s of %.0f numbers, found %.0f bytes", x.key,
-                            (double)x.count, file ? (double)file->size : 0);
-    size_t size = x.type->bits / 8, begin = mmixi_min(x.offset, file->size / size) * size;
+    if (!mmixi_pth_view_read(k->cell, tensor, &storage, &x, &e))
+        return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found "
+                            "another");
+    if (x.type->dtype == MMIX_FILE_OTHER)
+        return mmixi_archive_add_unread(k->a, e, x.type->name[MMIXI_AS_TORCH]);
+    const mmixi_member *file = mmixi_pth_member(k->zip, "data/", storage.key);
+    double bytes = (double)storage.count * (storage.type->bits / 8);
+    if (!file || file->method || (double)file->size != bytes)
+        return mmixi_refuse(k->a, name, "a member data/%s of %.0f numbers, found %.0f bytes",
+                            storage.key, (double)storage.count, file ? (double)file->size : 0);
+    size_t size = x.type->bits / 8;
+    size_t begin = mmixi_min(x.offset, file->size / size) * size;        /* at most at the end */
     e.dtype = x.type->dtype;
-    e.data = file->data + begin;                 /* behind the end only what is empty can begin */
+    e.data = file->data + begin;
     e.bytes = file->size - begin;
-    if (mmixi_entry_settle(a, &e, x.stride, x.negative)) return -1;
+    if (mmixi_entry_settle(k->a, &e, x.stride, x.negative)) return -1;
     if (x.negative) mmixi_entry_negate(&e);
-    return mmixi_archive_append(a, &e);
+    return mmixi_archive_append(k->a, &e);
 }
 /* An entry of a tensor that cannot be read, with its shape if it has one. 0, or -1. */
 static int mmixi_pth_unread(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
@@ -14208,8 +14324,9 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *dict, const char *pre
         if (value->kind != MMIXI_PY_DICT && value->kind < MMIXI_PY_TENSOR) continue;
         if (key->kind != MMIXI_PY_TEXT && key->kind != MMIXI_PY_ZEROS) continue;
         if (k->visits > 2 * k->n || depth == 8 || key->kind == MMIXI_PY_ZEROS)
-            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
-                                "deeper or more often than that, or a name with a zero in it");
+            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests "
+                                "names deeper or more often than that, or a name with a zero in "
+                                "it");
         size_t room = strlen(prefix) + strlen(key->as.text) + 2;
         char *name = (char *)mmixi_archive_alloc(k->a, room);
         if (!name) return -1;
@@ -14231,10 +14348,11 @@ static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *
     if (mmixi_big_endian_here() || (order && (order->size < 6 || memcmp(order->data, "little", 6))))
         return mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
     if (mmixi_pth_member(zip, "constants.pkl", ""))
-        return mmixi_refuse(a, NULL, "a dictionary of tensors, found a program of TorchScript: save its "
-                            "state_dict() with torch.save");
+        return mmixi_refuse(a, NULL, "a dictionary of tensors, found a program of TorchScript: "
+                            "save its state_dict() with torch.save");
     if (file->method)
-        return mmixi_refuse(a, file->name, "it stored, not compressed, found method %d", file->method);
+        return mmixi_refuse(a, file->name, "it stored, not compressed, found method %d",
+                            file->method);
     k.a = a;
     k.zip = zip;
     k.p = file->data;
@@ -14242,7 +14360,8 @@ static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *
     if (file->size <= INT32_MAX) wrong = mmixi_pickle_run(&k);
     int failed = wrong != NULL;
     if (!wrong) failed = mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
-    else if (*wrong) mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
+    else if (*wrong)
+        mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
     mmixi_free(a->m, k.cell, k.room * sizeof *k.cell);
     mmixi_free(a->m, k.memo, k.room * sizeof *k.memo);
     return failed ? -1 : 0;
@@ -14267,7 +14386,7 @@ static int mmixi_zip_archive(mmix_archive *a)
     return failed;
 }
 
-/* ---- .index.json: {"weight_map": {"NAME": "FILE", …}}, a network in several files beside it ---- */
+/* ---- .index.json: {"weight_map": {"NAME": "FILE", …}}, a network in several files ---- */
 /* Where a text begins: behind a byte order mark and spaces. */
 static size_t mmixi_text_begin(const mmixi_file_bytes *f)
 {
@@ -14301,7 +14420,8 @@ static char *mmixi_file_json(mmix_archive *a, const char *path, const mmixi_file
 }
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file);
 /* Opens a file of an index and adds its entries to those of the index. NULL on error. */
-static mmix_archive *mmixi_shard_open(mmix_archive *a, const char *key, const char *name, const char *path)
+static mmix_archive *mmixi_shard_open(mmix_archive *a, const char *key, const char *name,
+                                      const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(a->m, "mmix_archive_open", path);
     if (file.bytes && mmixi_is_index(&file)) {
@@ -14319,47 +14439,60 @@ static mmix_archive *mmixi_shard_open(mmix_archive *a, const char *key, const ch
         if (mmixi_archive_append(a, e)) return NULL;
     return shard;
 }
+/* The file of an index that has the array `key`, opened when it is first named. 0, or -1. */
+static int mmixi_shard_find(mmix_archive *a, const char *key, const char *name)
+{
+    char path[MMIXI_PATH];
+    if (!name || strpbrk(name, "/\\"))
+        return mmixi_refuse(a, key, "in a file beside the index, found %.40s", mmixi_or_none(name));
+    mmixi_path_beside(a, name, path);
+    mmix_archive *shard = a->shard;
+    while (shard && strcmp(shard->path, path)) shard = shard->shard;
+    if (!shard) shard = mmixi_shard_open(a, key, name, path);
+    if (!shard) return -1;
+    if (!mmix_archive_find(shard, key))
+        return mmixi_refuse(a, key, "in %.40s, which has none", name);
+    return 0;
+}
 static int mmixi_shards(mmix_archive *a)
 {
-    const char *text = mmixi_file_json(a, a->path, &a->file), *map = mmixi_json_find(text, "weight_map"), *key;
-    char path[MMIXI_PATH];
+    const char *text = mmixi_file_json(a, a->path, &a->file), *map, *v, *key;
     if (!text) return -1;
-    if (!map || *map != '{') return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
+    map = mmixi_json_find(text, "weight_map");
+    if (!map || *map != '{')
+        return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
     a->paged = 1;
-    for (const char *at = mmixi_json_next(map, map, &key); at; at = mmixi_json_next(map, at, &key)) {
-        const char *name = mmixi_json_text(at);
-        mmix_archive *shard = a->shard;
-        if (!name || strpbrk(name, "/\\"))
-            return mmixi_refuse(a, key, "in a file beside the index, found %.40s", name ? name : "none");
-        mmixi_path_beside(a, name, path);
-        while (shard && strcmp(shard->path, path)) shard = shard->shard;
-        if (!shard) shard = mmixi_shard_open(a, key, name, path);
-        if (!shard) return -1;
-        if (!mmix_archive_find(shard, key)) return mmixi_refuse(a, key, "in %.40s, which has none", name);
-    }
+    for (v = mmixi_json_next(map, map, &key); v; v = mmixi_json_next(map, v, &key))
+        if (mmixi_shard_find(a, key, mmixi_json_text(v))) return -1;
     return 0;
 }
 
 /* ---- opening ---- */
-/* Whether a text stands at byte `at` of a file, its small letters as small or large ones. */
-static int mmixi_begins(const mmixi_file_bytes *f, size_t at, const char *text)
+/* Whether a text, in small letters, stands at byte `at` of a file, in small or large ones. */
+static int mmixi_file_says(const mmixi_file_bytes *f, size_t at, const char *text)
 {
-    for (; *text; text++, at++)
-        if (at >= f->size || (f->bytes[at] | (*text >= 'a' && *text <= 'z' ? 32 : 0)) != (uint8_t)*text) return 0;
+    for (; *text; text++, at++) {
+        if (at >= f->size) return 0;
+        char c = (char)f->bytes[at];
+        if (c >= 'A' && c <= 'Z') c = (char)(c + 'a' - 'A');
+        if (c != *text) return 0;
+    }
     return 1;
 }
 /* What is often found where weights should be, with what to do; NULL if it is none of these. */
 static const char *mmixi_file_foreign(const mmixi_file_bytes *f)
 {
     size_t at = mmixi_text_begin(f);
-    if (mmixi_begins(f, 0, "version https://git-lfs"))
+    if (mmixi_file_says(f, 0, "version https://git-lfs"))
         return "the file itself, found its Git LFS pointer: fetch it with git lfs pull";
-    if (mmixi_begins(f, at, "<!doctype html") || mmixi_begins(f, at, "<html"))
+    if (mmixi_file_says(f, at, "<!doctype html") || mmixi_file_says(f, at, "<html"))
         return "a file of weights, found a web page (HTML): download the file that the page shows";
-    if (mmixi_begins(f, 0, "24ka"))              /* "ak42", little-endian */
-        return "a file of weights, found llama2.c's version 1 or later: mmix_decoder_open reads its version 0";
+    if (mmixi_file_says(f, 0, "24ka"))           /* "ak42", little-endian */
+        return "a file of weights, found llama2.c's version 1 or later: export it as version 0, "
+               "which mmix_decoder_open reads";
     if (f->size >= 8 && mmixi_number(f->bytes, 4) == 0x0a8a0280)
-        return "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save it anew";
+        return "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save it "
+               "anew";
     return NULL;
 }
 /* Reads the file in the way that its first bytes ask for. 0, or -1. */
@@ -14402,7 +14535,8 @@ MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
     return mmixi_archive_new(m, path, mmixi_file_read(m, "mmix_archive_open", path));
 }
-MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes,
+                                               size_t size)
 {
     mmixi_file_bytes copy;
     memset(&copy, 0, sizeof copy);
@@ -14421,9 +14555,9 @@ MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
 MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name)
 {
     if (!a || !name || !a->count) return NULL;
-    const mmixi_named *found = (const mmixi_named *)bsearch(&name, a->by_name, a->count, sizeof *a->by_name,
-                                                            mmixi_compare_keys);
-    return found ? found->entry : NULL;
+    const void *found = bsearch(&name, a->by_name, a->count, sizeof *a->by_name,
+                                mmixi_compare_keys);
+    return found ? ((const mmixi_named *)found)->entry : NULL;
 }
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
 {
@@ -14476,7 +14610,7 @@ static uint16_t mmixi_to_bf16(mmix_real x)
 typedef struct mmixi_element {
     double real;
     int64_t integer;
-    int large;                                   /* above the largest int64_t, which `integer` is not then */
+    int large;                                   /* it is a U64 above the largest int64_t */
 } mmixi_element;
 /* An integer of a file, with its sign; a U64 may be above the largest int64_t. */
 static inline int64_t mmixi_file_integer(const uint8_t *p, int from, size_t size)
@@ -14547,7 +14681,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
                             (double)mmix_entry_count(e));
     if (from == MMIX_FILE_OTHER)
-        return mmixi_refuse(&in, e->name, "numbers that can be read, found %s", mmixi_archive_type(a, e->name));
+        return mmixi_refuse(&in, e->name, "numbers that can be read, found %s",
+                            mmixi_archive_type(a, e->name));
     if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
     const uint8_t *p = (const uint8_t *)e->data;
@@ -14557,15 +14692,15 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         return 0;
     }
     if (dtype == MMIX_FILE_F32 && from > MMIX_FILE_F64 && from < MMIX_FILE_I64) {
-        /* what is asked for most, three times as fast as below */
-        for (size_t i = 0; i < count; i++) ((float *)values)[i] = mmixi_file_float(p + i * size, from);
+        float *to = (float *)values;             /* asked for most; three times as fast as below */
+        for (size_t i = 0; i < count; i++) to[i] = mmixi_file_float(p + i * size, from);
         return 0;
     }
     for (size_t i = 0; i < count; i++) {
         mmixi_element x = mmixi_file_element(p + i * size, from, size);
         if (!mmixi_element_store(values, i, dtype, x))
-            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", mmixi_target_name(dtype),
-                                x.real);
+            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f",
+                                mmixi_target_name(dtype), x.real);
     }
     return 0;
 }
@@ -14573,8 +14708,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 MMIXI_COLD_BEGIN
 
 /* ---- saving ---- */
-/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far; what is
-   written ends with a zero and stops at its room. */
+/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
+   what is written ends with a zero and stops at its room. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
 MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
 {
@@ -14601,7 +14736,8 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
     }
     mmixi_print(t, "\"");
 }
-static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix_entry *e, double begin)
+static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix_entry *e,
+                                   double begin)
 {
     mmixi_print_quoted(t, before, e->name);
     mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
@@ -14609,8 +14745,8 @@ static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix
     mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", begin, begin + mmixi_entry_bytes(e));
 }
 /* The length of what follows; JSON, in the order of saving: by falling size of element. */
-static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries, size_t n,
-                                     const char *const *metadata)
+static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries,
+                                     size_t n, const char *const *metadata)
 {
     const char *before = "";                     /* a comma between what stands there */
     double at = 0;
@@ -14635,7 +14771,8 @@ static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_
     mmixi_print(t, "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
-/* The magic bytes, version 1.0, the length of what follows; a Python dict, a line end at a multiple of 64. */
+/* The magic bytes, version 1.0, the length of what follows; a Python dict, a line end at a multiple
+   of 64. */
 static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e)
 {
     const char *type = mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY];
@@ -14648,15 +14785,18 @@ static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e
 }
 
 #ifndef MMIX_NO_STDIO
-/* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
+/* The entry's elements as the file has them, by way of a chunk that is rounded and turned as
+   needed. */
 static int mmixi_file_put(FILE *f, const mmix_entry *e)
 {
     uint16_t chunk[2048];
     size_t size = mmixi_file_size(e->dtype), count = mmix_entry_count(e), n;
     for (size_t i = 0; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
-        if (e->dtype == MMIX_FILE_REAL_AS_BF16)
-            for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
+        if (e->dtype == MMIX_FILE_REAL_AS_BF16) {
+            const mmix_real *from = (const mmix_real *)e->data + i;
+            for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(from[j]);
+        }
         else memcpy(chunk, (const char *)e->data + i * size, n * size);
         mmixi_byte_order((uint8_t *)chunk, n * size, size, 0);
         if (fwrite(chunk, size, n, f) != n) return -1;
@@ -14682,7 +14822,7 @@ static int mmixi_file_target(const char *path, char target[MMIXI_PATH])
         ssize_t length = readlink(target, link, MMIXI_PATH);
         if (length < 0) return 0;                /* it is no link */
         char *slash = strrchr(target, '/'), *name = target;
-        if (slash && *link != '/') name = slash + 1;             /* a link beside its own folder's files */
+        if (slash && *link != '/') name = slash + 1;             /* relative to the link's folder */
         if (links == 40 || length >= target + MMIXI_PATH - name) return -1;
         memcpy(name, link, (size_t)length);
         name[length] = 0;
@@ -14702,9 +14842,10 @@ static FILE *mmixi_file_temporary(const char *target, char *name, size_t room)
     return f;
 }
 #endif
-/* Writes header and entries to where the path leads. A file is replaced as a whole, with its old mode; a
-   device or a fifo is written into. 0, or -1. */
-static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e, size_t n)
+/* Writes header and entries to where the path leads. A file is replaced as a whole, with its old
+   mode; a device or a fifo is written into. 0, or -1. */
+static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e,
+                      size_t n)
 {
 #ifdef MMIX_NO_STDIO
     (void)header, (void)e, (void)n;
@@ -14713,14 +14854,16 @@ static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, c
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
     int replaces = 1;
     if (mmixi_file_target(path, target))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the link's "
-                         "target, is too long", path);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the "
+                         "link's target, is too long", path);
 #ifdef MMIXI_MAPS
     struct stat old;
     int there = !stat(target, &old);
     replaces = !there || S_ISREG(old.st_mode);
 #endif
-    FILE *f = replaces ? mmixi_file_temporary(target, temporary, sizeof temporary) : fopen(target, "wb");
+    FILE *f;
+    if (replaces) f = mmixi_file_temporary(target, temporary, sizeof temporary);
+    else f = fopen(target, "wb");
 #ifdef MMIXI_MAPS
     if (f && replaces && there) chmod(temporary, old.st_mode & 0777);
 #endif
@@ -14740,9 +14883,11 @@ static const char *mmixi_entry_wrong(const mmix_entry *e, int npy)
     if (!npy && (!e->name || !strcmp(e->name, "__metadata__")))
         return "a name that is free, found none or __metadata__";
     if (!mmix_file_dtype_name(e->dtype)) return "a dtype MMIX_FILE_…, found another number";
-    if (npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY]) return "another dtype, found BF16";
+    if (npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY])
+        return "another dtype, found BF16";
     if (e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS) return "0 to 8 axes, found another number";
-    if (mmixi_entry_bytes(e) > (double)(SIZE_MAX / 2)) return "a shape that fits in memory, found more";
+    if (mmixi_entry_bytes(e) > (double)(SIZE_MAX / 2))
+        return "a shape that fits in memory, found more";
     if (mmixi_entry_bytes(e) > 0 && !e->data) return "data, found NULL";
     return NULL;
 }
@@ -14754,8 +14899,8 @@ static const char *mmixi_save_wrong(int npy, size_t n, const char *const *metada
         if (!metadata[i + 1]) return "key, value, …, NULL in metadata, found a key alone";
     return NULL;
 }
-static void mmixi_print_header(mmixi_text *t, uint64_t length, int npy, const mmix_entry *entries, size_t n,
-                               const char *const *metadata)
+static void mmixi_print_header(mmixi_text *t, uint64_t length, int npy, const mmix_entry *entries,
+                               size_t n, const char *const *metadata)
 {
     t->at = 0;
     if (npy) mmixi_npy_header(t, length - 10, entries);
@@ -14775,8 +14920,8 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
     for (size_t i = 0; i < n; i++) {
         wrong = mmixi_entry_wrong(&entries[i], npy);
         if (wrong)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
-                             wrong);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path,
+                             (double)i, wrong);
     }
     mmixi_print_header(&text, 0, npy, entries, n, metadata);     /* measured */
     size_t length = text.at;

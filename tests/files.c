@@ -266,6 +266,12 @@ static size_t put_number(unsigned char *to, uint64_t value, int bytes)
     for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> 8 * i);
     return (size_t)bytes;
 }
+static uint64_t number_of(const unsigned char *from, int bytes)
+{
+    uint64_t value = 0;
+    while (bytes-- > 0) value = value << 8 | from[bytes];
+    return value;
+}
 static uint32_t crc32_of(const void *data, size_t n)                 /* of zip */
 {
     uint32_t table[256], crc = ~0u;
@@ -826,6 +832,34 @@ static void many_small(void)
     mmix_archive_close(a);
     free(p);
     free(whole);
+    mmix_destroy(m);
+}
+/* Numbers of a zip file's directory that stand in the extra field, as those of files beyond 4 GiB do. */
+static void zip_wide(void)
+{
+    static const double one[2] = { 1, 2 };
+    static zip z;
+    mmix_ctx *m = small_ctx();
+    for (int bad = 0; bad < 6; bad++) {
+        unsigned char extra[5 + 4 + 24] = { 7, 0, 1, 0, 99, 1, 0, 24 };          /* another kind, then the one of 64 bits */
+        memset(&z, 0, sizeof z);
+        numpy_array(&z, "w.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n", one, sizeof one);
+        unsigned char *record = z.directory, *behind = record + 46 + 5;
+        put_number(extra + 9, bad == 1 ? 7 : number_of(record + 24, 4), 8);
+        put_number(extra + 17, number_of(record + 20, 4), 8);
+        put_number(extra + 25, bad == 2 ? 1 : 0, 8);
+        if (bad == 3) put_number(extra + 25, UINT64_MAX - 20, 8);
+        if (bad == 4) put_number(extra + 7, 23, 2);              /* no room for the place */
+        if (bad == 5) put_number(extra + 2, 60000, 2);           /* longer than all fields */
+        put_number(record + 20, 0xffffffff, 4);
+        put_number(record + 24, 0xffffffff, 4);
+        put_number(record + 42, 0xffffffff, 4);
+        put_number(record + 30, sizeof extra, 2);
+        memcpy(behind, extra, sizeof extra);
+        z.listed += sizeof extra;
+        zip_end(&z);
+        CHECK(outcome(m, z.bytes, z.size) == !bad);
+    }
     mmix_destroy(m);
 }
 /* Small things: numbers of Python 2, an archive of nothing, more axes than eight, a byte order mark. */
@@ -1411,6 +1445,7 @@ int main(void)
     torch_beside();
     other_types();
     many_small();
+    zip_wide();
     small_things();
 #ifdef MMIX_NO_STDIO
     no_stdio();

@@ -622,7 +622,8 @@ static void npy_seeds(void)
         {"i1.npy", "{'descr': '|i1', 'fortran_order': False, 'shape': (5,), }\n", 1, 5},
         {"u1.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 2, 1, 2, 1, 2, 1, 1), }\n", 1, 8},
         {"u4.npy", "{'descr': '>u4', 'fortran_order': False, 'shape': (2,), }\n", 1, 8},
-        {"b1.npy", "{'descr': '|b1', 'fortran_order': True, 'shape': (2, 2), }\n", 1, 4}
+        {"b1.npy", "{'descr': '|b1', 'fortran_order': True, 'shape': (2, 2), }\n", 1, 4},
+        {"python2.npy", "{'descr': '<i2', 'fortran_order': True, 'shape': (2L, 2L), }\n", 1, 8}
     };
     zip z;
     bytes b, second;
@@ -632,6 +633,12 @@ static void npy_seeds(void)
         if (i < 3) zip_add(&z, list[i].name, b.at, b.size);
         seed_is(list[i].name, b);
     }
+    b = npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }\n", 1, 16);
+    zip_add(&z, "complex.npy", b.at, b.size);
+    free(b.at);
+    b = npy("{'descr': [('x', '<f4'), ('y', '|S3')], 'fortran_order': False, 'shape': (2,), }\n", 1, 14);
+    zip_add(&z, "records.npy", b.at, b.size);
+    free(b.at);
     seed_is("three.npz", zip_end(&z, 0));
     memset(&z, 0, sizeof z);
     zip_add(&z, "a.b.npy", seeds[seed_count - 2].file.at, seeds[seed_count - 2].file.size);
@@ -758,6 +765,27 @@ static void pth_seeds(void)
         "\x94\x8c\5torch\x8c\x0f" "BFloat16Storage\x93\x8c\1" "2\x8c\3cpuK\4tQK\0K\2K\2\x86K\1K\2\x86\x89"
         "\x8c\x0b" "collections\x8c\x0bOrderedDict\x93)RtRs.");
     seed_is("protocol4.pth", pth(b, 0));
+
+    b = text_bytes("\x80\2}(");                  /* what may stand beside weights, and tensors that are no plain ones */
+    py_text(&b, "n");
+    py_tensor(&b, "FloatStorage", "0", 6, 0, 1, two, one);
+    b.size -= 2;                                 /* a seventh argument: the sign is another */
+    put_text(&b, "}"), py_text(&b, "neg"), put_text(&b, "\x88stR");
+    py_text(&b, "set"), PUT(&b, "c__builtin__\nset\n](K\1K\2e\x85R");
+    py_text(&b, "counter"), PUT(&b, "ccollections\nCounter\n}K\1K\2s\x85R");
+    py_text(&b, "dtype"), put_text(&b, "ctorch\nint64\n");
+    py_text(&b, "path"), put_text(&b, "cpathlib\nPosixPath\n"), py_text(&b, "tmp"), put_text(&b, "\x85R");
+    py_text(&b, "complex"), py_tensor(&b, "ComplexFloatStorage", "0", 3, 0, 1, two, one);
+    py_text(&b, "meta"), PUT(&b, "ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\nK\2\x85K\1\x85\x89tR");
+    py_text(&b, "sparse"), put_text(&b, "ctorch._utils\n_rebuild_sparse_tensor\n");
+    py_text(&b, "torch.sparse_coo"), put_text(&b, "(");
+    py_tensor(&b, "LongStorage", "1", 2, 0, 1, two, one), PUT(&b, "ctorch\nSize\nK\3K\3\x86\x85Rt\x86R");
+    py_text(&b, "typed"), put_text(&b, "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v3\n");
+    put_text(&b, "ctorch\nTensor\n((");
+    py_text(&b, "storage"), put_text(&b, "ctorch.storage\nUntypedStorage\n");
+    py_text(&b, "2"), py_text(&b, "cpu"), py_int(&b, 8);
+    PUT(&b, "tQK\0K\2\x85K\1\x85\x89" DICT "ctorch\nuint16\nt}tRu.");
+    seed_is("beside.pth", pth(b, 0));
 
     b = text_bytes("\x80\2");                    /* every instruction makes a value */
     put_times(&b, "N", 200000), put_text(&b, ".");
