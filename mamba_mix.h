@@ -12794,26 +12794,26 @@ typedef struct mmixi_json_scan {
     size_t n_keys;
     const char *expected, *found;            /* what is wrong; found NULL: what stands at `at` */
 } mmixi_json_scan;
-static int mmixi_json_value(mmixi_json_scan *s, int depth);
+static int mmixi_json_value(mmixi_json_scan *scan, int depth);
 /* The next character that is no space. A zero ends the text; JSON itself has none. */
-static char mmixi_json_peek(mmixi_json_scan *s)
+static char mmixi_json_peek(mmixi_json_scan *scan)
 {
-    s->at += strspn(s->at, " \t\n\r");
-    return *s->at;
+    scan->at += strspn(scan->at, " \t\n\r");
+    return *scan->at;
 }
 /* Copies n characters as they are. */
-static void mmixi_json_copy(mmixi_json_scan *s, size_t n)
+static void mmixi_json_copy(mmixi_json_scan *scan, size_t n)
 {
-    memmove(s->to, s->at, n);
-    s->to += n;
-    s->at += n;
+    memmove(scan->to, scan->at, n);
+    scan->to += n;
+    scan->at += n;
 }
 /* Takes a character: 1, or 0 if another stands there. */
-static int mmixi_json_take(mmixi_json_scan *s, char c, const char *expected)
+static int mmixi_json_take(mmixi_json_scan *scan, char c, const char *expected)
 {
-    s->expected = expected;
-    if (mmixi_json_peek(s) != c) return 0;
-    mmixi_json_copy(s, 1);
+    scan->expected = expected;
+    if (mmixi_json_peek(scan) != c) return 0;
+    mmixi_json_copy(scan, 1);
     return 1;
 }
 /* \u and four hexadecimal digits, or -1. */
@@ -12840,27 +12840,27 @@ static long mmixi_json_escape(const char *s, size_t *bytes)
     return 0x10000 + ((code & 1023) << 10 | (low & 1023));
 }
 /* A string's characters, as they are or escaped: an escape is never shorter than its UTF-8. */
-static int mmixi_json_string(mmixi_json_scan *s)
+static int mmixi_json_string(mmixi_json_scan *scan)
 {
-    if (!mmixi_json_take(s, '"', "a key")) return 0;
-    s->expected = "a string of UTF-8";
-    while (*s->at != '"') {
+    if (!mmixi_json_take(scan, '"', "a key")) return 0;
+    scan->expected = "a string of UTF-8";
+    while (*scan->at != '"') {
         size_t bytes;
-        if ((uint8_t)*s->at < 32) return 0;
-        if (*s->at != '\\') {
-            bytes = mmixi_utf8_length(s->at);
+        if ((uint8_t)*scan->at < 32) return 0;
+        if (*scan->at != '\\') {
+            bytes = mmixi_utf8_length(scan->at);
             if (!bytes) return 0;
-            mmixi_json_copy(s, bytes);
+            mmixi_json_copy(scan, bytes);
             continue;
         }
-        long code = mmixi_json_escape(s->at, &bytes);
-        size_t n = code > 0 ? mmixi_utf8(code, s->to) : 0;
+        long code = mmixi_json_escape(scan->at, &bytes);
+        size_t n = code > 0 ? mmixi_utf8(code, scan->to) : 0;
         if (!n) return 0;
-        s->to += n;
-        s->at += bytes;
+        scan->to += n;
+        scan->at += bytes;
     }
-    s->at++;
-    *s->to++ = 0;
+    scan->at++;
+    *scan->to++ = 0;
     return 1;
 }
 /* The length of a number, 0 if it is none: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
@@ -12884,65 +12884,67 @@ static size_t mmixi_json_number_length(const char *text)
     return (size_t)(c - text);
 }
 /* true, false, null, or a number. */
-static int mmixi_json_scalar(mmixi_json_scan *s)
+static int mmixi_json_scalar(mmixi_json_scan *scan)
 {
     static const char *const words[] = { "true", "false", "null" };
-    size_t n = mmixi_json_number_length(s->at);
-    s->expected = "a value";
+    size_t n = mmixi_json_number_length(scan->at);
+    scan->expected = "a value";
     for (int i = 0; i < 3; i++)
-        if (!strncmp(s->at, words[i], strlen(words[i]))) n = strlen(words[i]);
-    mmixi_json_copy(s, n);
+        if (!strncmp(scan->at, words[i], strlen(words[i]))) n = strlen(words[i]);
+    mmixi_json_copy(scan, n);
     return n > 0;
 }
 /* An object or an array, whose first character has been seen. */
-static int mmixi_json_list(mmixi_json_scan *s, int depth)
+static int mmixi_json_list(mmixi_json_scan *scan, int depth)
 {
-    int object = *s->at == '{';
+    int object = *scan->at == '{';
     char close = object ? '}' : ']';
-    size_t outer = s->n_keys;
-    s->expected = "at most 64 levels";
+    size_t outer = scan->n_keys;
+    scan->expected = "at most 64 levels";
     if (depth == 64) return 0;
-    mmixi_json_copy(s, 1);
-    if (mmixi_json_take(s, close, NULL)) return 1;
+    mmixi_json_copy(scan, 1);
+    if (mmixi_json_take(scan, close, NULL)) return 1;
     do {
         if (object) {
-            s->keys[s->n_keys++] = s->to + 1;
-            if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
+            scan->keys[scan->n_keys++] = scan->to + 1;
+            if (!mmixi_json_string(scan) || !mmixi_json_take(scan, ':', "':'")) return 0;
         }
-        if (!mmixi_json_value(s, depth + 1)) return 0;
-    } while (mmixi_json_take(s, ',', NULL));
-    if (!mmixi_json_take(s, close, object ? "',' or '}'" : "',' or ']'")) return 0;
-    s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
-    s->expected = "every key once";
-    s->n_keys = outer;
-    return !s->found;
+        if (!mmixi_json_value(scan, depth + 1)) return 0;
+    } while (mmixi_json_take(scan, ',', NULL));
+    if (!mmixi_json_take(scan, close, object ? "',' or '}'" : "',' or ']'")) return 0;
+    scan->found = mmixi_key_twice((void *)(scan->keys + outer), scan->n_keys - outer,
+                                  sizeof *scan->keys);
+    scan->expected = "every key once";
+    scan->n_keys = outer;
+    return !scan->found;
 }
-static int mmixi_json_value(mmixi_json_scan *s, int depth)
+static int mmixi_json_value(mmixi_json_scan *scan, int depth)
 {
-    switch (mmixi_json_peek(s)) {
-    case '"': return mmixi_json_string(s);
+    switch (mmixi_json_peek(scan)) {
+    case '"': return mmixi_json_string(scan);
     case '{':
-    case '[': return mmixi_json_list(s, depth);
-    default: return mmixi_json_scalar(s);
+    case '[': return mmixi_json_list(scan, depth);
+    default: return mmixi_json_scalar(scan);
     }
 }
 /* Checks and decodes `length` bytes, which a zero follows. 0, or -1. */
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length)
 {
-    mmixi_json_scan s;
+    mmixi_json_scan scan;
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
-    memset(&s, 0, sizeof s);
-    s.at = text;
-    s.to = text;
+    memset(&scan, 0, sizeof scan);
+    scan.at = text;
+    scan.to = text;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
-    s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
-    if (!s.keys) return -1;
-    int ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
-    mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
+    scan.keys = (const char **)mmixi_alloc(m, most * sizeof *scan.keys);
+    if (!scan.keys) return -1;
+    int ok = mmixi_json_value(&scan, 0) && mmixi_json_take(&scan, 0, "the end");
+    if (scan.at <= text + length) ok = 0;        /* a zero inside of the text is not its end */
+    mmixi_free(m, (void *)scan.keys, most * sizeof *scan.keys);
     if (ok) return 0;
-    if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
+    if (!scan.found) scan.found = scan.at == text + length ? "the end" : scan.at;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
-                     (double)(s.at - text), s.expected, s.found);
+                     (double)(scan.at - text), scan.expected, scan.found);
 }
 /* Just beyond a value. */
 static const char *mmixi_json_end(const char *v)
@@ -13831,7 +13833,7 @@ enum {                                           /* what an instruction does bes
     MMIXI_DO_APPEND,                             /* to the list that is then on top */
     MMIXI_DO_CALL                                /* a function with a list of arguments */
 };
-enum { MMIXI_TO_MARK = -1 };                     /* takes all values from the last mark on */
+enum { MMIXI_TRUE = 0x88, MMIXI_TO_MARK = -1 };  /* takes all values down to the last mark */
 typedef struct mmixi_py_code {
     uint8_t code, number;                        /* number: bytes of a number that follows */
     int takes, does, makes;                      /* makes: a kind of value */
@@ -13842,7 +13844,7 @@ static const mmixi_py_code mmixi_py_codes[] = {
     { '.', 0, 0, MMIXI_DO_STOP, MMIXI_PY_NONE },
     { '(', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_MARK },
     { 'N', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_OPAQUE },               /* None */
-    { 0x88, 0, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },             /* True, which becomes 1 below */
+    { MMIXI_TRUE, 0, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
     { 0x89, 0, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },             /* False */
     { 'K', 1, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
     { 'M', 2, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
@@ -13906,117 +13908,131 @@ typedef struct mmixi_pickle {
     char wrong[128];
 } mmixi_pickle;
 
-/* The line that begins at k->p, which moves beyond it; NULL if it does not end. */
-static char *mmixi_pickle_line(mmixi_pickle *k)
+/* The line that begins at vm->p, which moves beyond it; NULL if it does not end. */
+static char *mmixi_pickle_line(mmixi_pickle *vm)
 {
-    char *line = (char *)k->p, *end = (char *)memchr(line, '\n', (size_t)(k->end - k->p));
+    char *line = (char *)vm->p, *end = (char *)memchr(line, '\n', (size_t)(vm->end - vm->p));
     if (!end) return NULL;
-    k->p += end + 1 - line;
+    vm->p += end + 1 - line;
     return line;
 }
 /* Takes the next instruction without doing it: NULL, or what is wrong. */
-static const char *mmixi_pickle_next(mmixi_pickle *k, mmixi_py_step *s)
+static const char *mmixi_pickle_next(mmixi_pickle *vm, mmixi_py_step *step)
 {
-    memset(s, 0, sizeof *s);
-    if (k->p == k->end) return "never stops";
-    uint8_t code = *k->p++, row = k->row[code];
+    memset(step, 0, sizeof *step);
+    if (vm->p == vm->end) return "never stops";
+    uint8_t code = *vm->p++, row = vm->row[code];
     if (!row) {
-        snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", code);
-        return k->wrong;
+        snprintf(vm->wrong, sizeof vm->wrong, "has the instruction 0x%02x", code);
+        return vm->wrong;
     }
-    s->code = &mmixi_py_codes[row - 1];
-    if (k->end - k->p < s->code->number) return "ends too early";
-    s->number = mmixi_number(k->p, s->code->number);
-    k->p += s->code->number;
-    if (s->code->does == MMIXI_DO_BYTES) {
-        if (s->number > (uint64_t)(k->end - k->p)) return "ends too early";
-        s->bytes = (char *)k->p;
-        k->p += s->number;
+    step->code = &mmixi_py_codes[row - 1];
+    if (vm->end - vm->p < step->code->number) return "ends too early";
+    step->number = mmixi_number(vm->p, step->code->number);
+    vm->p += step->code->number;
+    if (step->code->does == MMIXI_DO_BYTES) {
+        if (step->number > (uint64_t)(vm->end - vm->p)) return "ends too early";
+        step->bytes = (char *)vm->p;
+        vm->p += step->number;
     }
-    if (s->code->does == MMIXI_DO_LINES) {
-        s->module = mmixi_pickle_line(k);
-        s->name = mmixi_pickle_line(k);
-        if (!s->module || !s->name) return "ends too early";
+    if (step->code->does == MMIXI_DO_LINES) {
+        step->module = mmixi_pickle_line(vm);
+        step->name = mmixi_pickle_line(vm);
+        if (!step->module || !step->name) return "ends too early";
     }
     return NULL;
 }
-/* Takes the topmost `count` values, or all from the last mark on, as a list. NULL, or what is
-   wrong. */
-static const char *mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
+/* Takes the topmost value and puts it before the items of a list. 1, or 0: the stack is empty. */
+static int mmixi_pickle_pop(mmixi_pickle *vm, mmixi_py *list)
 {
-    mmixi_py *cell = k->cell;
-    int to_mark = count == MMIXI_TO_MARK;
-    while (to_mark ? cell[k->top].kind != MMIXI_PY_MARK : count > 0) {
-        uint32_t at = k->top;
-        if (!at) return "takes from an empty stack";
-        k->top = cell[at].next;
-        cell[at].next = list->as.list.first;
-        list->as.list.first = at;
-        if (!list->as.list.last) list->as.list.last = at;
-        count--;
-    }
-    if (to_mark) k->top = cell[k->top].next;
-    return NULL;
+    uint32_t at = vm->top;
+    if (!at) return 0;
+    vm->top = vm->cell[at].next;
+    vm->cell[at].next = list->as.list.first;
+    list->as.list.first = at;
+    if (!list->as.list.last) list->as.list.last = at;
+    return 1;
+}
+/* Takes the topmost `count` values, or all down to the last mark, as a list. 1, or 0: they are too
+   few. */
+static int mmixi_pickle_take(mmixi_pickle *vm, int count, mmixi_py *list)
+{
+    for (int i = 0; i < count; i++)
+        if (!mmixi_pickle_pop(vm, list)) return 0;
+    if (count != MMIXI_TO_MARK) return 1;
+    while (vm->cell[vm->top].kind != MMIXI_PY_MARK)
+        if (!mmixi_pickle_pop(vm, list)) return 0;
+    vm->top = vm->cell[vm->top].next;            /* the mark goes, too */
+    return 1;
 }
 /* A text, which moves one byte down to make room for a zero; an integer of any length; or opaque
    bytes. */
-static void mmixi_pickle_bytes(const mmixi_py_step *s, mmixi_py *made)
+static void mmixi_pickle_bytes(const mmixi_py_step *step, mmixi_py *made)
 {
-    size_t n = (size_t)s->number;
+    size_t n = (size_t)step->number;
     if (made->kind == MMIXI_PY_TEXT) {
-        if (memchr(s->bytes, 0, n)) made->kind = MMIXI_PY_ZEROS;
-        made->as.text = (char *)memmove(s->bytes - 1, s->bytes, n);
-        s->bytes[(ptrdiff_t)n - 1] = 0;
+        if (memchr(step->bytes, 0, n)) made->kind = MMIXI_PY_ZEROS;
+        made->as.text = (char *)memmove(step->bytes - 1, step->bytes, n);
+        step->bytes[(ptrdiff_t)n - 1] = 0;
     }
     if (made->kind == MMIXI_PY_INTEGER && n > 8) made->kind = MMIXI_PY_OPAQUE;
     if (made->kind == MMIXI_PY_INTEGER && n) {
         int above = (int)(64 - 8 * n);           /* the sign comes down from the top */
-        uint64_t bits = mmixi_number((const uint8_t *)s->bytes, (int)n);
+        uint64_t bits = mmixi_number((const uint8_t *)step->bytes, (int)n);
         made->as.integer = (int64_t)(bits << above) >> above;
     }
 }
-static const char *mmixi_pickle_put(mmixi_pickle *k, const mmixi_py_step *s)
+/* A list of what was taken, or an integer of up to 32 bits with its sign. */
+static void mmixi_pickle_make(const mmixi_py_step *step, const mmixi_py *taken, mmixi_py *made)
 {
-    uint64_t at = s->code->number ? s->number : k->remembered;
-    k->remembered++;
-    if (at >= k->n) return "remembers its values out of order";
-    k->memo[at] = k->top;
+    if (step->code->takes) made->as.list = taken->as.list;
+    else if (made->kind == MMIXI_PY_INTEGER) made->as.integer = (int32_t)(uint32_t)step->number;
+    if (step->code->code == MMIXI_TRUE) made->as.integer = 1;
+}
+static const char *mmixi_pickle_put(mmixi_pickle *vm, const mmixi_py_step *step)
+{
+    uint64_t at = step->code->number ? step->number : vm->remembered;
+    vm->remembered++;
+    if (at >= vm->n) return "remembers its values out of order";
+    vm->memo[at] = vm->top;
     return NULL;
 }
-static const char *mmixi_pickle_get(const mmixi_pickle *k, const mmixi_py_step *s, mmixi_py *made)
+static const char *mmixi_pickle_get(const mmixi_pickle *vm, const mmixi_py_step *step,
+                                    mmixi_py *made)
 {
-    if (s->number >= k->n || !k->memo[s->number]) return "recalls what it never remembered";
-    *made = k->cell[k->memo[s->number]];
+    if (step->number >= vm->n || !vm->memo[step->number])
+        return "recalls what it never remembered";
+    *made = vm->cell[vm->memo[step->number]];
     return NULL;
 }
-static const char *mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *name,
+static const char *mmixi_pickle_name(mmixi_pickle *vm, const char *module, const char *name,
                                      mmixi_py *made)
 {
     *made = mmixi_py_named(module, name);
     if (made->kind != MMIXI_PY_NONE) return NULL;
-    snprintf(k->wrong, sizeof k->wrong, "asks for %.30s.%.30s, which is refused: nothing was run",
+    snprintf(vm->wrong, sizeof vm->wrong, "asks for %.30s.%.30s, which is refused: nothing was run",
              module, name);
-    return k->wrong;
+    return vm->wrong;
 }
 /* Adds what was taken to the list on top; what is opaque stays as it is. */
-static const char *mmixi_pickle_append(mmixi_pickle *k, const mmixi_py *taken)
+static const char *mmixi_pickle_append(mmixi_pickle *vm, const mmixi_py *taken)
 {
-    mmixi_py *top = &k->cell[k->top];
-    if (!k->top) return "appends to an empty stack";
+    mmixi_py *top = &vm->cell[vm->top];
+    if (!vm->top) return "appends to an empty stack";
     if (top->kind == MMIXI_PY_OPAQUE || !taken->as.list.first) return NULL;
     if (top->kind != MMIXI_PY_LIST && top->kind != MMIXI_PY_DICT)
         return "appends to what is no list";
-    if (top->as.list.first) k->cell[top->as.list.last].next = taken->as.list.first;
+    if (top->as.list.first) vm->cell[top->as.list.last].next = taken->as.list.first;
     else top->as.list.first = taken->as.list.first;
     top->as.list.last = taken->as.list.last;
     return NULL;
 }
 /* What a call of a function with a list of arguments makes. */
-static const char *mmixi_pickle_call(const mmixi_pickle *k, const mmixi_py *function,
+static const char *mmixi_pickle_call(const mmixi_pickle *vm, const mmixi_py *function,
                                      const mmixi_py *arguments, mmixi_py *made)
 {
     static const char *const wrong = "calls what can't be called";
-    const mmixi_py *cell = k->cell;
+    const mmixi_py *cell = vm->cell;
     if (function->kind != MMIXI_PY_FUNCTION || arguments->kind != MMIXI_PY_LIST) return wrong;
     if (function->as.integer == MMIXI_PY_CALL) {
         /* the arguments are a function, a type, the arguments of the function, and what is added to
@@ -14034,97 +14050,96 @@ static const char *mmixi_pickle_call(const mmixi_pickle *k, const mmixi_py *func
     made->kind = (int)function->as.integer;
     return NULL;
 }
-static void mmixi_pickle_push(mmixi_pickle *k, const mmixi_py *made)
+static void mmixi_pickle_push(mmixi_pickle *vm, const mmixi_py *made)
 {
-    k->cell[k->n] = *made;
-    k->cell[k->n].next = k->top;
-    k->top = k->n++;
+    vm->cell[vm->n] = *made;
+    vm->cell[vm->n].next = vm->top;
+    vm->top = vm->n++;
 }
 /* Does one instruction: NULL, or what is wrong. */
-static const char *mmixi_pickle_do(mmixi_pickle *k, const mmixi_py_step *s)
+static const char *mmixi_pickle_do(mmixi_pickle *vm, const mmixi_py_step *step)
 {
-    const mmixi_py_code *code = s->code;
+    const mmixi_py_code *code = step->code;
     mmixi_py taken, made;
     memset(&taken, 0, sizeof taken);
     memset(&made, 0, sizeof made);
-    const char *wrong = mmixi_pickle_take(k, code->takes, &taken);
-    if (wrong) return wrong;
-    const mmixi_py *first = &k->cell[taken.as.list.first], *second = &k->cell[taken.as.list.last];
+    if (!mmixi_pickle_take(vm, code->takes, &taken)) return "takes from an empty stack";
+    const mmixi_py *first = &vm->cell[taken.as.list.first];
+    const mmixi_py *second = &vm->cell[taken.as.list.last];
+    const char *wrong = NULL;
     made.kind = code->makes;
     switch (code->does) {
     case MMIXI_DO_VERSION:
-        if (s->number < 2 || s->number > 5) return "is not of protocol 2 to 5";
+        if (step->number < 2 || step->number > 5) return "is not of protocol 2 to 5";
         return NULL;
     case MMIXI_DO_PUT:
-        return mmixi_pickle_put(k, s);
+        return mmixi_pickle_put(vm, step);
     case MMIXI_DO_APPEND:
-        return mmixi_pickle_append(k, &taken);
+        return mmixi_pickle_append(vm, &taken);
     case MMIXI_DO_MAKE:
-        if (code->takes) made.as.list = taken.as.list;
-        else if (code->makes == MMIXI_PY_INTEGER) made.as.integer = (int32_t)(uint32_t)s->number;
-        if (code->code == 0x88) made.as.integer = 1;
+        mmixi_pickle_make(step, &taken, &made);
         break;
     case MMIXI_DO_BYTES:
-        mmixi_pickle_bytes(s, &made);
+        mmixi_pickle_bytes(step, &made);
         break;
     case MMIXI_DO_GET:
-        wrong = mmixi_pickle_get(k, s, &made);
+        wrong = mmixi_pickle_get(vm, step, &made);
         break;
     case MMIXI_DO_LINES:
-        s->module[strcspn(s->module, "\n")] = 0;
-        s->name[strcspn(s->name, "\n")] = 0;
-        wrong = mmixi_pickle_name(k, s->module, s->name, &made);
+        step->module[strcspn(step->module, "\n")] = 0;
+        step->name[strcspn(step->name, "\n")] = 0;
+        wrong = mmixi_pickle_name(vm, step->module, step->name, &made);
         break;
     case MMIXI_DO_NAME:
         if (first->kind != MMIXI_PY_TEXT || second->kind != MMIXI_PY_TEXT)
             return "names what is no text";
-        wrong = mmixi_pickle_name(k, first->as.text, second->as.text, &made);
+        wrong = mmixi_pickle_name(vm, first->as.text, second->as.text, &made);
         break;
     case MMIXI_DO_CALL:
-        wrong = mmixi_pickle_call(k, first, second, &made);
+        wrong = mmixi_pickle_call(vm, first, second, &made);
         break;
     default:
         return NULL;
     }
-    if (!wrong) mmixi_pickle_push(k, &made);
+    if (!wrong) mmixi_pickle_push(vm, &made);
     return wrong;
 }
 /* Reads all instructions without doing them, counts the values that they make, and takes memory for
    these. NULL, or what is wrong; "" after mmix_fail. */
-static const char *mmixi_pickle_count(mmixi_pickle *k)
+static const char *mmixi_pickle_count(mmixi_pickle *vm)
 {
-    uint8_t *begin = k->p;
-    mmixi_py_step s;
-    k->room = 1;
+    uint8_t *begin = vm->p;
+    mmixi_py_step step;
+    vm->room = 1;
     do {
-        const char *wrong = mmixi_pickle_next(k, &s);
+        const char *wrong = mmixi_pickle_next(vm, &step);
         if (wrong) return wrong;
-        if (s.code->makes != MMIXI_PY_NONE) k->room++;
-    } while (s.code->does != MMIXI_DO_STOP);
-    k->p = begin;
-    k->cell = (mmixi_py *)mmixi_alloc(k->a->m, k->room * sizeof *k->cell);
-    k->memo = (uint32_t *)mmixi_zeroed(k->a->m, k->room * sizeof *k->memo);
-    return k->cell && k->memo ? NULL : "";
+        if (step.code->makes != MMIXI_PY_NONE) vm->room++;
+    } while (step.code->does != MMIXI_DO_STOP);
+    vm->p = begin;
+    vm->cell = (mmixi_py *)mmixi_alloc(vm->a->m, vm->room * sizeof *vm->cell);
+    vm->memo = (uint32_t *)mmixi_zeroed(vm->a->m, vm->room * sizeof *vm->memo);
+    return vm->cell && vm->memo ? NULL : "";
 }
 /* Runs the machine to its end, where a dictionary is alone on the stack. NULL, or what is wrong; ""
    after mmix_fail. */
-static const char *mmixi_pickle_run(mmixi_pickle *k)
+static const char *mmixi_pickle_run(mmixi_pickle *vm)
 {
-    mmixi_py_step s;
+    mmixi_py_step step;
     for (size_t i = 0; i < sizeof mmixi_py_codes / sizeof *mmixi_py_codes; i++)
-        k->row[mmixi_py_codes[i].code] = (uint8_t)(i + 1);
-    const char *wrong = mmixi_pickle_count(k);
+        vm->row[mmixi_py_codes[i].code] = (uint8_t)(i + 1);
+    const char *wrong = mmixi_pickle_count(vm);
     if (wrong) return wrong;
-    memset(k->cell, 0, sizeof *k->cell);
-    k->n = 1;
+    memset(vm->cell, 0, sizeof *vm->cell);
+    vm->n = 1;
     for (;;) {
-        wrong = mmixi_pickle_next(k, &s);
+        wrong = mmixi_pickle_next(vm, &step);
         if (wrong) return wrong;
-        if (s.code->does == MMIXI_DO_STOP) break;
-        wrong = mmixi_pickle_do(k, &s);
+        if (step.code->does == MMIXI_DO_STOP) break;
+        wrong = mmixi_pickle_do(vm, &step);
         if (wrong) return wrong;
     }
-    const mmixi_py *top = &k->cell[k->top];
+    const mmixi_py *top = &vm->cell[vm->top];
     if (top->kind != MMIXI_PY_DICT || top->next) return "holds no dictionary of tensors";
     return NULL;
 }
@@ -14256,7 +14271,7 @@ static void mmixi_entry_negate(const mmix_entry *e)
     }
 }
 /* An entry of a tensor of numbers that lie in a storage. 0, or -1. */
-static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
+static int mmixi_pth_tensor(mmixi_pickle *vm, const char *name, const mmixi_py *tensor)
 {
     mmixi_pth_storage storage;
     mmixi_pth_view x;
@@ -14265,34 +14280,34 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     memset(&x, 0, sizeof x);
     memset(&e, 0, sizeof e);
     e.name = name;
-    if (!mmixi_pth_view_read(k->cell, tensor, &storage, &x, &e))
-        return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found "
+    if (!mmixi_pth_view_read(vm->cell, tensor, &storage, &x, &e))
+        return mmixi_refuse(vm->a, name, "a tensor of a storage, sizes and strides from 0 on, found "
                             "another");
     if (x.type->dtype == MMIX_FILE_OTHER)
-        return mmixi_archive_add_unread(k->a, e, x.type->name[MMIXI_AS_TORCH]);
-    const mmixi_member *file = mmixi_pth_member(k->zip, "data/", storage.key);
+        return mmixi_archive_add_unread(vm->a, e, x.type->name[MMIXI_AS_TORCH]);
+    const mmixi_member *file = mmixi_pth_member(vm->zip, "data/", storage.key);
     double bytes = (double)storage.count * (storage.type->bits / 8);
     if (!file || file->method || (double)file->size != bytes)
-        return mmixi_refuse(k->a, name, "a member data/%s of %.0f numbers, found %.0f bytes",
+        return mmixi_refuse(vm->a, name, "a member data/%s of %.0f numbers, found %.0f bytes",
                             storage.key, (double)storage.count, file ? (double)file->size : 0);
     size_t size = x.type->bits / 8;
     size_t begin = mmixi_min(x.offset, file->size / size) * size;        /* at most at the end */
     e.dtype = x.type->dtype;
     e.data = file->data + begin;
     e.bytes = file->size - begin;
-    if (mmixi_entry_settle(k->a, &e, x.stride, x.negative)) return -1;
+    if (mmixi_entry_settle(vm->a, &e, x.stride, x.negative)) return -1;
     if (x.negative) mmixi_entry_negate(&e);
-    return mmixi_archive_append(k->a, &e);
+    return mmixi_archive_append(vm->a, &e);
 }
 /* An entry of a tensor that cannot be read, with its shape if it has one. 0, or -1. */
-static int mmixi_pth_unread(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
+static int mmixi_pth_unread(mmixi_pickle *vm, const char *name, const mmixi_py *tensor)
 {
-    const mmixi_py *item[8], *part[4], *shape = k->cell;
+    const mmixi_py *item[8], *part[4], *shape = vm->cell;
     const char *type = "a tensor of several";
     mmix_entry e;
     memset(&e, 0, sizeof e);
     e.name = name;
-    mmixi_py_items(k->cell, tensor, item, 8);
+    mmixi_py_items(vm->cell, tensor, item, 8);
     if (tensor->kind == MMIXI_PY_QUANTISED) {
         type = "a quantised tensor";
         shape = item[2];
@@ -14303,37 +14318,37 @@ static int mmixi_pth_unread(mmixi_pickle *k, const char *name, const mmixi_py *t
     }
     if (tensor->kind == MMIXI_PY_SPARSE && item[1]->kind == MMIXI_PY_LIST) {
         type = "a sparse tensor";
-        mmixi_py_items(k->cell, item[1], part, 4);
-        for (int i = 0; i < 4 && shape == k->cell; i++)          /* behind its tensors */
+        mmixi_py_items(vm->cell, item[1], part, 4);
+        for (int i = 0; i < 4 && shape == vm->cell; i++)          /* behind its tensors */
             if (part[i]->kind == MMIXI_PY_LIST) shape = part[i];
     }
-    e.ndim = mmixi_py_sizes(k->cell, shape, e.shape);
+    e.ndim = mmixi_py_sizes(vm->cell, shape, e.shape);
     if (e.ndim < 0) e.ndim = 0;
-    return mmixi_archive_add_unread(k->a, e, type);
+    return mmixi_archive_add_unread(vm->a, e, type);
 }
 /* All tensors below a dictionary, named by their keys joined with dots. 0, or -1. */
-static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *dict, const char *prefix, int depth)
+static int mmixi_pth_walk(mmixi_pickle *vm, const mmixi_py *dict, const char *prefix, int depth)
 {
-    const mmixi_py *cell = k->cell, *value;
+    const mmixi_py *cell = vm->cell, *value;
     for (uint32_t at = dict->as.list.first; at; at = value->next) {
         const mmixi_py *key = &cell[at];
         int failed;
         value = &cell[key->next];
-        k->visits++;
+        vm->visits++;
         /* other things are there, too, such as the optimiser's numbered states */
         if (value->kind != MMIXI_PY_DICT && value->kind < MMIXI_PY_TENSOR) continue;
         if (key->kind != MMIXI_PY_TEXT && key->kind != MMIXI_PY_ZEROS) continue;
-        if (k->visits > 2 * k->n || depth == 8 || key->kind == MMIXI_PY_ZEROS)
-            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests "
+        if (vm->visits > 2 * vm->n || depth == 8 || key->kind == MMIXI_PY_ZEROS)
+            return mmixi_refuse(vm->a, NULL, "the pickle of a file of weights, found one that nests "
                                 "names deeper or more often than that, or a name with a zero in "
                                 "it");
         size_t room = strlen(prefix) + strlen(key->as.text) + 2;
-        char *name = (char *)mmixi_archive_alloc(k->a, room);
+        char *name = (char *)mmixi_archive_alloc(vm->a, room);
         if (!name) return -1;
         snprintf(name, room, "%s%s%s", prefix, *prefix ? "." : "", key->as.text);
-        if (value->kind == MMIXI_PY_DICT) failed = mmixi_pth_walk(k, value, name, depth + 1);
-        else if (value->kind <= MMIXI_PY_TENSOR_TYPED) failed = mmixi_pth_tensor(k, name, value);
-        else failed = mmixi_pth_unread(k, name, value);
+        if (value->kind == MMIXI_PY_DICT) failed = mmixi_pth_walk(vm, value, name, depth + 1);
+        else if (value->kind <= MMIXI_PY_TENSOR_TYPED) failed = mmixi_pth_tensor(vm, name, value);
+        else failed = mmixi_pth_unread(vm, name, value);
         if (failed) return -1;
     }
     return 0;
@@ -14343,8 +14358,8 @@ static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *
 {
     const mmixi_member *order = mmixi_pth_member(zip, "byteorder", "");
     const char *wrong = "has more than 2 GiB";
-    mmixi_pickle k;
-    memset(&k, 0, sizeof k);
+    mmixi_pickle vm;
+    memset(&vm, 0, sizeof vm);
     if (mmixi_big_endian_here() || (order && (order->size < 6 || memcmp(order->data, "little", 6))))
         return mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
     if (mmixi_pth_member(zip, "constants.pkl", ""))
@@ -14353,17 +14368,17 @@ static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *
     if (file->method)
         return mmixi_refuse(a, file->name, "it stored, not compressed, found method %d",
                             file->method);
-    k.a = a;
-    k.zip = zip;
-    k.p = file->data;
-    k.end = k.p + file->size;
-    if (file->size <= INT32_MAX) wrong = mmixi_pickle_run(&k);
+    vm.a = a;
+    vm.zip = zip;
+    vm.p = file->data;
+    vm.end = vm.p + file->size;
+    if (file->size <= INT32_MAX) wrong = mmixi_pickle_run(&vm);
     int failed = wrong != NULL;
-    if (!wrong) failed = mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
+    if (!wrong) failed = mmixi_pth_walk(&vm, &vm.cell[vm.top], "", 0);
     else if (*wrong)
         mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
-    mmixi_free(a->m, k.cell, k.room * sizeof *k.cell);
-    mmixi_free(a->m, k.memo, k.room * sizeof *k.memo);
+    mmixi_free(a->m, vm.cell, vm.room * sizeof *vm.cell);
+    mmixi_free(a->m, vm.memo, vm.room * sizeof *vm.memo);
     return failed ? -1 : 0;
 }
 /* A zip file: PyTorch's has the member FOLDER/data.pkl, NumPy's members NAME.npy. 0, or -1. */
@@ -14615,10 +14630,23 @@ typedef struct mmixi_element {
 /* An integer of a file, with its sign; a U64 may be above the largest int64_t. */
 static inline int64_t mmixi_file_integer(const uint8_t *p, int from, size_t size)
 {
-    size_t skip = mmixi_big_endian_here() ? 8 - size : 0;
     size_t above = 64 - 8 * size;                /* bits that the type lacks */
-    uint64_t bits = 0;
-    memcpy((char *)&bits + skip, p, size);
+    uint64_t bits = *p;
+    uint32_t four;
+    uint16_t two;
+    switch (size) {                              /* copies of a size that is known are instructions */
+    case 8:
+        memcpy(&bits, p, 8);
+        break;
+    case 4:
+        memcpy(&four, p, 4);
+        bits = four;
+        break;
+    case 2:
+        memcpy(&two, p, 2);
+        bits = two;
+        break;
+    }
     if (from == MMIX_FILE_BOOL) return bits != 0;
     if (from >= MMIX_FILE_U8) return (int64_t)bits;
     return (int64_t)(bits << above) >> above;
