@@ -12899,6 +12899,7 @@ static int mmixi_json_list(mmixi_json_scan *scan, int depth)
 {
     int object = *scan->at == '{';
     char close = object ? '}' : ']';
+    const char *go_on = "',' or ']'";
     size_t outer = scan->n_keys;
     scan->expected = "at most 64 levels";
     if (depth == 64) return 0;
@@ -12911,7 +12912,8 @@ static int mmixi_json_list(mmixi_json_scan *scan, int depth)
         }
         if (!mmixi_json_value(scan, depth + 1)) return 0;
     } while (mmixi_json_take(scan, ',', NULL));
-    if (!mmixi_json_take(scan, close, object ? "',' or '}'" : "',' or ']'")) return 0;
+    if (object) go_on = "',' or '}'";
+    if (!mmixi_json_take(scan, close, go_on)) return 0;
     scan->found = mmixi_key_twice((void *)(scan->keys + outer), scan->n_keys - outer,
                                   sizeof *scan->keys);
     scan->expected = "every key once";
@@ -12942,7 +12944,8 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     if (scan.at <= text + length) ok = 0;        /* a zero inside of the text is not its end */
     mmixi_free(m, (void *)scan.keys, most * sizeof *scan.keys);
     if (ok) return 0;
-    if (!scan.found) scan.found = scan.at == text + length ? "the end" : scan.at;
+    if (!scan.found) scan.found = scan.at;
+    if (scan.found == text + length) scan.found = "the end";
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
                      (double)(scan.at - text), scan.expected, scan.found);
 }
@@ -13490,10 +13493,10 @@ static uint32_t mmixi_crc32(const mmixi_crc *crc, const uint8_t *p, size_t n)
 }
 MMIXI_COLD_BEGIN
 
-/* ---- zip, as np.savez and torch.save write it ----
-   Its members are stored, not compressed, one after another.
-   The end of the file says where the directory is; its records say where the members lie, each
-   behind a header of its own. */
+/* ---- zip, as np.savez and torch.save write it (PKWARE, APPNOTE.TXT, 4.3) ----
+   Its members are stored, not compressed, one after another, each behind a header of its own. The
+   record at the end of the file says where the directory is, whose records say where the members
+   lie. The numbers below are the places of fields in these records. */
 typedef struct mmixi_member {
     const char *name;
     uint8_t *data;
@@ -14044,7 +14047,8 @@ static const char *mmixi_pickle_call(const mmixi_pickle *vm, const mmixi_py *fun
     }
     if (function->as.integer == MMIXI_PY_FIRST) {
         *made = cell[arguments->as.list.first];
-        return made->kind == MMIXI_PY_NONE ? wrong : NULL;
+        if (made->kind == MMIXI_PY_NONE) return wrong;
+        return NULL;
     }
     made->as.list = arguments->as.list;
     made->kind = (int)function->as.integer;
@@ -14119,7 +14123,8 @@ static const char *mmixi_pickle_count(mmixi_pickle *vm)
     vm->p = begin;
     vm->cell = (mmixi_py *)mmixi_alloc(vm->a->m, vm->room * sizeof *vm->cell);
     vm->memo = (uint32_t *)mmixi_zeroed(vm->a->m, vm->room * sizeof *vm->memo);
-    return vm->cell && vm->memo ? NULL : "";
+    if (!vm->cell || !vm->memo) return "";
+    return NULL;
 }
 /* Runs the machine to its end, where a dictionary is alone on the stack. NULL, or what is wrong; ""
    after mmix_fail. */
@@ -14281,8 +14286,8 @@ static int mmixi_pth_tensor(mmixi_pickle *vm, const char *name, const mmixi_py *
     memset(&e, 0, sizeof e);
     e.name = name;
     if (!mmixi_pth_view_read(vm->cell, tensor, &storage, &x, &e))
-        return mmixi_refuse(vm->a, name, "a tensor of a storage, sizes and strides from 0 on, found "
-                            "another");
+        return mmixi_refuse(vm->a, name, "a tensor of a storage, sizes and strides from 0 on, "
+                            "found another");
     if (x.type->dtype == MMIX_FILE_OTHER)
         return mmixi_archive_add_unread(vm->a, e, x.type->name[MMIXI_AS_TORCH]);
     const mmixi_member *file = mmixi_pth_member(vm->zip, "data/", storage.key);
@@ -14339,9 +14344,9 @@ static int mmixi_pth_walk(mmixi_pickle *vm, const mmixi_py *dict, const char *pr
         if (value->kind != MMIXI_PY_DICT && value->kind < MMIXI_PY_TENSOR) continue;
         if (key->kind != MMIXI_PY_TEXT && key->kind != MMIXI_PY_ZEROS) continue;
         if (vm->visits > 2 * vm->n || depth == 8 || key->kind == MMIXI_PY_ZEROS)
-            return mmixi_refuse(vm->a, NULL, "the pickle of a file of weights, found one that nests "
-                                "names deeper or more often than that, or a name with a zero in "
-                                "it");
+            return mmixi_refuse(vm->a, NULL, "the pickle of a file of weights, found one that "
+                                "nests names deeper or more often than that, or a name with a zero "
+                                "in it");
         size_t room = strlen(prefix) + strlen(key->as.text) + 2;
         char *name = (char *)mmixi_archive_alloc(vm->a, room);
         if (!name) return -1;
@@ -14634,7 +14639,7 @@ static inline int64_t mmixi_file_integer(const uint8_t *p, int from, size_t size
     uint64_t bits = *p;
     uint32_t four;
     uint16_t two;
-    switch (size) {                              /* copies of a size that is known are instructions */
+    switch (size) {                              /* a copy of a known size is one instruction */
     case 8:
         memcpy(&bits, p, 8);
         break;
