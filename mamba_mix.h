@@ -12530,7 +12530,7 @@ MMIXI_COLD_BEGIN
 #include <locale.h>
 /* ---- whole files ---- */
 enum { MMIXI_PATH = 4096 };
-/* A file in memory: mapped, or lasting memory. */
+/* A file in memory: mapped by the system, or in memory of the context. */
 typedef struct mmixi_file_bytes { uint8_t *bytes; size_t size; int mapped; } mmixi_file_bytes;
 /* What C lacks: making a file that was not there, bringing it to the disk, taking its name. */
 #ifndef MMIX_NO_STDIO
@@ -12593,7 +12593,7 @@ static int mmixi_file_is_regular(const char *path)
     (void)path;
     return 1;
 }
-/* The bytes of an open file, which stands at its beginning then; 0, or -1: it has no length. */
+/* Finds the length of an open file, which stands at its beginning then. 0, or -1: it has none. */
 static int mmixi_file_length(FILE *f, size_t *size)
 {
     if (MMIXI_SEEK(f, 0, SEEK_END)) return -1;
@@ -12623,9 +12623,9 @@ static mmixi_file_bytes mmixi_file_contents(mmix_ctx *m, FILE *f, size_t size)
     return file;
 }
 #endif
-/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it
-   is looked at and copied when it is changed; not on Windows, where a mapped file could not be
-   replaced. */
+/* Reads a whole file; the bytes are NULL after mmix_fail. The file is mapped where it can be: a
+   page is read when it is looked at, and copied when it is changed. On Windows it is read, for a
+   mapped file could not be replaced there. */
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
     mmixi_file_bytes file;
@@ -12729,7 +12729,8 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 #define MMIXI_PRINTF(text, first)
 #endif
 /* ---- names ---- */
-/* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
+/* Writes a character as UTF-8. Returns its bytes, or 0 if it is none, as half of a surrogate pair
+   is (0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
     if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
@@ -12744,8 +12745,8 @@ static size_t mmixi_utf8(long code, char out[4])
     out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
     return n;
 }
-/* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to
-   be. */
+/* The length of the UTF-8 character at s, a text that ends with a zero. 0 if it is none, or longer
+   than it has to be. */
 static size_t mmixi_utf8_length(const char *s)
 {
     uint8_t first = (uint8_t)*s;
@@ -12801,7 +12802,7 @@ static char mmixi_json_peek(mmixi_json_scan *scan)
     scan->at += strspn(scan->at, " \t\n\r");
     return *scan->at;
 }
-/* Copies n characters as they are. */
+/* Takes n characters as they are. */
 static void mmixi_json_copy(mmixi_json_scan *scan, size_t n)
 {
     memmove(scan->to, scan->at, n);
@@ -12816,7 +12817,7 @@ static int mmixi_json_take(mmixi_json_scan *scan, char c, const char *expected)
     mmixi_json_copy(scan, 1);
     return 1;
 }
-/* \u and four hexadecimal digits, or -1. */
+/* The number of \u and four hexadecimal digits, or -1. */
 static long mmixi_json_hex(const char *s)
 {
     char four[5] = "";
@@ -12824,7 +12825,7 @@ static long mmixi_json_hex(const char *s)
     memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
-/* The character of an escape, and how many bytes say so; 0 or less if it is none. */
+/* The character of an escape, and the bytes that the escape takes; 0 or less if it is none. */
 static long mmixi_json_escape(const char *s, size_t *bytes)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -12839,7 +12840,7 @@ static long mmixi_json_escape(const char *s, size_t *bytes)
     if (low >> 10 != 0xDC00 >> 10) return 0;
     return 0x10000 + ((code & 1023) << 10 | (low & 1023));
 }
-/* A string's characters, as they are or escaped: an escape is never shorter than its UTF-8. */
+/* Takes a string and decodes it. An escape is never shorter than its UTF-8, so there is room. */
 static int mmixi_json_string(mmixi_json_scan *scan)
 {
     if (!mmixi_json_take(scan, '"', "a key")) return 0;
@@ -12883,7 +12884,7 @@ static size_t mmixi_json_number_length(const char *text)
     }
     return (size_t)(c - text);
 }
-/* true, false, null, or a number. */
+/* Takes true, false, null or a number. */
 static int mmixi_json_scalar(mmixi_json_scan *scan)
 {
     static const char *const words[] = { "true", "false", "null" };
@@ -12894,7 +12895,7 @@ static int mmixi_json_scalar(mmixi_json_scan *scan)
     mmixi_json_copy(scan, n);
     return n > 0;
 }
-/* An object or an array, whose first character has been seen. */
+/* Takes an object or an array, whose first character has been seen. */
 static int mmixi_json_list(mmixi_json_scan *scan, int depth)
 {
     int object = *scan->at == '{';
@@ -12949,7 +12950,7 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
                      (double)(scan.at - text), scan.expected, scan.found);
 }
-/* Just beyond a value. */
+/* Where a value ends. */
 static const char *mmixi_json_end(const char *v)
 {
     int depth = 0;
@@ -12987,20 +12988,20 @@ static const char *mmixi_json_find(const char *object, const char *wanted)
     return NULL;
 }
 static const char *mmixi_json_text(const char *v) { return v && *v == '"' ? v + 1 : NULL; }
-/* A member that is a text. */
+/* A member that is a text, or `otherwise`. */
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
     return text ? text : otherwise;
 }
-/* true 1, false 0, anything else `otherwise`. */
+/* 1 for true, 0 for false, `otherwise` for anything else. */
 static int mmixi_json_flag(const char *v, int otherwise)
 {
     if (v && *v == 't') return 1;
     if (v && *v == 'f') return 0;
     return otherwise;
 }
-/* A size, digits alone: 1, or 0 if it is none or too large. */
+/* Reads a size, which is digits alone: 1, or 0 if it is none or too large. */
 static int mmixi_json_size(const char *v, size_t *out)
 {
     char *end;
@@ -13010,7 +13011,7 @@ static int mmixi_json_size(const char *v, size_t *out)
     *out = (size_t)size;
     return !errno && size == *out && end == mmixi_json_end(v);
 }
-/* A list of sizes: how many; -1 if it is none, has more than `most`, or one of them is no size. */
+/* Reads a list of sizes: how many, or -1 if it is none, has more than `most`, or one is no size. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
     const char *key, *v;
@@ -13022,15 +13023,15 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
     }
     return n;
 }
-/* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or
-   "٫"). */
+/* Copies a number with another decimal point: files have a point, and strtod and printf what the
+   user's locale writes ("," or "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
     const char *at = strstr(number, from);
     if (!at) snprintf(out, 64, "%s", number);
     else snprintf(out, 64, "%.*s%s%s", (int)(at - number), number, to, at + strlen(from));
 }
-/* A number as double, `otherwise` if v is none. */
+/* A number, or `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
     char token[64], local[64];
@@ -13055,8 +13056,8 @@ static int mmixi_big_endian_here(void)
     uint16_t one = 1;
     return !*(const uint8_t *)&one;
 }
-/* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or
-   back. */
+/* Turns elements of `size` bytes from the byte order of a file, big or little, to that of this
+   machine, or back. */
 static void mmixi_byte_order(uint8_t *p, size_t bytes, size_t size, int big)
 {
     if (big == mmixi_big_endian_here()) return;
@@ -13134,7 +13135,8 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     mmixi_free(a->m, a->entries, a->room * sizeof *a->entries);
     mmix_params_destroy(a->own);             /* the archive itself is in there */
 }
-/* The elements of a shape, in double: exact as far as there is memory, and large beyond. */
+/* The elements that a shape has; in double, which cannot wrap around, and is exact as far as there
+   is memory. */
 static double mmixi_entry_elements(const mmix_entry *e)
 {
     double n = 1;
@@ -13145,7 +13147,7 @@ static double mmixi_entry_bytes(const mmix_entry *e)
 {
     return mmixi_entry_elements(e) * (double)mmixi_file_size(e->dtype);
 }
-/* One more entry as it is. 0, or -1. */
+/* Adds an entry to the list. 0, or -1. */
 static int mmixi_archive_append(mmix_archive *a, const mmix_entry *e)
 {
     /* three times: while the list grows, the old one and one of twice its length are there */
@@ -13155,7 +13157,8 @@ static int mmixi_archive_append(mmix_archive *a, const mmix_entry *e)
     a->entries[a->count++] = *e;
     return 0;
 }
-/* One more entry that is listed and fails when it is read. `type` stays. 0, or -1. */
+/* Adds an entry that fails when it is read. Its type, a text in memory that stays, is for the
+   message. 0, or -1. */
 static int mmixi_archive_add_unread(mmix_archive *a, mmix_entry e, const char *type)
 {
     if (mmixi_entry_elements(&e) > (double)(SIZE_MAX / 32))
@@ -13187,14 +13190,14 @@ static int mmixi_row_major(int ndim, const size_t *shape, const size_t *stride)
         if (shape[d] != 1 && stride[d] != step) return 0;
     return 1;
 }
-/* The place of the last element, in double as above. */
+/* The place of the last element, counted in elements; in double, as above. */
 static double mmixi_last_place(int ndim, const size_t *shape, const size_t *stride)
 {
     double last = 0;
     for (int d = 0; d < ndim; d++) last += (double)(shape[d] - 1) * (double)stride[d];
     return last;
 }
-/* Copies elements that lie by strides into a row-major array; returns where it ends. */
+/* Copies elements that lie by strides into a row-major array. Returns where it ends. */
 static uint8_t *mmixi_gather_strided(uint8_t *to, const uint8_t *from, size_t size, int ndim,
                                      const size_t *shape, const size_t *stride)
 {
@@ -13208,7 +13211,7 @@ static uint8_t *mmixi_gather_strided(uint8_t *to, const uint8_t *from, size_t si
     }
     return to;
 }
-/* e becomes a row-major copy that goes with the archive. 0, or -1. */
+/* Replaces the data of an entry by a row-major copy, which is freed with the archive. 0, or -1. */
 static int mmixi_entry_copy(mmix_archive *a, mmix_entry *e, const size_t *stride)
 {
     if (mmixi_archive_copies(a, e->name, (double)e->bytes + 2 * MMIXI_ALIGN)) return -1;
@@ -13219,9 +13222,9 @@ static int mmixi_entry_copy(mmix_archive *a, mmix_entry *e, const size_t *stride
     e->data = copy;
     return 0;
 }
-/* e, whose bytes are all that there are from its first element on and whose elements lie by
-   strides, which count elements, becomes row-major and has the bytes of its shape. `copy`: in
-   memory of its own in any case. 0, or -1. */
+/* Makes an entry row-major. Its elements lie by strides, which count elements. Its bytes are all
+   that its storage has from the first element on, and become those of its shape. With `copy` it
+   gets memory of its own even if it is row-major already. 0, or -1. */
 static int mmixi_entry_settle(mmix_archive *a, mmix_entry *e, const size_t *stride, int copy)
 {
     double stored = (double)(e->bytes / mmixi_file_size(e->dtype));
@@ -13286,7 +13289,7 @@ static int mmixi_archive_finish(mmix_archive *a)
                     "__metadata__": {"key": "text", …}}
    the rest  the arrays, little-endian, row-major, without gaps and overlaps
    Offsets count from where the rest begins. */
-/* By where the data begin, then where they end, then by name. */
+/* Orders entries by where their data begin, then by where they end, then by name. */
 static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
@@ -13298,7 +13301,7 @@ static int mmixi_compare_data(const void *x, const void *y)
     if (p == q) return strcmp(a->name, b->name);
     return p < q ? -1 : 1;
 }
-/* One array: a member of the header. The data of all are `size` bytes. 0, or -1. */
+/* Adds one array, a member of the header. The data of all arrays are `size` bytes. 0, or -1. */
 static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *object,
                                    uint8_t *data, size_t size)
 {
@@ -13322,7 +13325,7 @@ static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char
     mmixi_byte_order((uint8_t *)data + part[0], e.bytes, mmixi_file_size(e.dtype), 0);
     return mmixi_archive_append(a, &e);
 }
-/* The metadata, if they are there, are an object of strings. 0, or -1. */
+/* Checks that the metadata, if there are any, are an object of strings. 0, or -1. */
 static int mmixi_safetensors_metadata(const mmix_archive *a)
 {
     const char *metadata = a->metadata, *key, *v;
@@ -13419,8 +13422,8 @@ static char *mmixi_npy_header_read(mmix_archive *a, const char *name, uint8_t *b
     mmixi_python_json(header);
     return mmixi_json_open(a->m, a->path, header, strlen(header)) ? NULL : header;
 }
-/* One array in bytes[0 … size). `alone`: it is all that there is, so it has to be of numbers. 0, or
-   -1. */
+/* Adds the array in bytes[0 … size). `alone`: nothing else is there, so it has to be of numbers. 0,
+   or -1. */
 static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t size, int alone)
 {
     size_t before, stride[MMIX_FILE_MAX_DIMS], step = 1;
@@ -13642,8 +13645,8 @@ static void mmixi_zip_check_task(void *arg, mmixi_range range)
         member->damaged = mmixi_crc32(&check->crc, member->data, member->size) != member->checksum;
     }
 }
-/* All members, with their checksums compared, each by one thread. 0, or -1; zip->member is to be
-   freed. */
+/* Lists all members and compares their checksums, each by one thread. zip->member is to be freed,
+   whatever comes of it. 0, or -1. */
 static int mmixi_zip_members(mmixi_zip *zip)
 {
     mmixi_zip_check check;
@@ -13664,7 +13667,7 @@ static int mmixi_zip_members(mmixi_zip *zip)
                                 "is damaged");
     return 0;
 }
-/* A .npz: members NAME.npy become entries NAME. */
+/* Adds the members NAME.npy of a .npz as entries NAME. 0, or -1. */
 static int mmixi_npz(mmix_archive *a, const mmixi_zip *zip)
 {
     for (const mmixi_member *e = zip->member; e < zip->member + zip->count; e++) {
@@ -13968,8 +13971,8 @@ static int mmixi_pickle_take(mmixi_pickle *vm, int count, mmixi_py *list)
     vm->top = vm->cell[vm->top].next;            /* the mark goes, too */
     return 1;
 }
-/* A text, which moves one byte down to make room for a zero; an integer of any length; or opaque
-   bytes. */
+/* Makes a text, which moves one byte down so that a zero has room; an integer of any length; or
+   opaque bytes. */
 static void mmixi_pickle_bytes(const mmixi_py_step *step, mmixi_py *made)
 {
     size_t n = (size_t)step->number;
@@ -13985,7 +13988,7 @@ static void mmixi_pickle_bytes(const mmixi_py_step *step, mmixi_py *made)
         made->as.integer = (int64_t)(bits << above) >> above;
     }
 }
-/* A list of what was taken, or an integer of up to 32 bits with its sign. */
+/* Makes a list of what was taken, or an integer of up to 32 bits with its sign. */
 static void mmixi_pickle_make(const mmixi_py_step *step, const mmixi_py *taken, mmixi_py *made)
 {
     if (step->code->takes) made->as.list = taken->as.list;
@@ -14159,7 +14162,7 @@ static void mmixi_py_items(const mmixi_py *cell, const mmixi_py *list, const mmi
         at = cell[at].next;
     }
 }
-/* An integer from 0 on. 1, or 0 if it is none. */
+/* Reads an integer from 0 on: 1, or 0 if it is none. */
 static int mmixi_py_size(const mmixi_py *value, size_t *out)
 {
     if (value->kind != MMIXI_PY_INTEGER) return 0;
@@ -14167,7 +14170,7 @@ static int mmixi_py_size(const mmixi_py *value, size_t *out)
     *out = (size_t)value->as.integer;
     return 1;
 }
-/* A list of sizes: how many, or -1 if it is none. */
+/* Reads a list of sizes: how many, or -1 if it is none. */
 static int mmixi_py_sizes(const mmixi_py *cell, const mmixi_py *list, size_t *out)
 {
     int n = 0;
@@ -14275,7 +14278,7 @@ static void mmixi_entry_negate(const mmix_entry *e)
         for (size_t i = 0; i < size; i++) p[i] = (uint8_t)(negative >> 8 * i);
     }
 }
-/* An entry of a tensor of numbers that lie in a storage. 0, or -1. */
+/* Adds a tensor of numbers that lie in a storage. 0, or -1. */
 static int mmixi_pth_tensor(mmixi_pickle *vm, const char *name, const mmixi_py *tensor)
 {
     mmixi_pth_storage storage;
@@ -14304,7 +14307,7 @@ static int mmixi_pth_tensor(mmixi_pickle *vm, const char *name, const mmixi_py *
     if (x.negative) mmixi_entry_negate(&e);
     return mmixi_archive_append(vm->a, &e);
 }
-/* An entry of a tensor that cannot be read, with its shape if it has one. 0, or -1. */
+/* Adds a tensor that cannot be read, with its shape if it has one. 0, or -1. */
 static int mmixi_pth_unread(mmixi_pickle *vm, const char *name, const mmixi_py *tensor)
 {
     const mmixi_py *item[8], *part[4], *shape = vm->cell;
@@ -14331,7 +14334,7 @@ static int mmixi_pth_unread(mmixi_pickle *vm, const char *name, const mmixi_py *
     if (e.ndim < 0) e.ndim = 0;
     return mmixi_archive_add_unread(vm->a, e, type);
 }
-/* All tensors below a dictionary, named by their keys joined with dots. 0, or -1. */
+/* Adds all tensors below a dictionary, named by their keys joined with dots. 0, or -1. */
 static int mmixi_pth_walk(mmixi_pickle *vm, const mmixi_py *dict, const char *prefix, int depth)
 {
     const mmixi_py *cell = vm->cell, *value;
@@ -14358,7 +14361,7 @@ static int mmixi_pth_walk(mmixi_pickle *vm, const mmixi_py *dict, const char *pr
     }
     return 0;
 }
-/* A .pth, whose pickle is the member data.pkl. 0, or -1. */
+/* Reads a .pth, whose pickle is the member data.pkl. 0, or -1. */
 static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *file)
 {
     const mmixi_member *order = mmixi_pth_member(zip, "byteorder", "");
@@ -14386,7 +14389,8 @@ static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *
     mmixi_free(a->m, vm.memo, vm.room * sizeof *vm.memo);
     return failed ? -1 : 0;
 }
-/* A zip file: PyTorch's has the member FOLDER/data.pkl, NumPy's members NAME.npy. 0, or -1. */
+/* Reads a zip file: one of PyTorch has the member FOLDER/data.pkl, one of NumPy members NAME.npy.
+   0, or -1. */
 static int mmixi_zip_read(mmixi_zip *zip)
 {
     mmix_archive *a = zip->a;
@@ -14427,7 +14431,7 @@ static void mmixi_path_beside(const mmix_archive *a, const char *name, char path
     while (n && !strchr("/\\", a->path[n - 1])) n--;
     snprintf(path, MMIXI_PATH, "%.*s%s", (int)n, a->path, name);
 }
-/* All of a file as JSON, checked and decoded, in memory of the archive. NULL on error. */
+/* Reads a file as JSON, checked and decoded, in memory of the archive. NULL on error. */
 static char *mmixi_file_json(mmix_archive *a, const char *path, const mmixi_file_bytes *f)
 {
     if (!f->bytes) return NULL;
@@ -14531,7 +14535,7 @@ static int mmixi_archive_fill(mmix_archive *a)
     if (mmixi_is_index(&a->file)) return mmixi_shards(a);
     return mmixi_safetensors(a);
 }
-/* Takes the file, whatever comes of it; NULL, too, if there is none. */
+/* Makes an archive of a file, which it keeps or frees. NULL on error, or if there is no file. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
     if (!file.bytes) return NULL;
@@ -14592,7 +14596,7 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 MMIXI_COLD_END
 
 /* ---- reading ---- */
-/* A float of a file's F16: sign 1, exponent 5, fraction 10 bits. */
+/* Reads an F16: sign 1, exponent 5, fraction 10 bits. */
 static inline float mmixi_half_float(uint16_t half)
 {
     union { uint32_t bits; float f; } u;
@@ -14602,7 +14606,7 @@ static inline float mmixi_half_float(uint16_t half)
     if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
     return half & 0x8000 ? -u.f : u.f;
 }
-/* An F32, F16 or BF16 of a file. */
+/* Reads an F32, F16 or BF16 of a file as a float. */
 static inline float mmixi_file_float(const uint8_t *p, int from)
 {
     uint16_t half;
@@ -14632,7 +14636,7 @@ typedef struct mmixi_element {
     int64_t integer;
     int large;                                   /* it is a U64 above the largest int64_t */
 } mmixi_element;
-/* An integer of a file, with its sign; a U64 may be above the largest int64_t. */
+/* Reads an integer of a file, with its sign; a U64 may be above the largest int64_t. */
 static inline int64_t mmixi_file_integer(const uint8_t *p, int from, size_t size)
 {
     size_t above = 64 - 8 * size;                /* bits that the type lacks */
@@ -14777,7 +14781,7 @@ static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix
     mmixi_print_sizes(t, e->ndim, e->shape, ",");
     mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", begin, begin + mmixi_entry_bytes(e));
 }
-/* The length of what follows; JSON, in the order of saving: by falling size of element. */
+/* Prints the length of what follows, then JSON in the order of saving: falling size of element. */
 static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries,
                                      size_t n, const char *const *metadata)
 {
@@ -14804,8 +14808,8 @@ static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_
     mmixi_print(t, "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
-/* The magic bytes, version 1.0, the length of what follows; a Python dict, a line end at a multiple
-   of 64. */
+/* Prints the magic bytes, version 1.0, the length of what follows, a Python dict, and a line end at
+   a multiple of 64. */
 static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e)
 {
     const char *type = mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY];
@@ -14818,7 +14822,7 @@ static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e
 }
 
 #ifndef MMIX_NO_STDIO
-/* The entry's elements as the file has them, by way of a chunk that is rounded and turned as
+/* Writes an entry's elements as the file has them, by way of a chunk that is rounded and turned as
    needed. */
 static int mmixi_file_put(FILE *f, const mmix_entry *e)
 {
@@ -14836,7 +14840,8 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     }
     return 0;
 }
-/* The header, then entries in falling size of element: each is aligned, without gaps. 0, or -1. */
+/* Writes the header, then entries in falling size of element: each is aligned, without gaps. 0, or
+   -1. */
 static int mmixi_file_put_all(FILE *f, const mmixi_text *header, const mmix_entry *e, size_t n)
 {
     if (fwrite(header->out, 1, header->at, f) != header->at) return -1;
@@ -14845,7 +14850,7 @@ static int mmixi_file_put_all(FILE *f, const mmixi_text *header, const mmix_entr
             if (mmixi_file_size(e[i].dtype) == size && mmixi_file_put(f, &e[i])) return -1;
     return fflush(f) ? -1 : 0;
 }
-/* Where a path leads by way of links. 0, or -1: it is too long, or goes round in a ring. */
+/* Finds where a path leads by way of links. 0, or -1: it is too long, or goes round in a ring. */
 static int mmixi_file_target(const char *path, char target[MMIXI_PATH])
 {
     if (snprintf(target, MMIXI_PATH, "%s", path) >= MMIXI_PATH) return -1;
@@ -14864,7 +14869,7 @@ static int mmixi_file_target(const char *path, char target[MMIXI_PATH])
     return 0;
 #endif
 }
-/* A file beside the target that was not there before, with its name; NULL after errno. */
+/* Makes a file beside the target that was not there, and tells its name. NULL after errno. */
 static FILE *mmixi_file_temporary(const char *target, char *name, size_t room)
 {
     FILE *f = NULL;

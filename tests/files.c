@@ -773,7 +773,12 @@ static void other_types(void)
     mmix_destroy(m);
 }
 /* Many small arrays: names and shapes take more than the numbers. */
-static void many_small(void)
+static void append(unsigned char **at, const void *bytes, size_t n)
+{
+    memcpy(*at, bytes, n);
+    *at += n;
+}
+static void many_small_json(void)
 {
     enum { N = 20000 };
     char *text = (char *)malloc(N * 80), *c = text;
@@ -789,49 +794,73 @@ static void many_small(void)
     mmix_archive_close(a);
     free(file);
     free(text);
-
-    /* tensors of one storage: 150 bytes of a pickle each */
-    enum { TENSORS = 5000 };
-    static const char tensor[] = "h\1((h\2h\3h\4h\5K\2tQK\0K\2\x85K\1\x85\x89}tR";
-    char *p = (char *)malloc(TENSORS * 64 + 1024), *q = p;
-    q += sprintf(q, "\x80\x02}");
-    static const char first[] = "ctorch._utils\n_rebuild_tensor_v2\nq\1" "0X\7\0\0\0storageq\2" "0ctorch\nFloatStorage\nq\3"
-        "0X\1\0\0\0" "0q\4" "0X\3\0\0\0cpuq\5" "0(";
-    memcpy(q, first, sizeof first - 1);
-    q += sizeof first - 1;
-    for (int i = 0; i < TENSORS; i++) {
-        char name[16];
-        const int n = snprintf(name, sizeof name, "X%c%c%c%c%05d", 5, 0, 0, 0, i);
-        memcpy(q, name, (size_t)n), q += n;
-        memcpy(q, tensor, sizeof tensor - 1), q += sizeof tensor - 1;
-    }
-    memcpy(q, "u.", 2), q += 2;
-    const size_t length = (size_t)(q - p), room = length + 1024;
-    unsigned char *whole = (unsigned char *)calloc(room, 1), *b = whole;
-    const struct { const char *name; const void *data; size_t size; } member[2] = { { "a/data.pkl", p, length }, { "a/data/0", "\0\0\x80\x3f\0\0\0\x40", 8 } };
-    size_t at[2], directory;
+    mmix_destroy(m);
+}
+/* A zip file of two members, in memory of its own. */
+typedef struct part { const char *name; const void *data; size_t size; } part;
+static unsigned char *zip_two(const part member[2], size_t *size)
+{
+    unsigned char *file = (unsigned char *)calloc(member[0].size + member[1].size + 1024, 1), *b = file;
+    size_t place[2];
     for (int i = 0; i < 2; i++) {
-        at[i] = (size_t)(b - whole);
+        place[i] = (size_t)(b - file);
         put_number(b, 0x04034b50, 4);
         put_number(b + 26, strlen(member[i].name), 2);
-        memcpy(b + 30, member[i].name, strlen(member[i].name)), b += 30 + strlen(member[i].name);
-        memcpy(b, member[i].data, member[i].size), b += member[i].size;
+        b += 30;
+        append(&b, member[i].name, strlen(member[i].name));
+        append(&b, member[i].data, member[i].size);
     }
-    directory = (size_t)(b - whole);
+    const size_t directory = (size_t)(b - file);
     for (int i = 0; i < 2; i++) {
         put_number(b, 0x02014b50, 4);
         put_number(b + 16, crc32_of(member[i].data, member[i].size), 4);
-        put_number(b + 20, member[i].size, 4), put_number(b + 24, member[i].size, 4);
-        put_number(b + 28, strlen(member[i].name), 2), put_number(b + 42, at[i], 4);
-        memcpy(b + 46, member[i].name, strlen(member[i].name)), b += 46 + strlen(member[i].name);
+        put_number(b + 20, member[i].size, 4);
+        put_number(b + 24, member[i].size, 4);
+        put_number(b + 28, strlen(member[i].name), 2);
+        put_number(b + 42, place[i], 4);
+        b += 46;
+        append(&b, member[i].name, strlen(member[i].name));
     }
-    put_number(b, 0x06054b50, 4), put_number(b + 8, 2, 2), put_number(b + 10, 2, 2);
-    put_number(b + 12, (uint64_t)(b - whole) - directory, 4), put_number(b + 16, directory, 4), b += 22;
-    a = mmix_archive_open_memory(m, "memory", whole, (size_t)(b - whole));
-    CHECK_AT(mmix_archive_count(a) == TENSORS && one_value(m, a, "04999", 1) == 2, mmix_error(m));
+    put_number(b, 0x06054b50, 4);
+    put_number(b + 8, 2, 2);
+    put_number(b + 10, 2, 2);
+    put_number(b + 12, (size_t)(b - file) - directory, 4);
+    put_number(b + 16, directory, 4);
+    *size = (size_t)(b + 22 - file);
+    return file;
+}
+/* Tensors of one storage, about 40 bytes of a pickle each. */
+static void many_small_pth(void)
+{
+    enum { N = 5000 };
+    static const char first[] = "\x80\x02}ctorch._utils\n_rebuild_tensor_v2\nq\1" "0X\7\0\0\0storageq\2"
+        "0ctorch\nFloatStorage\nq\3" "0X\1\0\0\0" "0q\4" "0X\3\0\0\0cpuq\5" "0(";
+    static const char tensor[] = "h\1((h\2h\3h\4h\5K\2tQK\0K\2\x85K\1\x85\x89}tR";
+    unsigned char *pickle_bytes = (unsigned char *)malloc(N * 64 + 1024), *q = pickle_bytes;
+    mmix_ctx *m = mmix_create(NULL);
+    part member[2];
+    size_t size;
+    append(&q, first, sizeof first - 1);
+    for (int i = 0; i < N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%05d", i);
+        append(&q, "X\5\0\0\0", 5);
+        append(&q, name, 5);
+        append(&q, tensor, sizeof tensor - 1);
+    }
+    append(&q, "u.", 2);
+    member[0].name = "a/data.pkl";
+    member[0].data = pickle_bytes;
+    member[0].size = (size_t)(q - pickle_bytes);
+    member[1].name = "a/data/0";
+    member[1].data = "\0\0\x80\x3f\0\0\0\x40";
+    member[1].size = 8;
+    unsigned char *file = zip_two(member, &size);
+    mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
+    CHECK_AT(mmix_archive_count(a) == N && one_value(m, a, "04999", 1) == 2, mmix_error(m));
     mmix_archive_close(a);
-    free(p);
-    free(whole);
+    free(pickle_bytes);
+    free(file);
     mmix_destroy(m);
 }
 /* Numbers of a zip file's directory that stand in the extra field, as those of files beyond 4 GiB do. */
@@ -1444,7 +1473,8 @@ int main(void)
     torch_negative();
     torch_beside();
     other_types();
-    many_small();
+    many_small_json();
+    many_small_pth();
     zip_wide();
     small_things();
 #ifdef MMIX_NO_STDIO
