@@ -783,6 +783,7 @@ enum {
     MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
     MMIX_FILE_U16, MMIX_FILE_U32, MMIX_FILE_U64, MMIX_FILE_BOOL,
     MMIX_FILE_REAL_AS_BF16,                  /* saving only: mmix_real, rounded to BF16 in the file */
+    MMIX_FILE_OTHER = -1,                    /* in an archive: a type that is not read, complex numbers say */
     MMIX_FILE_REAL = sizeof(mmix_real) == 8 ? MMIX_FILE_F64 : MMIX_FILE_F32
 };
 /* "F64" … "BOOL", NULL for another number. */
@@ -796,6 +797,7 @@ typedef struct mmix_entry {
     size_t shape[MMIX_FILE_MAX_DIMS];
     size_t bytes;                            /* shape times element size; saving does not look at it */
     const void *data;                        /* in an archive it may be unaligned: see the reading below */
+                                             /* of MMIX_FILE_OTHER as the file has them, or none at all */
 } mmix_entry;
 
 typedef struct mmix_archive mmix_archive;
@@ -803,9 +805,13 @@ typedef struct mmix_archive mmix_archive;
 /* Opens a file; NULL on error. What it is, its first bytes say: .safetensors, of several the .index.json
    beside them; NumPy's .npy (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later),
    whose dictionaries' keys are joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never
-   run: names other than those of a file of weights are refused, and so is what is no file (a fifo, say).
+   run. What stands beside the weights is left alone if torch.load(weights_only=True) knows it, or if it is an
+   array of NumPy, a path or a time; other names are refused, and so is what is no file (a fifo, say).
+   Arrays that cannot be read (complex numbers, float8, texts, sparse and quantised tensors) are listed as
+   MMIX_FILE_OTHER, and only reading them is an error.
    Where the system can (POSIX) the file is mapped: do not shorten it meanwhile. Of a .safetensors only what
-   is looked at is read; the others have checksums, or are small. At most twice its size + 1 MiB are held. */
+   is looked at is read; the others have checksums, or are small. What a file's arrays and names take is in
+   proportion to its size, whatever it says. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages, and says where the files of an
    index lie. There with MMIX_NO_STDIO, too. */
@@ -13488,17 +13494,20 @@ MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
-   Each reader walks its own format and hands what it finds to mmixi_archive_add: a name, a type, a shape, the
-   bytes and how they lie. There the sizes are checked, and what is not row-major becomes so. All memory comes
-   from mmixi_archive_alloc, in proportion to the file. mmixi_archive_finish sees that a name is there once.
+   Each reader walks its own format and makes an mmix_entry of each array that it finds: a name, a
+   type, a shape, and the bytes. It checks that the shape fits the bytes. mmixi_entry_settle makes
+   row-major what lies by strides. mmixi_archive_append lists the entry, mmixi_archive_add_unread
+   lists one that cannot be read. In the end mmixi_archive_finish checks that each name is there
+   once. Nothing in a file is believed: what is made of a file takes memory in proportion to its
+   size (mmixi_archive_lists, mmixi_archive_copies).
    ==================================================================================== */
 
 #include <locale.h>
 /* ---- whole files ---- */
 enum { MMIXI_PATH = 4096 };
-/* A file in memory: mapped, or lasting memory. */
+/* A file in memory: mapped by the system, or in memory of the context. */
 typedef struct mmixi_file_bytes { uint8_t *bytes; size_t size; int mapped; } mmixi_file_bytes;
-/* What C lacks: a file that was not there before, bringing it to the disk, taking another's name. */
+/* What C lacks: making a file that was not there, bringing it to the disk, taking its name. */
 #ifndef MMIX_NO_STDIO
 #if defined(_WIN32)
 #include <fcntl.h>
@@ -13515,8 +13524,9 @@ static FILE *mmixi_file_new(const char *path)
 #ifdef __cplusplus
 extern "C"
 #endif
-__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
-#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces what is there; written through */
+__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to,
+                                                unsigned long flags);
+#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces; written through */
 #define MMIXI_SEEK _fseeki64
 #define MMIXI_TELL _ftelli64
 #else
@@ -13546,55 +13556,146 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 #endif
     if (!f->mapped) mmixi_free(m, f->bytes, f->size);
 }
-/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked
-   at and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
+#ifndef MMIX_NO_STDIO
+/* Whether a path names something with a length. It is asked before opening: a fifo would wait
+   there. */
+static int mmixi_file_is_regular(const char *path)
+{
+#ifdef MMIXI_MAPS
+    struct stat info;
+    if (!stat(path, &info)) return S_ISREG(info.st_mode);
+#endif
+    (void)path;
+    return 1;
+}
+/* Finds the length of an open file, which stands at its beginning then. 0, or -1: it has none. */
+static int mmixi_file_length(FILE *f, size_t *size)
+{
+    if (MMIXI_SEEK(f, 0, SEEK_END)) return -1;
+    uint64_t length = (uint64_t)MMIXI_TELL(f);   /* -1: the largest number */
+    *size = (size_t)length;
+    return length >= SIZE_MAX || MMIXI_SEEK(f, 0, SEEK_SET) ? -1 : 0;
+}
+/* Maps the file, or reads it; bytes NULL if neither can be. */
+static mmixi_file_bytes mmixi_file_contents(mmix_ctx *m, FILE *f, size_t size)
+{
+    mmixi_file_bytes file;
+    memset(&file, 0, sizeof file);
+    file.size = size;
+#ifdef MMIXI_MAPS
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
+    if (map != MAP_FAILED) {
+        file.mapped = 1;
+        file.bytes = (uint8_t *)map;
+        return file;
+    }
+#endif
+    file.bytes = (uint8_t *)mmixi_alloc(m, size);
+    if (file.bytes && fread(file.bytes, 1, size, f) != size) {
+        mmixi_file_free(m, &file);
+        file.bytes = NULL;
+    }
+    return file;
+}
+#endif
+/* Reads a whole file; the bytes are NULL after mmix_fail. The file is mapped where it can be: a
+   page is read when it is looked at, and copied when it is changed. On Windows it is read, for a
+   mapped file could not be replaced there. */
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
-    mmixi_file_bytes file = { NULL, 0, 0 };
+    mmixi_file_bytes file;
+    memset(&file, 0, sizeof file);
     if (!mmixi_given(m, who, "*path", path)) return file;
 #ifdef MMIX_NO_STDIO
     mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
 #else
-    FILE *f = NULL;
-    uint64_t length = SIZE_MAX;
-    int regular = 1;
-#ifdef MMIXI_MAPS
-    struct stat info;
-    regular = stat(path, &info) || S_ISREG(info.st_mode);        /* before opening: a fifo would wait there */
-#endif
+    const char *reason = "expected a file, found a folder, a device, a fifo or an early end";
+    int regular = mmixi_file_is_regular(path);
     errno = 0;
-    if (regular && (f = fopen(path, "rb")) != NULL && !MMIXI_SEEK(f, 0, SEEK_END))
-        length = (uint64_t)MMIXI_TELL(f);
-    if (length < SIZE_MAX && !MMIXI_SEEK(f, 0, SEEK_SET)) {
-        file.size = (size_t)length;
-#ifdef MMIXI_MAPS
-        void *map = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
-        file.mapped = map != MAP_FAILED, file.bytes = (uint8_t *)map;
-#endif
-        if (!file.mapped && (file.bytes = (uint8_t *)mmixi_alloc(m, file.size)) != NULL
-            && fread(file.bytes, 1, file.size, f) != file.size) {
-            mmixi_file_free(m, &file);
-            file.bytes = NULL;
-        }
-    }
-    if (!file.bytes)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, regular && errno ? strerror(errno)
-                  : "expected a file, found a folder, a device, a fifo or an early end");
+    FILE *f = regular ? fopen(path, "rb") : NULL;
+    size_t size;
+    if (f && !mmixi_file_length(f, &size)) file = mmixi_file_contents(m, f, size);
+    if (regular && errno) reason = strerror(errno);
+    if (!file.bytes) mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, reason);
     if (f) fclose(f);
 #endif
     return file;
 }
 
 /* ---- types of numbers ---- */
-/* By MMIX_FILE_F64 …: as .safetensors and as .npy call it; its size in a file. */
-static const char mmixi_file_names[2][MMIX_FILE_REAL_AS_BF16 + 1][8] = {
-    {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "U16", "U32", "U64", "BOOL", "BF16"},
-    {"f8", "f4", "f2", "-", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "b1", "-"}
+/* What a type is called: in a .safetensors, in a .npy behind the sign of the byte order, as a
+   storage of PyTorch, and as a dtype of PyTorch. "" where it has no such name. */
+enum { MMIXI_IN_SAFETENSORS, MMIXI_IN_NPY, MMIXI_AS_STORAGE, MMIXI_AS_TORCH };
+typedef struct mmixi_file_type {
+    int dtype;                               /* MMIX_FILE_OTHER: known by name, never read */
+    unsigned bits;                           /* of one element */
+    const char *name[4];
+} mmixi_file_type;
+static const mmixi_file_type mmixi_file_types[] = {
+    { MMIX_FILE_F64, 64, { "F64", "f8", "DoubleStorage", "float64" } },
+    { MMIX_FILE_F32, 32, { "F32", "f4", "FloatStorage", "float32" } },
+    { MMIX_FILE_F16, 16, { "F16", "f2", "HalfStorage", "float16" } },
+    { MMIX_FILE_BF16, 16, { "BF16", "", "BFloat16Storage", "bfloat16" } },
+    { MMIX_FILE_I64, 64, { "I64", "i8", "LongStorage", "int64" } },
+    { MMIX_FILE_I32, 32, { "I32", "i4", "IntStorage", "int32" } },
+    { MMIX_FILE_I16, 16, { "I16", "i2", "ShortStorage", "int16" } },
+    { MMIX_FILE_I8, 8, { "I8", "i1", "CharStorage", "int8" } },
+    { MMIX_FILE_U8, 8, { "U8", "u1", "ByteStorage", "uint8" } },
+    { MMIX_FILE_U16, 16, { "U16", "u2", "", "uint16" } },
+    { MMIX_FILE_U32, 32, { "U32", "u4", "", "uint32" } },
+    { MMIX_FILE_U64, 64, { "U64", "u8", "", "uint64" } },
+    { MMIX_FILE_BOOL, 8, { "BOOL", "b1", "BoolStorage", "bool" } },
+    { MMIX_FILE_REAL_AS_BF16, 16, { "BF16", "", "", "" } },
+    { MMIX_FILE_OTHER, 4, { "F4", "", "", "" } },
+    { MMIX_FILE_OTHER, 6, { "F6_E2M3", "", "", "" } },
+    { MMIX_FILE_OTHER, 6, { "F6_E3M2", "", "", "" } },
+    { MMIX_FILE_OTHER, 8, { "F8_E4M3", "", "", "float8_e4m3fn" } },
+    { MMIX_FILE_OTHER, 8, { "F8_E5M2", "", "", "float8_e5m2" } },
+    { MMIX_FILE_OTHER, 8, { "F8_E4M3FNUZ", "", "", "float8_e4m3fnuz" } },
+    { MMIX_FILE_OTHER, 8, { "F8_E5M2FNUZ", "", "", "float8_e5m2fnuz" } },
+    { MMIX_FILE_OTHER, 8, { "F8_E8M0", "", "", "float8_e8m0fnu" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "", "float4_e2m1fn_x2" } },
+    { MMIX_FILE_OTHER, 32, { "", "", "", "complex32" } },
+    { MMIX_FILE_OTHER, 64, { "C64", "c8", "ComplexFloatStorage", "complex64" } },
+    { MMIX_FILE_OTHER, 128, { "", "c16", "ComplexDoubleStorage", "complex128" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "QInt8Storage", "qint8" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "QUInt8Storage", "quint8" } },
+    { MMIX_FILE_OTHER, 32, { "", "", "QInt32Storage", "qint32" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "QUInt4x2Storage", "quint4x2" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "QUInt2x4Storage", "quint2x4" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "", "bits8" } },
+    { MMIX_FILE_OTHER, 16, { "", "", "", "bits16" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "", "bits1x8" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "", "bits2x4" } },
+    { MMIX_FILE_OTHER, 8, { "", "", "", "bits4x2" } }
 };
-static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1, 2};
+enum { MMIXI_FILE_TYPES = sizeof mmixi_file_types / sizeof *mmixi_file_types };
+/* The row of an MMIX_FILE_… that can be read or saved, or NULL. */
+static const mmixi_file_type *mmixi_file_type_of(int dtype)
+{
+    if (dtype == MMIX_FILE_OTHER) return NULL;
+    for (int i = 0; i < MMIXI_FILE_TYPES; i++)
+        if (mmixi_file_types[i].dtype == dtype) return &mmixi_file_types[i];
+    return NULL;
+}
+/* The row of the type that is called `name` in one of the four ways, or NULL. */
+static const mmixi_file_type *mmixi_file_type_named(int way, const char *name)
+{
+    if (!name || !*name) return NULL;
+    for (int i = 0; i < MMIXI_FILE_TYPES; i++)
+        if (!strcmp(mmixi_file_types[i].name[way], name)) return &mmixi_file_types[i];
+    return NULL;
+}
+/* Bytes of an element of a type that can be read or saved. */
+static size_t mmixi_file_size(int dtype)
+{
+    const mmixi_file_type *type = mmixi_file_type_of(dtype);
+    return type ? type->bits / 8 : 1;
+}
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
 {
-    return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[0][dtype] : NULL;
+    const mmixi_file_type *type = mmixi_file_type_of(dtype);
+    return type ? type->name[MMIXI_IN_SAFETENSORS] : NULL;
 }
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -13603,37 +13704,52 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 #define MMIXI_PRINTF(text, first)
 #endif
 /* ---- names ---- */
-/* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
+/* Writes a character as UTF-8. Returns its bytes, or 0 if it is none, as half of a surrogate pair
+   is (0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
-    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    if (code < 0 || code > 0x10FFFF || code >> 11 == 0xD800 >> 11) return 0;
+    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t n = 2;
+    if (code >= 0x800) n = 3;
+    if (code >= 0x10000) n = 4;
     for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)(n == 1 ? code : (0xF00 >> n & 0xFF) | code);
+    out[0] = (char)((0xF00 >> n & 0xFF) | code); /* n ones and a zero, then what is left */
     return n;
 }
-/* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
+/* The length of the UTF-8 character at s, a text that ends with a zero. 0 if it is none, or longer
+   than it has to be. */
 static size_t mmixi_utf8_length(const char *s)
 {
-    uint8_t c = (uint8_t)*s;
-    size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-    long code = n == 1 ? c : c & (0x7F >> n);
+    uint8_t first = (uint8_t)*s;
+    size_t n = 1;
     char out[4];
+    if (first >= 0xC0) n = 2;
+    if (first >= 0xE0) n = 3;
+    if (first >= 0xF0) n = 4;
+    long code = n == 1 ? first : first & (0x7F >> n);
     for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
     return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
 }
 /* How many bytes of a text are UTF-8, from its beginning. */
 static size_t mmixi_utf8_span(const char *s)
 {
-    size_t at = 0, n = 1;
-    while (s[at] && n) at += n = mmixi_utf8_length(s + at);
+    size_t at = 0;
+    while (s[at]) {
+        size_t n = mmixi_utf8_length(s + at);
+        if (!n) break;
+        at += n;
+    }
     return at;
 }
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
-/* Sorts n names, or structs that begin with one, and returns a name that is there twice, or NULL. */
+/* Sorts n names, or structs that begin with one. Returns one that is there twice, or NULL. */
 static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 {
     const char *at = (const char *)keys;
@@ -13644,28 +13760,39 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 }
 
 /* ---- JSON ----
-   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
-   without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
-   pointer to its first character, and who wants something walks there. */
+   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it
+   stands: without spaces, its strings decoded, a zero in the place of the closing quote. From then
+   on a value is a pointer to its first character, and whoever wants something of it walks from
+   there. */
 typedef struct mmixi_json_scan {
-    char *at, *to;                           /* the text ends with a zero, which is valid nowhere in JSON */
+    char *at, *to;                           /* where it is read, and where it is written */
     const char **keys;                       /* of the objects that are open */
     size_t n_keys;
-    const char *expected, *found;            /* found NULL: what stands at `at` */
+    const char *expected, *found;            /* what is wrong; found NULL: what stands at `at` */
 } mmixi_json_scan;
-static char mmixi_json_peek(mmixi_json_scan *s)
+static int mmixi_json_value(mmixi_json_scan *scan, int depth);
+/* The next character that is no space. A zero ends the text; JSON itself has none. */
+static char mmixi_json_peek(mmixi_json_scan *scan)
 {
-    s->at += strspn(s->at, " \t\n\r");
-    return *s->at;
+    scan->at += strspn(scan->at, " \t\n\r");
+    return *scan->at;
 }
-static int mmixi_json_take(mmixi_json_scan *s, char c, const char *expected)
+/* Takes n characters as they are. */
+static void mmixi_json_copy(mmixi_json_scan *scan, size_t n)
 {
-    s->expected = expected;
-    if (mmixi_json_peek(s) != c) return 0;
-    *s->to++ = *s->at++;
+    memmove(scan->to, scan->at, n);
+    scan->to += n;
+    scan->at += n;
+}
+/* Takes a character: 1, or 0 if another stands there. */
+static int mmixi_json_take(mmixi_json_scan *scan, char c, const char *expected)
+{
+    scan->expected = expected;
+    if (mmixi_json_peek(scan) != c) return 0;
+    mmixi_json_copy(scan, 1);
     return 1;
 }
-/* \u and four hexadecimal digits, or -1. */
+/* The number of \u and four hexadecimal digits, or -1. */
 static long mmixi_json_hex(const char *s)
 {
     char four[5] = "";
@@ -13673,155 +13800,220 @@ static long mmixi_json_hex(const char *s)
     memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
-/* A string's characters, as they are or escaped: never shorter than in UTF-8. */
-static int mmixi_json_string(mmixi_json_scan *s)
+/* The character of an escape, and the bytes that the escape takes; 0 or less if it is none. */
+static long mmixi_json_escape(const char *s, size_t *bytes)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    if (!mmixi_json_take(s, '"', "a key")) return 0;
-    s->expected = "a string of UTF-8";
-    for (size_t n, taken; *s->at != '"'; s->at += taken, s->to += n) {
-        n = taken = (uint8_t)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
-        if (*s->at != '\\') memmove(s->to, s->at, n);
-        else {
-            const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
-            long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
-            taken = letter ? 2 : 6;
-            if (code >> 10 == 0xD800 >> 10) {                /* half of a pair, ten bits each */
-                low = mmixi_json_hex(s->at + 6), taken = 12;
-                code = low >> 10 == 0xDC00 >> 10 ? 0x10000 + ((code & 1023) << 10 | (low & 1023)) : 0;
-            }
-            n = code > 0 ? mmixi_utf8(code, s->to) : 0;
+    const char *letter = s[1] ? strchr(letters, s[1]) : NULL;
+    *bytes = 2;
+    if (letter) return meant[letter - letters];
+    *bytes = 6;
+    long code = mmixi_json_hex(s);
+    if (code >> 10 != 0xD800 >> 10) return code;
+    *bytes = 12;                             /* the first half of a pair, ten bits each */
+    long low = mmixi_json_hex(s + 6);
+    if (low >> 10 != 0xDC00 >> 10) return 0;
+    return 0x10000 + ((code & 1023) << 10 | (low & 1023));
+}
+/* Takes a string and decodes it. An escape is never shorter than its UTF-8, so there is room. */
+static int mmixi_json_string(mmixi_json_scan *scan)
+{
+    if (!mmixi_json_take(scan, '"', "a key")) return 0;
+    scan->expected = "a string of UTF-8";
+    while (*scan->at != '"') {
+        size_t bytes;
+        if ((uint8_t)*scan->at < 32) return 0;
+        if (*scan->at != '\\') {
+            bytes = mmixi_utf8_length(scan->at);
+            if (!bytes) return 0;
+            mmixi_json_copy(scan, bytes);
+            continue;
         }
+        long code = mmixi_json_escape(scan->at, &bytes);
+        size_t n = code > 0 ? mmixi_utf8(code, scan->to) : 0;
         if (!n) return 0;
+        scan->to += n;
+        scan->at += bytes;
     }
-    s->at++, *s->to++ = 0;
+    scan->at++;
+    *scan->to++ = 0;
     return 1;
 }
-/* true, false, null, or a number: where its characters lead from each state. */
-static int mmixi_json_scalar(mmixi_json_scan *s)
+/* The length of a number, 0 if it is none: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
+static size_t mmixi_json_number_length(const char *text)
 {
-    static const char classes[] = "-+0123456789.eE", next[][16] = {
-        "1-2333333333---", "--2333333333---",                    /* the beginning; behind the sign */
-        "------------466", "--3333333333466",                    /* behind a leading 0; among digits */
-        "--5555555555---", "--5555555555-66",                    /* behind the point; among its digits */
-        "778888888888---", "--8888888888---", "--8888888888---"  /* behind e; its sign; its digits */
-    };
-    const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null", *c;
-    int state = 0, named = !strncmp(s->at, word, strlen(word));
-    s->expected = "a value";
-    for (; named && *word; word++) *s->to++ = *s->at++;
-    if (named) return 1;
-    for (; *s->at && (c = strchr(classes, *s->at)) != NULL; *s->to++ = *s->at++)
-        if ((state = next[state][c - classes] - '0') < 0) return 0;
-    return state == 2 || state == 3 || state == 5 || state == 8;
+    static const char digits[] = "0123456789";
+    const char *c = text + (*text == '-');
+    size_t whole = *c == '0' ? 1 : strspn(c, digits);
+    if (!whole) return 0;
+    c += whole;
+    if (*c == '.') {
+        size_t fraction = strspn(c + 1, digits);
+        if (!fraction) return 0;
+        c += 1 + fraction;
+    }
+    if (*c == 'e' || *c == 'E') {
+        c += c[1] == '+' || c[1] == '-' ? 2 : 1;
+        if (!strspn(c, digits)) return 0;
+        c += strspn(c, digits);
+    }
+    return (size_t)(c - text);
 }
-static int mmixi_json_value(mmixi_json_scan *s, int depth)
+/* Takes true, false, null or a number. */
+static int mmixi_json_scalar(mmixi_json_scan *scan)
 {
-    char kind = mmixi_json_peek(s), close = (char)(kind + 2);    /* { } and [ ] in ASCII */
-    size_t outer = s->n_keys;
-    if (kind == '"') return mmixi_json_string(s);
-    if (kind != '{' && kind != '[') return mmixi_json_scalar(s);
-    s->expected = "at most 64 levels";
+    static const char *const words[] = { "true", "false", "null" };
+    size_t n = mmixi_json_number_length(scan->at);
+    scan->expected = "a value";
+    for (int i = 0; i < 3; i++)
+        if (!strncmp(scan->at, words[i], strlen(words[i]))) n = strlen(words[i]);
+    mmixi_json_copy(scan, n);
+    return n > 0;
+}
+/* Takes an object or an array, whose first character has been seen. */
+static int mmixi_json_list(mmixi_json_scan *scan, int depth)
+{
+    int object = *scan->at == '{';
+    char close = object ? '}' : ']';
+    const char *go_on = "',' or ']'";
+    size_t outer = scan->n_keys;
+    scan->expected = "at most 64 levels";
     if (depth == 64) return 0;
-    mmixi_json_take(s, kind, NULL);
-    if (mmixi_json_take(s, close, NULL)) return 1;
+    mmixi_json_copy(scan, 1);
+    if (mmixi_json_take(scan, close, NULL)) return 1;
     do {
-        if (kind == '{') {
-            s->keys[s->n_keys++] = s->to + 1;
-            if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
+        if (object) {
+            scan->keys[scan->n_keys++] = scan->to + 1;
+            if (!mmixi_json_string(scan) || !mmixi_json_take(scan, ':', "':'")) return 0;
         }
-        if (!mmixi_json_value(s, depth + 1)) return 0;
-    } while (mmixi_json_take(s, ',', NULL));
-    if (!mmixi_json_take(s, close, kind == '{' ? "',' or '}'" : "',' or ']'")) return 0;
-    s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
-    s->expected = "every key once"; s->n_keys = outer;
-    return !s->found;
+        if (!mmixi_json_value(scan, depth + 1)) return 0;
+    } while (mmixi_json_take(scan, ',', NULL));
+    if (object) go_on = "',' or '}'";
+    if (!mmixi_json_take(scan, close, go_on)) return 0;
+    scan->found = mmixi_key_twice((void *)(scan->keys + outer), scan->n_keys - outer,
+                                  sizeof *scan->keys);
+    scan->expected = "every key once";
+    scan->n_keys = outer;
+    return !scan->found;
 }
-/* Checks and decodes `length` bytes, which a zero follows, with at most `room` bytes of memory. 0, or -1. */
-static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
+static int mmixi_json_value(mmixi_json_scan *scan, int depth)
 {
-    mmixi_json_scan s = { text, text, NULL, 0, NULL, NULL };
-    size_t most = 1;                             /* each key has a colon, but one that lacks it */
-    for (size_t i = 0; i < length; i++) most += text[i] == ':';
-    if (most > room / sizeof *s.keys)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what,
-                         (double)room);
-    s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
-    if (!s.keys) return -1;
-    int ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
-    mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
-    if (ok) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
-                     (double)(s.at - text), s.expected,
-                     s.found ? s.found : s.at == text + length ? "the end" : s.at);
+    switch (mmixi_json_peek(scan)) {
+    case '"': return mmixi_json_string(scan);
+    case '{':
+    case '[': return mmixi_json_list(scan, depth);
+    default: return mmixi_json_scalar(scan);
+    }
 }
-/* Just beyond a value. */
+/* Checks and decodes `length` bytes, which a zero follows. 0, or -1. */
+static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length)
+{
+    mmixi_json_scan scan;
+    size_t most = 1;                             /* each key has a colon, but one that lacks it */
+    memset(&scan, 0, sizeof scan);
+    scan.at = text;
+    scan.to = text;
+    for (size_t i = 0; i < length; i++) most += text[i] == ':';
+    scan.keys = (const char **)mmixi_alloc(m, most * sizeof *scan.keys);
+    if (!scan.keys) return -1;
+    int ok = mmixi_json_value(&scan, 0) && mmixi_json_take(&scan, 0, "the end");
+    if (scan.at <= text + length) ok = 0;        /* a zero inside of the text is not its end */
+    mmixi_free(m, (void *)scan.keys, most * sizeof *scan.keys);
+    if (ok) return 0;
+    if (!scan.found) scan.found = scan.at;
+    if (scan.found == text + length) scan.found = "the end";
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what,
+                     (double)(scan.at - text), scan.expected, scan.found);
+}
+/* Where a value ends. */
 static const char *mmixi_json_end(const char *v)
 {
     int depth = 0;
     if (!strchr("{[\"", *v)) return v + strcspn(v, ",]}");
     do {
-        if (*v == '"') v += strlen(v) + 1;
-        else depth += (*v == '{' || *v == '[') - (*v == '}' || *v == ']'), v++;
+        if (*v == '"') {
+            v += strlen(v) + 1;
+            continue;
+        }
+        if (*v == '{' || *v == '[') depth++;
+        if (*v == '}' || *v == ']') depth--;
+        v++;
     } while (depth);
     return v;
 }
-/* The item of a list after `at`, or after itself the first; *key NULL in an array. NULL at the end. */
+/* The item of a list that follows the item `at`; the first one, if `at` is the list itself. NULL at
+   the end. *key is the item's name, NULL in an array. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
     at = at == list ? at + 1 : mmixi_json_end(at);
-    at += *at == ',';
+    if (*at == ',') at++;
     if (*at == '}' || *at == ']') return NULL;
-    *key = *list == '{' ? at + 1 : NULL;
-    return *key ? mmixi_json_end(at) + 1 : at;               /* behind the colon */
+    *key = NULL;
+    if (*list == '[') return at;
+    *key = at + 1;
+    return mmixi_json_end(at) + 1;               /* behind the colon */
 }
 /* The member of that name, or NULL. */
 static const char *mmixi_json_find(const char *object, const char *wanted)
 {
-    const char *key, *v = object;
-    while ((v = mmixi_json_next(object, v, &key)) != NULL && !(key && !strcmp(key, wanted))) { }
-    return v;
+    const char *key, *v;
+    for (v = mmixi_json_next(object, object, &key); v; v = mmixi_json_next(object, v, &key))
+        if (key && !strcmp(key, wanted)) return v;
+    return NULL;
 }
 static const char *mmixi_json_text(const char *v) { return v && *v == '"' ? v + 1 : NULL; }
-/* A member that is a text. */
+/* A member that is a text, or `otherwise`. */
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
     return text ? text : otherwise;
 }
-/* true 1, false 0, anything else `otherwise`. */
+/* 1 for true, 0 for false, `otherwise` for anything else. */
 static int mmixi_json_flag(const char *v, int otherwise)
 {
-    return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
+    if (v && *v == 't') return 1;
+    if (v && *v == 'f') return 0;
+    return otherwise;
 }
-/* A list of sizes, digits alone: how many; -1 if it is none, has more than `most`, or one is too large. */
+/* Reads a size, which is digits alone: 1, or 0 if it is none or too large. */
+static int mmixi_json_size(const char *v, size_t *out)
+{
+    char *end;
+    if (!strspn(v, "0123456789")) return 0;
+    errno = 0;
+    unsigned long long size = strtoull(v, &end, 10);
+    *out = (size_t)size;
+    return !errno && size == *out && end == mmixi_json_end(v);
+}
+/* Reads a list of sizes: how many, or -1 if it is none, has more than `most`, or one is no size. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
-    const char *key, *v = list;
-    char *end;
+    const char *key, *v;
     int n = 0;
-    for (errno = 0; (v = mmixi_json_next(list, v, &key)) != NULL; n++) {
-        unsigned long long size = strtoull(v, &end, 10);
-        if (n == most || !strspn(v, "0123456789") || errno || size != (size_t)size
-            || end != mmixi_json_end(v)) return -1;
-        out[n] = (size_t)size;
+    if (!list || *list != '[') return -1;
+    for (v = mmixi_json_next(list, list, &key); v; v = mmixi_json_next(list, v, &key)) {
+        if (n == most || !mmixi_json_size(v, &out[n])) return -1;
+        n++;
     }
-    return list && *list == '[' ? n : -1;
+    return n;
 }
-/* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
+/* Copies a number with another decimal point: files have a point, and strtod and printf what the
+   user's locale writes ("," or "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
     const char *at = strstr(number, from);
-    int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
-    snprintf(out, 64, "%.*s%s%s", before, number, at ? to : "", at ? at + strlen(from) : "");
+    if (!at) snprintf(out, 64, "%s", number);
+    else snprintf(out, 64, "%.*s%s%s", (int)(at - number), number, to, at + strlen(from));
 }
-/* A number as double, `otherwise` if v is none. */
+/* A number, or `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
     char token[64], local[64];
-    if (!v || !strspn(v, "-0123456789") || mmixi_json_end(v) - v > 40) return otherwise;
-    snprintf(token, sizeof token, "%.*s", (int)(mmixi_json_end(v) - v), v);
+    if (!v || !strspn(v, "-0123456789")) return otherwise;
+    ptrdiff_t length = mmixi_json_end(v) - v;
+    if (length > 40) return otherwise;
+    snprintf(token, sizeof token, "%.*s", (int)length, v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
     return strtod(local, NULL);
 }
@@ -13839,532 +14031,1373 @@ static int mmixi_big_endian_here(void)
     uint16_t one = 1;
     return !*(const uint8_t *)&one;
 }
-/* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or back. */
+/* Turns elements of `size` bytes from the byte order of a file, big or little, to that of this
+   machine, or back. */
 static void mmixi_byte_order(uint8_t *p, size_t bytes, size_t size, int big)
 {
     if (big == mmixi_big_endian_here()) return;
     for (; bytes >= size; bytes -= size, p += size)
         for (size_t i = 0, j = size - 1; i < j; i++, j--) {
             uint8_t c = p[i];
-            p[i] = p[j], p[j] = c;
+            p[i] = p[j];
+            p[j] = c;
         }
 }
 
 /* ---- archives ---- */
 typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
+/* Why an entry of type MMIX_FILE_OTHER cannot be read: the type that the file gives it, in its
+   words. */
+typedef struct mmixi_unread { struct mmixi_unread *next; const char *name, *type; } mmixi_unread;
 struct mmix_archive {
     mmix_ctx *m;
-    mmix_params *own;                        /* without parameters: memory that goes with the archive */
+    mmix_params *own;                        /* an empty list: memory that goes with the archive */
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
-    mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
+    mmix_entry *entries;                     /* as they were added; of a .safetensors by data */
+    size_t count, room;                      /* entries, and how many there is memory for */
     mmixi_named *by_name;
-    size_t count;
+    mmixi_unread *unread;
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
-    size_t most;                             /* bytes that the context may hold while it is read */
-    int paged;                               /* mapped, no array turned (index: in all shards): can be read again */
-    mmix_archive *shard;                     /* of an index the files that it names, in a list */
+    double bytes;                            /* of the file; an index adds those of its files */
+    double listed, copied;                   /* bytes of entries and names, and of copied arrays */
+    int paged;                               /* a .safetensors whose pages the system may drop */
+    mmix_archive *shard;                     /* of an index: the files that it names, in a list */
 };
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
-MMIXI_PRINTF(3, 4) static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
+MMIXI_PRINTF(3, 4)
+static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
 {
     char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    return mmix_fail(a->m, MMIX_ERROR_FILE,
-                     name ? "%.100s: entry \"%.60s\": expected %s" : "%.100s: %sexpected %s",
-                     a->path, name ? name : "", text);
+    if (!name) return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: expected %s", a->path, text);
+    return mmix_fail(a->m, MMIX_ERROR_FILE, "%.100s: entry \"%.60s\": expected %s", a->path, name,
+                     text);
 }
-/* Zeros that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes, at
-   most twice its size and a megabyte. */
+/* A text of a message that may be missing. */
+static const char *mmixi_or_none(const char *text) { return text ? text : "none"; }
+/* Whatever a file says, what lists its arrays takes at most eight times its size and a megabyte,
+   and copies of arrays twice its size and a megabyte. Files of the smallest arrays need half of
+   that; a pickle can name one array very often, and see one number as very many. 0, or -1. */
+static int mmixi_archive_lists(mmix_archive *a, size_t bytes)
+{
+    a->listed += (double)bytes;
+    if (a->listed <= 8 * a->bytes + (1 << 20)) return 0;
+    return mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more: "
+                        "the file is damaged, or lists an array very often", a->bytes);
+}
+static int mmixi_archive_copies(mmix_archive *a, const char *name, double bytes)
+{
+    a->copied += bytes;
+    if (a->copied <= 2 * a->bytes + (1 << 20)) return 0;
+    return mmixi_refuse(a, name, "arrays in proportion to %.0f bytes, found more, by strides: "
+                        "save it after .contiguous() or .clone()", a->bytes);
+}
+/* Zeros that are freed with the archive, for what lists its arrays. NULL on error. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t bytes)
 {
-    if ((double)bytes + 2 * MMIXI_ALIGN <= (double)(a->most - a->m->memory.bytes))
-        return mmixi_own(a->own, bytes);
-    mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
-    return NULL;
-}
-/* An array of n elements, or NULL, with room for 2n + 1. The old one goes at once if it came last. */
-static void *mmixi_archive_grow(mmix_archive *a, const void *array, size_t n, size_t element)
-{
-    mmixi_owned *latest = a->own->owned;
-    void *p = mmixi_archive_alloc(a, mmixi_mul(2 * n + 1, element));
-    if (!p || !array) return p;
-    memcpy(p, array, n * element);
-    if ((char *)latest + MMIXI_ALIGN == array) {
-        a->own->owned->next = latest->next;
-        mmixi_free(a->m, latest, latest->bytes);
-    }
-    return p;
+    if (mmixi_archive_lists(a, bytes + 2 * MMIXI_ALIGN)) return NULL;
+    return mmixi_own(a->own, bytes);
 }
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
     mmix_archive_close(a->shard);
     mmixi_file_free(a->m, &a->file);
-    mmix_params_destroy(a->own);
+    mmixi_free(a->m, a->entries, a->room * sizeof *a->entries);
+    mmix_params_destroy(a->own);             /* the archive itself is in there */
 }
-/* The bytes that an entry's shape takes, in double: exact as far as there is memory, and large beyond. */
+/* The elements that a shape has; in double, which cannot wrap around, and is exact as far as there
+   is memory. */
+static double mmixi_entry_elements(const mmix_entry *e)
+{
+    double n = 1;
+    for (int i = 0; i < e->ndim; i++) n *= (double)e->shape[i];
+    return n;
+}
 static double mmixi_entry_bytes(const mmix_entry *e)
 {
-    double bytes = (double)mmixi_file_size[e->dtype];
-    for (int i = 0; i < e->ndim; i++) bytes *= (double)e->shape[i];
-    return bytes;
+    return mmixi_entry_elements(e) * (double)mmixi_file_size(e->dtype);
 }
-/* Copies elements that lie by strides into a row-major array; returns where it ends. */
-static uint8_t *mmixi_entry_copy(uint8_t *to, const uint8_t *from, size_t size, int ndim,
-                                       const size_t *shape, const size_t *stride)
+/* Adds an entry to the list. 0, or -1. */
+static int mmixi_archive_append(mmix_archive *a, const mmix_entry *e)
 {
-    if (!ndim) return (uint8_t *)memcpy(to, from, size) + size;
-    for (size_t i = 0; i < *shape; i++, from += *stride * size)
-        to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
-    return to;
-}
-/* One more entry; with strides, which count elements, it need not be row-major nor fill its bytes. */
-static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride)
-{
-    size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
-    double bytes = mmixi_entry_bytes(&e), last = 0;
-    int plain = 1;
-    e.bytes = (size_t)fmin(bytes, (double)(SIZE_MAX / 2));
-    for (int d = stride && e.bytes ? e.ndim : 0; d-- > 0; step *= e.shape[d]) {
-        plain = plain && (e.shape[d] == 1 || stride[d] == step);
-        last += (double)(e.shape[d] - 1) * (double)stride[d];
-    }
-    if (e.bytes && last >= (double)stored)
-        return mmixi_refuse(a, e.name, "elements inside a storage of %.0f, found one beyond", (double)stored);
-    if (!plain) {
-        uint8_t *copy = (uint8_t *)mmixi_archive_alloc(a, e.bytes);
-        if (!copy) return -1;
-        mmixi_entry_copy(copy, (const uint8_t *)e.data, size, e.ndim, e.shape, stride);
-        e.data = copy;
-    }
-    if (!(a->count & (a->count - 1)))            /* 0 or a power of 2: there is no room for one more */
-        a->entries = (mmix_entry *)mmixi_archive_grow(a, a->entries, a->count, sizeof e);
-    if (!a->entries) return -1;
-    a->entries[a->count++] = e;
+    /* three times: while the list grows, the old one and one of twice its length are there */
+    if (mmixi_archive_lists(a, 3 * sizeof *e)) return -1;
+    a->entries = (mmix_entry *)mmixi_grow(a->m, a->entries, &a->room, a->count + 1, sizeof *e);
+    if (a->count == a->room) return -1;
+    a->entries[a->count++] = *e;
     return 0;
 }
-/* The same, of an array that fills its bytes and whose type, shape and order are members of a JSON object. */
-static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int npy, const char *object)
+/* Adds an entry that fails when it is read. Its type, a text in memory that stays, is for the
+   message. 0, or -1. */
+static int mmixi_archive_add_unread(mmix_archive *a, mmix_entry e, const char *type)
 {
-    const char *type = mmixi_json_word(object, npy ? "descr" : "dtype", NULL),
-        *shape = mmixi_json_find(object, "shape");
-    int fortran = mmixi_json_flag(mmixi_json_find(object, "fortran_order"), npy ? -1 : 0);
-    size_t stride[MMIX_FILE_MAX_DIMS], step = 1;
-    e.dtype = type && fortran >= 0 && (!npy || strspn(type, "<>|=")) ? MMIX_FILE_BOOL : -1;
-    while (e.dtype >= 0 && strcmp(mmixi_file_names[npy][e.dtype], type + npy)) e.dtype--;
-    if (e.dtype < 0)
-        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64 … I8, U64 … U8, BOOL (.npy: <f8, <f4, "
-                            "<f2, <i8 … |i1, <u8 … |u1, |b1, and fortran_order), found %.20s",
-                            type ? type : "none");
-    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
-    if (e.ndim < 0)
-        return mmixi_refuse(a, e.name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
-                            shape ? shape : "none");
-    if (mmixi_entry_bytes(&e) != (double)e.bytes)
-        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", mmixi_entry_bytes(&e),
-                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
-    for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
-    mmixi_byte_order((uint8_t *)e.data, e.bytes, mmixi_file_size[e.dtype], *type == '>');
-    return mmixi_archive_add(a, e, fortran ? stride : NULL);
+    if (mmixi_entry_elements(&e) > (double)(SIZE_MAX / 32))
+        return mmixi_refuse(a, e.name, "a shape that fits in memory, found more");
+    mmixi_unread *u = (mmixi_unread *)mmixi_archive_alloc(a, sizeof *u);
+    if (!u) return -1;
+    u->name = e.name;
+    u->type = type;
+    u->next = a->unread;
+    a->unread = u;
+    e.dtype = MMIX_FILE_OTHER;
+    return mmixi_archive_append(a, &e);
 }
-/* When all are there: names are UTF-8 and there once. */
+/* The type of an entry that cannot be read, as its file calls it. */
+static const char *mmixi_archive_type(const mmix_archive *a, const char *name)
+{
+    for (; a; a = a->shard)
+        for (const mmixi_unread *u = a->unread; u; u = u->next)
+            if (!strcmp(u->name, name)) return u->type;
+    return "another type";
+}
+
+/* ---- strides: arrays that are not row-major ---- */
+/* Whether elements of a shape lie row-major. */
+static int mmixi_row_major(int ndim, const size_t *shape, const size_t *stride)
+{
+    size_t step = 1;
+    for (int d = ndim; d-- > 0; step *= shape[d])
+        if (shape[d] != 1 && stride[d] != step) return 0;
+    return 1;
+}
+/* The place of the last element, counted in elements; in double, as above. */
+static double mmixi_last_place(int ndim, const size_t *shape, const size_t *stride)
+{
+    double last = 0;
+    for (int d = 0; d < ndim; d++) last += (double)(shape[d] - 1) * (double)stride[d];
+    return last;
+}
+/* Copies elements that lie by strides into a row-major array. Returns where it ends. */
+static uint8_t *mmixi_gather_strided(uint8_t *to, const uint8_t *from, size_t size, int ndim,
+                                     const size_t *shape, const size_t *stride)
+{
+    if (!ndim) {
+        memcpy(to, from, size);
+        return to + size;
+    }
+    for (size_t i = 0; i < *shape; i++) {
+        to = mmixi_gather_strided(to, from, size, ndim - 1, shape + 1, stride + 1);
+        from += *stride * size;
+    }
+    return to;
+}
+/* Replaces the data of an entry by a row-major copy, which is freed with the archive. 0, or -1. */
+static int mmixi_entry_copy(mmix_archive *a, mmix_entry *e, const size_t *stride)
+{
+    if (mmixi_archive_copies(a, e->name, (double)e->bytes + 2 * MMIXI_ALIGN)) return -1;
+    uint8_t *copy = (uint8_t *)mmixi_own(a->own, e->bytes);
+    if (!copy) return -1;
+    mmixi_gather_strided(copy, (const uint8_t *)e->data, mmixi_file_size(e->dtype), e->ndim,
+                         e->shape, stride);
+    e->data = copy;
+    return 0;
+}
+/* Makes an entry row-major. Its elements lie by strides, which count elements. Its bytes are all
+   that its storage has from the first element on, and become those of its shape. With `copy` it
+   gets memory of its own even if it is row-major already. 0, or -1. */
+static int mmixi_entry_settle(mmix_archive *a, mmix_entry *e, const size_t *stride, int copy)
+{
+    double stored = (double)(e->bytes / mmixi_file_size(e->dtype));
+    e->bytes = (size_t)fmin(mmixi_entry_bytes(e), (double)(SIZE_MAX / 2));
+    if (!e->bytes) return 0;
+    if (mmixi_last_place(e->ndim, e->shape, stride) >= stored)
+        return mmixi_refuse(a, e->name, "elements inside a storage of %.0f, found one beyond",
+                            stored);
+    if (!copy && mmixi_row_major(e->ndim, e->shape, stride)) return 0;
+    return mmixi_entry_copy(a, e, stride);
+}
+
+/* ---- what archives have in common ---- */
+/* Reads a shape, a JSON list, into an entry. 0, or -1. */
+static int mmixi_entry_shape(const mmix_archive *a, mmix_entry *e, const char *shape)
+{
+    const char *key, *v = shape;
+    int axes = 0;
+    for (v = mmixi_json_next(shape, v, &key); v; v = mmixi_json_next(shape, v, &key)) axes++;
+    if (axes > MMIX_FILE_MAX_DIMS)
+        return mmixi_refuse(a, e->name, "a shape of at most %d sizes, found %d", MMIX_FILE_MAX_DIMS,
+                            axes);
+    e->ndim = mmixi_json_sizes(shape, e->shape, MMIX_FILE_MAX_DIMS);
+    if (e->ndim >= 0) return 0;
+    return mmixi_refuse(a, e->name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
+                        mmixi_or_none(shape));
+}
+static int mmixi_refuse_dtype(const mmix_archive *a, const char *name, const char *type)
+{
+    return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64 … I8, U64 … U8, BOOL (.npy: <f8, "
+                        "<f4, <f2, <i8 … |i1, <u8 … |u1, |b1, and fortran_order), found %.20s",
+                        mmixi_or_none(type));
+}
+/* Checks that an array has the bytes that its shape takes in a type. 0, or -1. */
+static int mmixi_entry_fits(const mmix_archive *a, const mmix_entry *e, const mmixi_file_type *type)
+{
+    double bytes = ceil(mmixi_entry_elements(e) * type->bits / 8);
+    if (bytes == (double)e->bytes) return 0;
+    return mmixi_refuse(a, e->name, "%.0f bytes for its shape in %s, found %.0f", bytes,
+                        type->name[MMIXI_IN_SAFETENSORS], (double)e->bytes);
+}
+/* Sorts all entries by name, and checks that each name is UTF-8 and there once. 0, or -1. */
 static int mmixi_archive_finish(mmix_archive *a)
 {
     a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count * sizeof *a->by_name);
     if (!a->by_name) return -1;
     for (size_t i = 0; i < a->count; i++) {
-        const char *name = a->by_name[i].name = a->entries[i].name;
+        const char *name = a->entries[i].name;
+        a->by_name[i].name = name;
         a->by_name[i].entry = &a->entries[i];
-        if (name[mmixi_utf8_span(name)]) return mmixi_refuse(a, name, "a name of UTF-8, found another");
+        if (name[mmixi_utf8_span(name)])
+            return mmixi_refuse(a, name, "a name of UTF-8, found another");
     }
     const char *twice = mmixi_key_twice(a->by_name, a->count, sizeof *a->by_name);
-    return twice ? mmixi_refuse(a, twice, "each name once, found it twice") : 0;
+    if (twice) return mmixi_refuse(a, twice, "each name once, found it twice");
+    return 0;
 }
 
 /* ---- .safetensors (github.com/huggingface/safetensors, "Format") ----
    8 bytes   n, the length of the header, little-endian
    n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
                     "__metadata__": {"key": "text", …}}
-   the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
-/* By where the data begin, then where they end, then by name. */
+   the rest  the arrays, little-endian, row-major, without gaps and overlaps
+   Offsets count from where the rest begins. */
+/* Orders entries by where their data begin, then by where they end, then by name. */
 static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
     const char *p = (const char *)a->data, *q = (const char *)b->data;
-    if (p == q) p += a->bytes, q += b->bytes;
-    return p == q ? strcmp(a->name, b->name) : p < q ? -1 : 1;
+    if (p == q) {
+        p += a->bytes;
+        q += b->bytes;
+    }
+    if (p == q) return strcmp(a->name, b->name);
+    return p < q ? -1 : 1;
+}
+/* Adds one array, a member of the header. The data of all arrays are `size` bytes. 0, or -1. */
+static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *object,
+                                   uint8_t *data, size_t size)
+{
+    const char *offsets = mmixi_json_find(object, "data_offsets"),
+        *dtype = mmixi_json_word(object, "dtype", NULL);
+    const mmixi_file_type *type = mmixi_file_type_named(MMIXI_IN_SAFETENSORS, dtype);
+    size_t part[2];
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1] || part[1] > size)
+        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, "
+                            "found %.40s", (double)size, mmixi_or_none(offsets));
+    e.name = name;
+    e.data = data + part[0];
+    e.bytes = part[1] - part[0];
+    if (!type) return mmixi_refuse_dtype(a, name, dtype);
+    e.dtype = type->dtype;
+    if (mmixi_entry_shape(a, &e, mmixi_json_find(object, "shape"))) return -1;
+    if (mmixi_entry_fits(a, &e, type)) return -1;
+    if (e.dtype == MMIX_FILE_OTHER) return mmixi_archive_add_unread(a, e, dtype);
+    mmixi_byte_order((uint8_t *)data + part[0], e.bytes, mmixi_file_size(e.dtype), 0);
+    return mmixi_archive_append(a, &e);
+}
+/* Checks that the metadata, if there are any, are an object of strings. 0, or -1. */
+static int mmixi_safetensors_metadata(const mmix_archive *a)
+{
+    const char *metadata = a->metadata, *key, *v;
+    if (!metadata) return 0;
+    const char *wrong = *metadata == '{' ? NULL : metadata;
+    for (v = mmixi_json_next(metadata, metadata, &key); v; v = mmixi_json_next(metadata, v, &key))
+        if (*v != '"') wrong = v;
+    if (!wrong) return 0;
+    return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", wrong);
+}
+/* Sorts the arrays. They have to lie without gaps and to fill `size` bytes. 0, or -1. */
+static int mmixi_safetensors_order(mmix_archive *a, const uint8_t *data, size_t size)
+{
+    size_t at = 0;
+    if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_data);
+    for (const mmix_entry *e = a->entries; e < a->entries + a->count; e++) {
+        if (e->data != data + at)
+            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, "
+                                "found %.0f", (double)at,
+                                (double)((const uint8_t *)e->data - data));
+        at += e->bytes;
+    }
+    if (at == size) return 0;
+    return mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
     uint8_t *data = a->file.bytes;
-    size_t size = a->file.size, at = 0, part[2];
+    size_t size = a->file.size;
     uint64_t n = size < 8 ? 0 : mmixi_number(data, 8);
     char *text = (char *)data + 7;               /* one early: its end has room for a zero */
-    const char *key, *i = text;
+    const char *key, *v;
     if (size < 8 || n > size - 8)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
                             ".safetensors would have a header of %.0f", (double)size, (double)n);
     a->paged = a->file.mapped && !mmixi_big_endian_here();
-    data += 8 + n, size -= 8 + (size_t)n;
+    data += 8 + n;
+    size -= 8 + (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
-    if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->most - a->m->memory.bytes)) return -1;
+    if (mmixi_json_open(a->m, a->path, text, (size_t)n)) return -1;
     if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
-    while ((i = mmixi_json_next(text, i, &key)) != NULL) {
-        const char *offsets = mmixi_json_find(i, "data_offsets");
-        if (!strcmp(key, "__metadata__")) {
-            a->metadata = i;
-            continue;
-        }
-        if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1] || part[1] > size)
-            return mmixi_refuse(a, key, "two data_offsets in order inside %.0f bytes of data, found %.40s",
-                                (double)size, offsets ? offsets : "none");
-        mmix_entry e = { key, 0, 0, {0}, part[1] - part[0], data + part[0] };
-        if (mmixi_archive_json(a, e, 0, i)) return -1;
+    for (v = mmixi_json_next(text, text, &key); v; v = mmixi_json_next(text, v, &key)) {
+        if (!strcmp(key, "__metadata__")) a->metadata = v;
+        else if (mmixi_safetensors_entry(a, key, v, data, size)) return -1;
     }
-    for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
-        i = mmixi_json_next(a->metadata, i, &key);
-    if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", i);
-    if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_data);
-    for (const mmix_entry *e = a->entries; e < a->entries + a->count; at += e++->bytes)
-        if (e->data != data + at)
-            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, found %.0f",
-                                (double)at, (double)((const uint8_t *)e->data - data));
-    return at == size ? 0 : mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
+    if (mmixi_safetensors_metadata(a)) return -1;
+    return mmixi_safetensors_order(a, data, size);
 }
 
-/* ---- .npy: "\x93NUMPY", version, length of the header: a Python dict of descr, fortran_order, shape ---- */
-/* Python's dicts, tuples, texts and booleans as JSON, where they stand. */
+/* ---- .npy ----
+   "\x93NUMPY", a byte of version, a zero, the length of the header (2 bytes, 4 from version 2 on),
+   the header: a Python dict of descr, fortran_order and shape, which ends with a line; then the
+   array. */
+/* Makes JSON of Python's dicts, tuples, texts, booleans and long integers, where they stand. */
 static void mmixi_python_json(char *s)
 {
     static const char python[] = "'()", json[] = "\"[]";
+    char before = 0;
     for (; *s; s++) {
         const char *c = strchr(python, *s);
         if (c) *s = json[c - python];
         if (!strncmp(s, "True", 4) || !strncmp(s, "False", 5)) *s |= 32;
         if (*s == ',' && strchr(")}", s[1 + strspn(s + 1, " ")])) *s = ' ';      /* (3,) */
+        if (*s == 'L' && before >= '0' && before <= '9') *s = ' ';               /* Python 2's 3L */
+        before = *s;
     }
 }
-/* One array in bytes[0 … size). */
-static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t size)
+/* Whether descr is a type of NumPy that has no numbers which are read here: text, bytes, objects,
+   times, records, wide floats and wide complex numbers. */
+static int mmixi_npy_is_other(const char *descr)
 {
-    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10,
-        length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
+    if (!descr) return 0;
+    if (*descr == '[') return 1;                 /* a record: a list of names and types */
+    if (*descr != '"' || !strspn(descr + 1, "<>|=") || !descr[2]) return 0;
+    if (!strcmp(descr + 2, "f16") || !strcmp(descr + 2, "c32")) return 1;
+    return strchr("OSUVMm", descr[2]) != NULL;
+}
+/* The header as JSON, and how many bytes stand before the array; NULL on error. */
+static char *mmixi_npy_header_read(mmix_archive *a, const char *name, uint8_t *bytes, size_t size,
+                                   size_t *before)
+{
+    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10;
+    size_t length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
     char *header = (char *)bytes + begin;
-    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] - 1u > 2 || length > size - begin)
-        return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
-                            (double)size, (double)length);
+    int known = length && !memcmp(bytes, "\x93NUMPY", 6) && bytes[6] >= 1 && bytes[6] <= 3;
+    if (!known || length > size - begin) {
+        mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
+                     (double)size, (double)length);
+        return NULL;
+    }
+    *before = begin + length;
     header[length - 1] = 0;                      /* a line end */
     mmixi_python_json(header);
-    if (mmixi_json_open(a->m, a->path, header, strlen(header), a->most - a->m->memory.bytes)) return -1;
-    mmix_entry e = { name, 0, 0, {0}, size - begin - length, header + length };
-    return mmixi_archive_json(a, e, 1, header);
+    return mmixi_json_open(a->m, a->path, header, strlen(header)) ? NULL : header;
+}
+/* Adds the array in bytes[0 … size). `alone`: nothing else is there, so it has to be of numbers. 0,
+   or -1. */
+static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t size, int alone)
+{
+    size_t before, stride[MMIX_FILE_MAX_DIMS], step = 1;
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = name;
+    const char *header = mmixi_npy_header_read(a, name, bytes, size, &before);
+    if (!header) return -1;
+    const char *descr = mmixi_json_find(header, "descr"), *word = mmixi_json_text(descr);
+    int fortran = mmixi_json_flag(mmixi_json_find(header, "fortran_order"), -1);
+    const mmixi_file_type *type = NULL;
+    if (word && strspn(word, "<>|=")) type = mmixi_file_type_named(MMIXI_IN_NPY, word + 1);
+    int other = type ? type->dtype == MMIX_FILE_OTHER : mmixi_npy_is_other(descr);
+    if (fortran < 0 || (!type && !other) || (other && alone))
+        return mmixi_refuse_dtype(a, name, word);
+    if (mmixi_entry_shape(a, &e, mmixi_json_find(header, "shape"))) return -1;
+    if (other) return mmixi_archive_add_unread(a, e, word ? word : "records");
+    e.dtype = type->dtype;
+    e.data = bytes + before;
+    e.bytes = size - before;
+    if (mmixi_entry_fits(a, &e, type)) return -1;
+    mmixi_byte_order(bytes + before, e.bytes, mmixi_file_size(e.dtype), *word == '>');
+    for (int d = 0; d < e.ndim; d++) {           /* of Fortran's order: the first axis is dense */
+        stride[d] = step;
+        step *= e.shape[d];
+    }
+    if (fortran && mmixi_entry_settle(a, &e, stride, 0)) return -1;
+    return mmixi_archive_append(a, &e);
 }
 
-/* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
-static uint32_t mmixi_crc32(const uint8_t *p, size_t n)
+MMIXI_COLD_END
+/* ---- CRC-32, as zip has it: the remainder of a polynomial's division ----
+   table[0] has the remainder of each byte, table[k] that of a byte that k zeros follow. So sixteen
+   bytes are taken at a time, by look-ups that do not wait for each other (Kounavis & Berry 2005):
+   five times as fast as byte by byte. */
+typedef struct mmixi_crc { uint32_t table[16][256]; } mmixi_crc;
+static void mmixi_crc_fill(mmixi_crc *crc)
 {
-    uint32_t table[256], crc = 0xffffffffu;
     for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++) table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
+        uint32_t rest = i;
+        for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xedb88320u : 0);
+        crc->table[0][i] = rest;
     }
-    while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
-    return ~crc;
+    for (int k = 1; k < 16; k++)
+        for (int i = 0; i < 256; i++) {
+            uint32_t rest = crc->table[k - 1][i];
+            crc->table[k][i] = rest >> 8 ^ crc->table[0][rest & 255];
+        }
 }
-/* Reads numbers that follow one another from byte `at` on, of as many bytes as the digits in `widths` say. 1,
-   or 0: the first one, the signature, is another, or they are not all inside the file. */
-static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signature, const char *widths,
-                            uint64_t *number)
+/* Four bytes, the first one lowest, and what remains of such four when `zeros` bytes follow. */
+static inline uint32_t mmixi_crc_word(const uint8_t *p)
 {
-    for (int i = 0, bytes; widths[i]; i++, at += (uint64_t)bytes) {
-        bytes = widths[i] - '0';
-        if (at > zip->file.size || zip->file.size - at < (size_t)bytes) return 0;
-        number[i] = mmixi_number(zip->file.bytes + at, bytes);
-        if (*number != signature) return 0;
-    }
-    return 1;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-/* All members become entries of bytes, by way of the directory; their data lie before it and in its order. */
-static int mmixi_zip_members(mmix_archive *zip)
+static inline uint32_t mmixi_crc_four(const mmixi_crc *crc, int zeros, uint32_t word)
 {
-    uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535),
-        from = 0, count = 0, directory = 0, d[12], local[6], wide[5], at;
-    while (!count && end-- > least)
-        if (mmixi_zip_record(zip, end, 0x06054b50, "462442", d)) count = d[2], directory = d[4];
-    if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d))   /* the 64-bit form */
-        count = mmixi_zip_record(zip, d[2], 0x06064b50, "48488888", d) ? d[5] : 0, directory = d[7];
-    if (!count || directory > size)
-        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
-                            "%.0f bytes", (double)size);
-    for (at = directory; count--; ) {
-        uint64_t extra, stop;
-        char *name = (char *)zip->file.bytes + at + 45;          /* one early: its end has room for a zero */
-        /* 2 method, 4 checksum, 5 bytes in the file, 6 bytes, 7, 8 and 9 lengths of name, extra fields and
-           comment, 11 place of the local header, later of the data */
-        if (!mmixi_zip_record(zip, at, 0x02014b50, "462444422284", d) || size - at < 46 + d[7] + d[8])
-            return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
-        extra = at + 46 + d[7], stop = extra + d[8], at = stop + d[9];
-        /* what has no room in its field is in the extra one of kind 1 */
-        while (extra + 4 <= stop && !mmixi_zip_record(zip, extra, 1, "22888", wide))
-            extra += 4 + mmixi_number(zip->file.bytes + extra + 2, 2);
-        for (int k = 5, i = 2; extra + 4 <= stop && k < 12; k++)
-            if (d[k] == 0xffffffffu && i < 5) d[k] = wide[i++];
-        memmove(name, name + 1, (size_t)d[7]); name[d[7]] = 0;
-        if (d[2] || d[5] != d[6] || strlen(name) != d[7])
-            return mmixi_refuse(zip, name, "it stored, not compressed, without a zero in its name, found "
-                                "method %d", (int)d[2]);
-        if (!mmixi_zip_record(zip, d[11], 0x04034b50, "486822", local)
-            || (d[11] += 30 + local[4] + local[5]) < from || d[11] > directory || d[5] > directory - d[11])
-            return mmixi_refuse(zip, name, "its data between those before and the directory, found %.0f "
-                                "bytes at %.0f", (double)d[5], (double)d[11]);
-        from = d[11] + d[5];
-        const uint8_t *data = zip->file.bytes + d[11];
-        mmix_entry e = { name, MMIX_FILE_U8, 1, { (size_t)d[5] }, (size_t)d[5], data };
-        if (mmixi_crc32(data, e.bytes) != d[4])
-            return mmixi_refuse(zip, name, "the data of its checksum, found others: the file is damaged");
-        if (mmixi_archive_add(zip, e, NULL)) return -1;
+    return crc->table[zeros + 3][word & 255] ^ crc->table[zeros + 2][word >> 8 & 255]
+         ^ crc->table[zeros + 1][word >> 16 & 255] ^ crc->table[zeros][word >> 24];
+}
+static uint32_t mmixi_crc32(const mmixi_crc *crc, const uint8_t *p, size_t n)
+{
+    uint32_t rest = 0xffffffffu;
+    for (; n >= 16; n -= 16, p += 16)
+        rest = mmixi_crc_four(crc, 12, rest ^ mmixi_crc_word(p))
+             ^ mmixi_crc_four(crc, 8, mmixi_crc_word(p + 4))
+             ^ mmixi_crc_four(crc, 4, mmixi_crc_word(p + 8))
+             ^ mmixi_crc_four(crc, 0, mmixi_crc_word(p + 12));
+    for (; n; n--, p++) rest = rest >> 8 ^ crc->table[0][(rest ^ *p) & 255];
+    return ~rest;
+}
+MMIXI_COLD_BEGIN
+
+/* ---- zip, as np.savez and torch.save write it (PKWARE, APPNOTE.TXT, 4.3) ----
+   Its members are stored, not compressed, one after another, each behind a header of its own. The
+   record at the end of the file says where the directory is, whose records say where the members
+   lie. The numbers below are the places of fields in these records. */
+typedef struct mmixi_member {
+    const char *name;
+    uint8_t *data;
+    size_t size;
+    int method;                              /* 0: stored as it is; others are compressed */
+    int damaged;                             /* its checksum is another */
+    uint32_t checksum;
+} mmixi_member;
+typedef struct mmixi_zip {
+    mmix_archive *a;
+    mmixi_member *member;                    /* in the order of their data; a .pth sorts by name */
+    size_t count, room;
+    size_t directory;                        /* where it begins, and the data end */
+    const char *folder;                      /* of a .pth: all of its members lie in FOLDER/… */
+    int folder_length;
+} mmixi_zip;
+/* The record of at least `size` bytes that begins at byte `at` with a signature, or NULL: there is
+   none. */
+static uint8_t *mmixi_zip_record(const mmixi_zip *zip, uint64_t at, size_t size, uint32_t signature)
+{
+    const mmixi_file_bytes *file = &zip->a->file;
+    if (file->size < size || at > file->size - size) return NULL;
+    uint8_t *p = file->bytes + at;
+    return mmixi_number(p, 4) == signature ? p : NULL;
+}
+/* Finds the directory by way of the end's record, before which the 64-bit form of it may lie;
+   `records` is how many there are. 0, or -1. */
+static int mmixi_zip_end(mmixi_zip *zip, uint64_t *records)
+{
+    size_t size = zip->a->file.size, at = size + 1;
+    size_t least = size - mmixi_min(size, 22 + 65535);           /* a comment may follow it */
+    uint64_t place = size + 1, bytes = 0;        /* no place, if there is no end */
+    const uint8_t *end = NULL, *locator = NULL, *wide;
+    while (!end && at-- > least) end = mmixi_zip_record(zip, at, 22, 0x06054b50);
+    if (end) {
+        *records = mmixi_number(end + 10, 2);
+        bytes = mmixi_number(end + 12, 4);
+        place = mmixi_number(end + 16, 4);
+        if (at >= 20) locator = mmixi_zip_record(zip, at - 20, 20, 0x07064b50);
     }
-    return mmixi_archive_finish(zip);
+    if (locator) {
+        place = size + 1;
+        wide = mmixi_zip_record(zip, mmixi_number(locator + 8, 8), 56, 0x06064b50);
+        if (wide) {
+            *records = mmixi_number(wide + 32, 8);
+            bytes = mmixi_number(wide + 40, 8);
+            place = mmixi_number(wide + 48, 8);
+        }
+    }
+    zip->directory = (size_t)place;
+    if (place <= size && *records <= size / 46 && !*records == !bytes) return 0;
+    return mmixi_refuse(zip->a, NULL, "the end of a zip file, with its directory's place, found "
+                        "none in %.0f bytes", (double)size);
+}
+/* What a record of the directory says of its member. */
+typedef struct mmixi_zip_entry {
+    uint64_t size, stored;                   /* bytes, and bytes in the file */
+    uint64_t place;                          /* of the header that stands before the data */
+    size_t name, extra, comment;             /* bytes of each, behind the record */
+    int method;
+} mmixi_zip_entry;
+/* A number of 32 bits that is too small is 0xffffffff, and the right one is the next in the extra
+   field of kind 1, which ends at `end`. Returns where the next one stands then. */
+static const uint8_t *mmixi_zip_widen(const uint8_t *p, const uint8_t *end, uint64_t *number)
+{
+    if (*number != 0xffffffffu || end - p < 8) return p;
+    *number = mmixi_number(p, 8);
+    return p + 8;
+}
+static mmixi_zip_entry mmixi_zip_entry_read(const uint8_t *record)
+{
+    mmixi_zip_entry z;
+    z.method = (int)mmixi_number(record + 10, 2);
+    z.stored = mmixi_number(record + 20, 4);
+    z.size = mmixi_number(record + 24, 4);
+    z.name = (size_t)mmixi_number(record + 28, 2);
+    z.extra = (size_t)mmixi_number(record + 30, 2);
+    z.comment = (size_t)mmixi_number(record + 32, 2);
+    z.place = mmixi_number(record + 42, 4);
+    return z;
+}
+/* Looks for the field of kind 1 behind the name; each field is a kind, a length, and its bytes. */
+static void mmixi_zip_entry_widen(mmixi_zip_entry *z, const uint8_t *record)
+{
+    const uint8_t *p = record + 46 + z->name, *stop = p + z->extra;
+    while (stop - p >= 4) {
+        const uint8_t *field = p + 4;
+        ptrdiff_t bytes = (ptrdiff_t)mmixi_number(p + 2, 2);
+        if (bytes > stop - field) return;
+        const uint8_t *end = field + bytes;
+        if (mmixi_number(p, 2) == 1) {
+            field = mmixi_zip_widen(field, end, &z->size);
+            field = mmixi_zip_widen(field, end, &z->stored);
+            mmixi_zip_widen(field, end, &z->place);
+            return;
+        }
+        p = end;
+    }
+}
+/* Reads the record of the directory at *at, which moves to the next one. The member's data begin at
+   *from or later; it moves to their end. 0, or -1. */
+static int mmixi_zip_member(mmixi_zip *zip, uint64_t *at, uint64_t *from)
+{
+    mmix_archive *a = zip->a;
+    uint8_t *record = mmixi_zip_record(zip, *at, 46, 0x02014b50);
+    mmixi_zip_entry z;
+    memset(&z, 0, sizeof z);
+    if (record) z = mmixi_zip_entry_read(record);
+    if (!record || a->file.size - *at - 46 < z.name + z.extra)
+        return mmixi_refuse(a, NULL, "a member of the directory at byte %.0f", (double)*at);
+    mmixi_zip_entry_widen(&z, record);
+    uint32_t checksum = (uint32_t)mmixi_number(record + 16, 4);
+    *at += 46 + z.name + z.extra + z.comment;
+    char *name = (char *)record + 45;            /* one early: its end has room for a zero */
+    memmove(name, name + 1, z.name);
+    name[z.name] = 0;
+    if (strlen(name) != z.name || (!z.method && z.size != z.stored))
+        return mmixi_refuse(a, name, "it stored, not compressed, without a zero in its name, found "
+                            "method %d", z.method);
+    const uint8_t *local = mmixi_zip_record(zip, z.place, 30, 0x04034b50);
+    uint64_t data = 0;
+    if (local) data = z.place + 30 + mmixi_number(local + 26, 2) + mmixi_number(local + 28, 2);
+    if (!local || data < *from || data > zip->directory || z.stored > zip->directory - data)
+        return mmixi_refuse(a, name, "its data between those before and the directory, found %.0f "
+                            "bytes at %.0f", (double)z.stored, (double)data);
+    *from = data + z.stored;
+    mmixi_member *member = &zip->member[zip->count++];
+    member->name = name;
+    member->data = a->file.bytes + data;
+    member->size = (size_t)z.stored;
+    member->method = z.method;
+    member->damaged = 0;
+    member->checksum = checksum;
+    return 0;
+}
+typedef struct mmixi_zip_check { mmixi_crc crc; mmixi_member *member; } mmixi_zip_check;
+static void mmixi_zip_check_task(void *arg, mmixi_range range)
+{
+    const mmixi_zip_check *check = (const mmixi_zip_check *)arg;
+    for (size_t i = range.begin; i < range.end; i++) {
+        mmixi_member *member = &check->member[i];
+        if (member->method) continue;
+        member->damaged = mmixi_crc32(&check->crc, member->data, member->size) != member->checksum;
+    }
+}
+/* Lists all members and compares their checksums, each by one thread. zip->member is to be freed,
+   whatever comes of it. 0, or -1. */
+static int mmixi_zip_members(mmixi_zip *zip)
+{
+    mmixi_zip_check check;
+    uint64_t records = 0, from = 0;
+    if (mmixi_zip_end(zip, &records)) return -1;
+    zip->room = (size_t)records + 1;
+    zip->member = (mmixi_member *)mmixi_alloc(zip->a->m, zip->room * sizeof *zip->member);
+    if (!zip->member) return -1;
+    uint64_t at = zip->directory;
+    for (uint64_t i = 0; i < records; i++)
+        if (mmixi_zip_member(zip, &at, &from)) return -1;
+    mmixi_crc_fill(&check.crc);
+    check.member = zip->member;
+    mmixi_ranges(zip->a->m, zip->count, 1, mmixi_zip_check_task, &check);
+    for (const mmixi_member *e = zip->member; e < zip->member + zip->count; e++)
+        if (e->damaged)
+            return mmixi_refuse(zip->a, e->name, "the data of its checksum, found others: the file "
+                                "is damaged");
+    return 0;
+}
+/* Adds the members NAME.npy of a .npz as entries NAME. 0, or -1. */
+static int mmixi_npz(mmix_archive *a, const mmixi_zip *zip)
+{
+    for (const mmixi_member *e = zip->member; e < zip->member + zip->count; e++) {
+        char *dot = (char *)strrchr(e->name, '.');
+        if (!dot || strcmp(dot, ".npy"))
+            return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found "
+                                "another");
+        if (e->method)
+            return mmixi_refuse(a, e->name, "it stored, not compressed, as np.savez does, found "
+                                "method %d", e->method);
+        *dot = 0;
+        if (mmixi_npy(a, e->name, e->data, e->size, 0)) return -1;
+    }
+    return 0;
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
-   A pickle is a program for a stack machine. This one knows the instructions that torch.save writes; its
-   values are only looked at: calls make a tensor of _rebuild_tensor_v2, a dictionary of OrderedDict, and an
-   opaque thing of the few other names that training scripts leave beside their weights. Values are cells of
-   one array, chained by their numbers, from the top of the stack down, or from a list's first item on. */
-/* A value. Its kind: ( the mark, i an integer, t a text, z one with a zero in it, g a name, o opaque; l a
-   list; d a dictionary: a list of key, value, key, …; T a tensor: the list of its arguments; s a storage: its
-   id. A name's number is the kind of what it makes when it is called, or the digit of a dtype. */
+   A pickle is a program for a stack machine. This one knows the instructions that torch.save
+   writes; its values are only looked at. A call makes a tensor of _rebuild_tensor_v2, a dictionary
+   of OrderedDict, and an opaque value of the names that training scripts leave beside their
+   weights: those that torch.load(weights_only=True) allows, NumPy's arrays, paths and times. Other
+   names are refused.
+
+   Values are cells of one array, chained by their numbers: from the top of the stack down, or from
+   a list's first item on. An instruction makes at most one. So the instructions are counted before
+   the first one is taken, and what the machine needs is there from the beginning. */
+
+/* What a value is. Those from MMIXI_PY_TENSOR on are tensors, whose list is the arguments of the
+   function that rebuilds them. */
+enum {
+    MMIXI_PY_NONE,                           /* no value */
+    MMIXI_PY_MARK,                           /* on the stack, where the items of a list begin */
+    MMIXI_PY_OPAQUE,
+    MMIXI_PY_INTEGER,                        /* True is 1, False 0 */
+    MMIXI_PY_TEXT,
+    MMIXI_PY_ZEROS,                          /* a text with a zero in it */
+    MMIXI_PY_TYPE,                           /* a storage's class, or a dtype */
+    MMIXI_PY_FUNCTION,                       /* integer: what a call of it makes */
+    MMIXI_PY_LIST,                           /* or a tuple */
+    MMIXI_PY_DICT,                           /* key, value, key, … */
+    MMIXI_PY_STORAGE,                        /* its id: "storage", type, key, device, elements */
+    MMIXI_PY_TENSOR,                         /* _rebuild_tensor_v2: storage, offset, size, … */
+    MMIXI_PY_TENSOR_TYPED,                   /* _rebuild_tensor_v3: the same, with a dtype */
+    MMIXI_PY_QUANTISED,                      /* _rebuild_qtensor: storage, offset, size, … */
+    MMIXI_PY_META,                           /* _rebuild_meta_tensor_no_storage: dtype, size, … */
+    MMIXI_PY_SPARSE,                         /* _rebuild_sparse_tensor: layout, (…, size, …) */
+    MMIXI_PY_NESTED,                         /* and others that are made of several */
+    /* a call of a function may also make what it is given: */
+    MMIXI_PY_FIRST,                          /* its first argument */
+    MMIXI_PY_CALL                            /* _rebuild_from_type_v2: what another call makes */
+};
 typedef struct mmixi_py {
-    int64_t number;
-    const char *text;
-    uint32_t first, last, next;                  /* of a list; in a chain, 0 at its end */
-    uint32_t memo;                               /* no part of the value: what is remembered as this number */
+    union {
+        int64_t integer;
+        const char *text;                    /* zero-terminated, in the file */
+        const mmixi_file_type *type;
+        struct { uint32_t first, last; } list;       /* 0: it is empty */
+    } as;
+    uint32_t next;                           /* in a chain, 0 at its end */
     int kind;
 } mmixi_py;
-typedef struct mmixi_pickle {
-    mmix_archive *a, *zip;
-    uint8_t *p, *end;
-    mmixi_py *cell;                              /* the first is none */
-    size_t n, capacity, remembered, visits;      /* visits: a dictionary may stand in many others */
-    uint32_t top;
-    char wrong[96];
-} mmixi_pickle;
-/* What MODULE.NAME makes when it is called, or the digit of a storage's dtype; 0 if it is refused. */
-static int mmixi_pickle_name(mmixi_pickle *k, const char *module, const char *name)
+
+/* The functions and classes that a pickle may name, and what a call makes of them. */
+typedef struct mmixi_py_name { const char *name; int makes; } mmixi_py_name;
+static const mmixi_py_name mmixi_py_names[] = {
+    { "collections.OrderedDict", MMIXI_PY_DICT },
+    { "torch._utils._rebuild_tensor", MMIXI_PY_TENSOR },
+    { "torch._utils._rebuild_tensor_v2", MMIXI_PY_TENSOR },
+    { "torch._utils._rebuild_tensor_v3", MMIXI_PY_TENSOR_TYPED },
+    { "torch._utils._rebuild_qtensor", MMIXI_PY_QUANTISED },
+    { "torch._utils._rebuild_meta_tensor_no_storage", MMIXI_PY_META },
+    { "torch._utils._rebuild_sparse_tensor", MMIXI_PY_SPARSE },
+    { "torch._utils._rebuild_nested_tensor", MMIXI_PY_NESTED },
+    { "torch._utils._rebuild_wrapper_subclass", MMIXI_PY_NESTED },
+    { "torch._utils._rebuild_device_tensor_from_numpy", MMIXI_PY_NESTED },
+    { "torch._utils._rebuild_device_tensor_from_cpu_tensor", MMIXI_PY_FIRST },
+    { "torch._utils._rebuild_parameter", MMIXI_PY_FIRST },
+    { "torch._utils._rebuild_parameter_with_state", MMIXI_PY_FIRST },
+    { "torch._tensor._rebuild_from_type_v2", MMIXI_PY_CALL },
+    { "torch.nn.parameter.Parameter", MMIXI_PY_FIRST },
+    { "torch.nn.parameter.Buffer", MMIXI_PY_FIRST },
+    { "torch.Size", MMIXI_PY_FIRST },
+    { "torch.Tensor", MMIXI_PY_OPAQUE },
+    { "torch.device", MMIXI_PY_OPAQUE },
+    { "torch.serialization._get_layout", MMIXI_PY_OPAQUE },
+    { "torch.per_tensor_affine", MMIXI_PY_OPAQUE },
+    { "torch.per_tensor_symmetric", MMIXI_PY_OPAQUE },
+    { "torch.per_channel_affine", MMIXI_PY_OPAQUE },
+    { "torch.per_channel_symmetric", MMIXI_PY_OPAQUE },
+    { "torch.per_channel_affine_float_qparams", MMIXI_PY_OPAQUE },
+    { "collections.Counter", MMIXI_PY_OPAQUE },
+    { "collections.defaultdict", MMIXI_PY_OPAQUE },
+    { "collections.deque", MMIXI_PY_OPAQUE },
+    { "argparse.Namespace", MMIXI_PY_OPAQUE },
+    { "_codecs.encode", MMIXI_PY_OPAQUE },
+    { "builtins.set", MMIXI_PY_OPAQUE },
+    { "builtins.frozenset", MMIXI_PY_OPAQUE },
+    { "builtins.bytearray", MMIXI_PY_OPAQUE },
+    { "builtins.complex", MMIXI_PY_OPAQUE },
+    { "builtins.list", MMIXI_PY_OPAQUE },        /* of defaultdict(list), never called */
+    { "builtins.dict", MMIXI_PY_OPAQUE },
+    { "builtins.int", MMIXI_PY_OPAQUE },
+    { "builtins.float", MMIXI_PY_OPAQUE },
+    { "numpy.ndarray", MMIXI_PY_OPAQUE },
+    { "numpy.dtype", MMIXI_PY_OPAQUE },
+    { "numpy.core.multiarray.scalar", MMIXI_PY_OPAQUE },
+    { "numpy.core.multiarray._reconstruct", MMIXI_PY_OPAQUE },
+    { "numpy.core.numeric._frombuffer", MMIXI_PY_OPAQUE },
+    { "pathlib.Path", MMIXI_PY_OPAQUE },
+    { "pathlib.PosixPath", MMIXI_PY_OPAQUE },
+    { "pathlib.WindowsPath", MMIXI_PY_OPAQUE },
+    { "pathlib.PurePosixPath", MMIXI_PY_OPAQUE },
+    { "pathlib.PureWindowsPath", MMIXI_PY_OPAQUE },
+    { "datetime.datetime", MMIXI_PY_OPAQUE },
+    { "datetime.date", MMIXI_PY_OPAQUE },
+    { "datetime.time", MMIXI_PY_OPAQUE },
+    { "datetime.timedelta", MMIXI_PY_OPAQUE },
+    { "datetime.timezone", MMIXI_PY_OPAQUE }
+};
+/* Modules that were called otherwise by other versions of Python and NumPy. */
+static const char *mmixi_py_module(const char *module)
 {
-    static const char known[] =                  /* a dictionary, a tensor, its argument, opaque things */
-        "0 torch.DoubleStorage, 1 torch.FloatStorage, 2 torch.HalfStorage, 3 torch.BFloat16Storage, "
-        "4 torch.LongStorage, 5 torch.IntStorage, 6 torch.ShortStorage, 7 torch.CharStorage, "
-        "8 torch.ByteStorage, 9 torch.BoolStorage, d collections.OrderedDict, "
-        "T torch._utils._rebuild_tensor_v2, p torch._utils._rebuild_parameter, o argparse.Namespace, "
-        "o torch.Size, o torch.device, o numpy.core.multiarray.scalar, o numpy._core.multiarray.scalar, "
-        "o numpy.dtype, o _codecs.encode, o torch.float32, o torch.float64, o torch.float16, "
-        "o torch.bfloat16, o collections.defaultdict,";
-    char whole[128];
-    snprintf(whole, sizeof whole, " %s.%s,", module, name);
-    const char *at = strstr(known, whole);
-    if (!at) snprintf(k->wrong, sizeof k->wrong, "asks for%.50s which is refused: nothing was run", whole);
-    return at ? at[-1] : 0;
+    static const char *const now[][2] = {
+        { "__builtin__", "builtins" },
+        { "pathlib._local", "pathlib" },
+        { "numpy._core.multiarray", "numpy.core.multiarray" },
+        { "numpy._core.numeric", "numpy.core.numeric" }
+    };
+    for (size_t i = 0; i < sizeof now / sizeof *now; i++)
+        if (!strcmp(module, now[i][0])) return now[i][1];
+    return module;
 }
-/* Each instruction: the bytes of a number that follows it, how many values it takes from the stack ('(': all
-   from a mark on), what it does, the kind of value that it makes, its code. It does: + the number; = as many
-   bytes as it says; p put, g get; c a name; l no more; a append to the list on top; r a call; v version. */
-static const char mmixi_pickle_codes[] =
-    "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
-    "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r"
-    "00p-\x94" "10g-h" "40g-j" "00cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd"
-    "01a-a" "02a-s" "0(a-u" "0(a-e" "01lsQ" "02r-R" "02r-\x81" "01--0" "01--b";
-/* The next line, as a text. */
-static const char *mmixi_pickle_line(mmixi_pickle *k)
+/* MODULE.NAME as a value; its kind is MMIXI_PY_NONE if it is refused. */
+static mmixi_py mmixi_py_named(const char *module, const char *name)
 {
-    char *line = (char *)k->p, *end = (char *)memchr(line, '\n', (size_t)(k->end - k->p));
-    if (!end) return "";
-    *end = 0, k->p += end + 1 - line;
+    char whole[128];
+    mmixi_py made;
+    memset(&made, 0, sizeof made);
+    if (!strcmp(module, "torch") || !strcmp(module, "torch.cuda")) {
+        made.as.type = mmixi_file_type_named(MMIXI_AS_STORAGE, name);
+        if (!made.as.type) made.as.type = mmixi_file_type_named(MMIXI_AS_TORCH, name);
+    }
+    if (!strcmp(module, "torch.storage") && !strcmp(name, "UntypedStorage"))     /* counts bytes */
+        made.as.type = mmixi_file_type_named(MMIXI_AS_TORCH, "uint8");
+    if (made.as.type) {
+        made.kind = MMIXI_PY_TYPE;
+        return made;
+    }
+    snprintf(whole, sizeof whole, "%s.%s", mmixi_py_module(module), name);
+    for (size_t i = 0; i < sizeof mmixi_py_names / sizeof *mmixi_py_names; i++) {
+        if (strcmp(whole, mmixi_py_names[i].name)) continue;
+        made.kind = MMIXI_PY_FUNCTION;
+        made.as.integer = mmixi_py_names[i].makes;
+    }
+    return made;
+}
+
+/* ---- the instructions ---- */
+enum {                                           /* what an instruction does beside taking values */
+    MMIXI_DO_NOTHING,
+    MMIXI_DO_VERSION,
+    MMIXI_DO_STOP,
+    MMIXI_DO_MAKE,                               /* a value of what it took, or of its number */
+    MMIXI_DO_BYTES,                              /* a value of as many bytes as its number says */
+    MMIXI_DO_PUT,                                /* remembers the top of the stack */
+    MMIXI_DO_GET,                                /* a value that has been remembered */
+    MMIXI_DO_LINES,                              /* a name: two lines, its module and itself */
+    MMIXI_DO_NAME,                               /* a name, both taken from the stack */
+    MMIXI_DO_APPEND,                             /* to the list that is then on top */
+    MMIXI_DO_CALL                                /* a function with a list of arguments */
+};
+enum { MMIXI_TRUE = 0x88, MMIXI_TO_MARK = -1 };  /* takes all values down to the last mark */
+typedef struct mmixi_py_code {
+    uint8_t code, number;                        /* number: bytes of a number that follows */
+    int takes, does, makes;                      /* makes: a kind of value */
+} mmixi_py_code;
+static const mmixi_py_code mmixi_py_codes[] = {
+    { 0x80, 1, 0, MMIXI_DO_VERSION, MMIXI_PY_NONE },             /* PROTO */
+    { 0x95, 8, 0, MMIXI_DO_NOTHING, MMIXI_PY_NONE },             /* FRAME */
+    { '.', 0, 0, MMIXI_DO_STOP, MMIXI_PY_NONE },
+    { '(', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_MARK },
+    { 'N', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_OPAQUE },               /* None */
+    { MMIXI_TRUE, 0, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
+    { 0x89, 0, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },             /* False */
+    { 'K', 1, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
+    { 'M', 2, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
+    { 'J', 4, 0, MMIXI_DO_MAKE, MMIXI_PY_INTEGER },
+    { 0x8a, 1, 0, MMIXI_DO_BYTES, MMIXI_PY_INTEGER },            /* of any length */
+    { 0x8b, 4, 0, MMIXI_DO_BYTES, MMIXI_PY_INTEGER },
+    { 'G', 8, 0, MMIXI_DO_MAKE, MMIXI_PY_OPAQUE },               /* a double */
+    { 'X', 4, 0, MMIXI_DO_BYTES, MMIXI_PY_TEXT },
+    { 0x8c, 1, 0, MMIXI_DO_BYTES, MMIXI_PY_TEXT },
+    { 0x8d, 8, 0, MMIXI_DO_BYTES, MMIXI_PY_TEXT },
+    { 'T', 4, 0, MMIXI_DO_BYTES, MMIXI_PY_OPAQUE },              /* bytes; Python 2's text */
+    { 'U', 1, 0, MMIXI_DO_BYTES, MMIXI_PY_OPAQUE },
+    { 'B', 4, 0, MMIXI_DO_BYTES, MMIXI_PY_OPAQUE },
+    { 'C', 1, 0, MMIXI_DO_BYTES, MMIXI_PY_OPAQUE },
+    { 0x8e, 8, 0, MMIXI_DO_BYTES, MMIXI_PY_OPAQUE },
+    { 0x96, 8, 0, MMIXI_DO_BYTES, MMIXI_PY_OPAQUE },             /* bytearray */
+    { '}', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_DICT },
+    { ']', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_LIST },
+    { ')', 0, 0, MMIXI_DO_MAKE, MMIXI_PY_LIST },
+    { 0x8f, 0, 0, MMIXI_DO_MAKE, MMIXI_PY_OPAQUE },              /* set */
+    { 0x85, 0, 1, MMIXI_DO_MAKE, MMIXI_PY_LIST },                /* tuples of 1, 2, 3 and more */
+    { 0x86, 0, 2, MMIXI_DO_MAKE, MMIXI_PY_LIST },
+    { 0x87, 0, 3, MMIXI_DO_MAKE, MMIXI_PY_LIST },
+    { 't', 0, MMIXI_TO_MARK, MMIXI_DO_MAKE, MMIXI_PY_LIST },
+    { 'l', 0, MMIXI_TO_MARK, MMIXI_DO_MAKE, MMIXI_PY_LIST },
+    { 'd', 0, MMIXI_TO_MARK, MMIXI_DO_MAKE, MMIXI_PY_DICT },
+    { 0x91, 0, MMIXI_TO_MARK, MMIXI_DO_MAKE, MMIXI_PY_OPAQUE },  /* frozenset */
+    { 'a', 0, 1, MMIXI_DO_APPEND, MMIXI_PY_NONE },
+    { 's', 0, 2, MMIXI_DO_APPEND, MMIXI_PY_NONE },
+    { 'u', 0, MMIXI_TO_MARK, MMIXI_DO_APPEND, MMIXI_PY_NONE },
+    { 'e', 0, MMIXI_TO_MARK, MMIXI_DO_APPEND, MMIXI_PY_NONE },
+    { 0x90, 0, MMIXI_TO_MARK, MMIXI_DO_APPEND, MMIXI_PY_NONE },
+    { 'q', 1, 0, MMIXI_DO_PUT, MMIXI_PY_NONE },
+    { 'r', 4, 0, MMIXI_DO_PUT, MMIXI_PY_NONE },
+    { 0x94, 0, 0, MMIXI_DO_PUT, MMIXI_PY_NONE },                 /* as the next number */
+    { 'h', 1, 0, MMIXI_DO_GET, MMIXI_PY_OPAQUE },
+    { 'j', 4, 0, MMIXI_DO_GET, MMIXI_PY_OPAQUE },
+    { 'c', 0, 0, MMIXI_DO_LINES, MMIXI_PY_FUNCTION },
+    { 0x93, 0, 2, MMIXI_DO_NAME, MMIXI_PY_FUNCTION },
+    { 'Q', 0, 1, MMIXI_DO_MAKE, MMIXI_PY_STORAGE },
+    { 'R', 0, 2, MMIXI_DO_CALL, MMIXI_PY_OPAQUE },
+    { 0x81, 0, 2, MMIXI_DO_CALL, MMIXI_PY_OPAQUE },
+    { '0', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE },
+    { 'b', 0, 1, MMIXI_DO_NOTHING, MMIXI_PY_NONE }               /* the state of what is below */
+};
+typedef struct mmixi_py_step {                   /* an instruction with what follows it */
+    const mmixi_py_code *code;
+    uint64_t number;
+    char *bytes;                                 /* of MMIXI_DO_BYTES */
+    char *module, *name;                         /* of MMIXI_DO_LINES, each up to a line end */
+} mmixi_py_step;
+typedef struct mmixi_pickle {
+    mmix_archive *a;
+    const mmixi_zip *zip;
+    uint8_t *p, *end;
+    uint8_t row[256];                            /* of a code, counted from 1; 0: unknown */
+    mmixi_py *cell;                              /* the first is none */
+    uint32_t *memo;                              /* what has been remembered: a cell, 0: nothing */
+    uint32_t n, room, remembered, visits;        /* visits: a dictionary may stand in many others */
+    uint32_t top;
+    char wrong[128];
+} mmixi_pickle;
+
+/* The line that begins at vm->p, which moves beyond it; NULL if it does not end. */
+static char *mmixi_pickle_line(mmixi_pickle *vm)
+{
+    char *line = (char *)vm->p, *end = (char *)memchr(line, '\n', (size_t)(vm->end - vm->p));
+    if (!end) return NULL;
+    vm->p += end + 1 - line;
     return line;
 }
-/* The topmost `count` values, or (below 0) all to the last mark, become a list. 0, or -1: too few. */
-static int mmixi_pickle_take(mmixi_pickle *k, int count, mmixi_py *list)
+/* Takes the next instruction without doing it: NULL, or what is wrong. */
+static const char *mmixi_pickle_next(mmixi_pickle *vm, mmixi_py_step *step)
 {
-    mmixi_py *cell = k->cell;
-    int marked = count < 0;
-    while (marked ? cell[k->top].kind != '(' : count-- > 0) {
-        uint32_t at = k->top;
-        if (!at) return -1;
-        k->top = cell[at].next; cell[at].next = list->first, list->first = at;
-        if (!list->last) list->last = at;
+    memset(step, 0, sizeof *step);
+    if (vm->p == vm->end) return "never stops";
+    uint8_t code = *vm->p++, row = vm->row[code];
+    if (!row) {
+        snprintf(vm->wrong, sizeof vm->wrong, "has the instruction 0x%02x", code);
+        return vm->wrong;
     }
-    if (marked) k->top = cell[k->top].next;
-    return 0;
-}
-/* One instruction: NULL, or what is wrong; "" at the end. */
-static const char *mmixi_pickle_step(mmixi_pickle *k)
-{
-    const char op = (char)*k->p++, *code = mmixi_pickle_codes;
-    mmixi_py made, *cell = k->cell, *top;
-    const char *module;
-    size_t n;
-    int shift, kind;
-    while (*code && code[4] != op) code += 5;
-    if (!*code) {
-        snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (uint8_t)op);
-        return k->wrong;
+    step->code = &mmixi_py_codes[row - 1];
+    if (vm->end - vm->p < step->code->number) return "ends too early";
+    step->number = mmixi_number(vm->p, step->code->number);
+    vm->p += step->code->number;
+    if (step->code->does == MMIXI_DO_BYTES) {
+        if (step->number > (uint64_t)(vm->end - vm->p)) return "ends too early";
+        step->bytes = (char *)vm->p;
+        vm->p += step->number;
     }
-    memset(&made, 0, sizeof made);
-    n = (size_t)mmixi_number(k->p, *code - '0');           /* behind the pickle is the zip's directory */
-    k->p += *code - '0';
-    made.number = (int32_t)n, made.text = "", made.kind = code[3];
-    if (mmixi_pickle_take(k, code[1] - '0', &made)) return "takes from an empty stack";
-    top = &cell[k->top];
-    switch (code[2]) {
-    case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
-    case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
-    case '=':                                    /* a text goes one byte early: its end has room for a zero */
-        if (made.number < 0 || made.number > k->end - k->p) return "ends too early";
-        shift = (int)(64 - 8 * n) & 63;
-        made.number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
-        if (made.kind == 'i' && n > 8) made.kind = 'o';
-        if (made.kind == 't' && memchr(k->p, 0, n)) made.kind = 'z';
-        made.text = (char *)memmove(k->p - 1, k->p, n); k->p += n, k->p[-1] = 0;
-        break;
-    case 'p':
-        n = *code == '0' ? k->remembered : n, k->remembered++;
-        if (n >= k->n) return "remembers its values out of order";
-        cell[n].memo = k->top;
-        break;
-    case 'g':
-        if (n >= k->n || !cell[n].memo) return "recalls what it never remembered";
-        made = cell[cell[n].memo];
-        break;
-    case 'c':
-        module = op == 'c' ? mmixi_pickle_line(k) : cell[made.first].text;
-        made.number = mmixi_pickle_name(k, module, op == 'c' ? mmixi_pickle_line(k) : cell[made.last].text);
-        if (!made.number) return k->wrong;
-        break;
-    case 'a':
-        if (!k->top) return "appends to an empty stack";
-        *(top->first ? &cell[top->last].next : &top->first) = made.first;
-        if (made.last) top->last = made.last;
-        break;
-    case 'r':
-        if (cell[made.first].kind != 'g' || cell[made.last].kind != 'l') return "calls what can't be called";
-        kind = (int)cell[made.first].number;
-        made = cell[made.last], made.kind = kind;
-        if (made.kind == 'p') made = cell[made.first];
+    if (step->code->does == MMIXI_DO_LINES) {
+        step->module = mmixi_pickle_line(vm);
+        step->name = mmixi_pickle_line(vm);
+        if (!step->module || !step->name) return "ends too early";
     }
-    if (made.kind == '-') return NULL;
-    made.memo = 0, made.next = k->top, cell[k->n] = made; k->top = (uint32_t)k->n++;
     return NULL;
 }
-/* Sizes in a chain, as far as there are integers: how many, or -1 if one is below 0 or there are too many. */
-static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
+/* Takes the topmost value and puts it before the items of a list. 1, or 0: the stack is empty. */
+static int mmixi_pickle_pop(mmixi_pickle *vm, mmixi_py *list)
+{
+    uint32_t at = vm->top;
+    if (!at) return 0;
+    vm->top = vm->cell[at].next;
+    vm->cell[at].next = list->as.list.first;
+    list->as.list.first = at;
+    if (!list->as.list.last) list->as.list.last = at;
+    return 1;
+}
+/* Takes the topmost `count` values, or all down to the last mark, as a list. 1, or 0: they are too
+   few. */
+static int mmixi_pickle_take(mmixi_pickle *vm, int count, mmixi_py *list)
+{
+    for (int i = 0; i < count; i++)
+        if (!mmixi_pickle_pop(vm, list)) return 0;
+    if (count != MMIXI_TO_MARK) return 1;
+    while (vm->cell[vm->top].kind != MMIXI_PY_MARK)
+        if (!mmixi_pickle_pop(vm, list)) return 0;
+    vm->top = vm->cell[vm->top].next;            /* the mark goes, too */
+    return 1;
+}
+/* Makes a text, which moves one byte down so that a zero has room; an integer of any length; or
+   opaque bytes. */
+static void mmixi_pickle_bytes(const mmixi_py_step *step, mmixi_py *made)
+{
+    size_t n = (size_t)step->number;
+    if (made->kind == MMIXI_PY_TEXT) {
+        if (memchr(step->bytes, 0, n)) made->kind = MMIXI_PY_ZEROS;
+        made->as.text = (char *)memmove(step->bytes - 1, step->bytes, n);
+        step->bytes[(ptrdiff_t)n - 1] = 0;
+    }
+    if (made->kind == MMIXI_PY_INTEGER && n > 8) made->kind = MMIXI_PY_OPAQUE;
+    if (made->kind == MMIXI_PY_INTEGER && n) {
+        int above = (int)(64 - 8 * n);           /* the sign comes down from the top */
+        uint64_t bits = mmixi_number((const uint8_t *)step->bytes, (int)n);
+        made->as.integer = (int64_t)(bits << above) >> above;
+    }
+}
+/* Makes a list of what was taken, or an integer of up to 32 bits with its sign. */
+static void mmixi_pickle_make(const mmixi_py_step *step, const mmixi_py *taken, mmixi_py *made)
+{
+    if (step->code->takes) made->as.list = taken->as.list;
+    else if (made->kind == MMIXI_PY_INTEGER) made->as.integer = (int32_t)(uint32_t)step->number;
+    if (step->code->code == MMIXI_TRUE) made->as.integer = 1;
+}
+static const char *mmixi_pickle_put(mmixi_pickle *vm, const mmixi_py_step *step)
+{
+    uint64_t at = step->code->number ? step->number : vm->remembered;
+    vm->remembered++;
+    if (at >= vm->n) return "remembers its values out of order";
+    vm->memo[at] = vm->top;
+    return NULL;
+}
+static const char *mmixi_pickle_get(const mmixi_pickle *vm, const mmixi_py_step *step,
+                                    mmixi_py *made)
+{
+    if (step->number >= vm->n || !vm->memo[step->number])
+        return "recalls what it never remembered";
+    *made = vm->cell[vm->memo[step->number]];
+    return NULL;
+}
+static const char *mmixi_pickle_name(mmixi_pickle *vm, const char *module, const char *name,
+                                     mmixi_py *made)
+{
+    *made = mmixi_py_named(module, name);
+    if (made->kind != MMIXI_PY_NONE) return NULL;
+    snprintf(vm->wrong, sizeof vm->wrong, "asks for %.30s.%.30s, which is refused: nothing was run",
+             module, name);
+    return vm->wrong;
+}
+/* Adds what was taken to the list on top; what is opaque stays as it is. */
+static const char *mmixi_pickle_append(mmixi_pickle *vm, const mmixi_py *taken)
+{
+    mmixi_py *top = &vm->cell[vm->top];
+    if (!vm->top) return "appends to an empty stack";
+    if (top->kind == MMIXI_PY_OPAQUE || !taken->as.list.first) return NULL;
+    if (top->kind != MMIXI_PY_LIST && top->kind != MMIXI_PY_DICT)
+        return "appends to what is no list";
+    if (top->as.list.first) vm->cell[top->as.list.last].next = taken->as.list.first;
+    else top->as.list.first = taken->as.list.first;
+    top->as.list.last = taken->as.list.last;
+    return NULL;
+}
+/* What a call of a function with a list of arguments makes. */
+static const char *mmixi_pickle_call(const mmixi_pickle *vm, const mmixi_py *function,
+                                     const mmixi_py *arguments, mmixi_py *made)
+{
+    static const char *const wrong = "calls what can't be called";
+    const mmixi_py *cell = vm->cell;
+    if (function->kind != MMIXI_PY_FUNCTION || arguments->kind != MMIXI_PY_LIST) return wrong;
+    if (function->as.integer == MMIXI_PY_CALL) {
+        /* the arguments are a function, a type, the arguments of the function, and what is added to
+           its result */
+        function = &cell[arguments->as.list.first];
+        arguments = &cell[cell[function->next].next];
+        if (function->kind != MMIXI_PY_FUNCTION || arguments->kind != MMIXI_PY_LIST) return wrong;
+        if (function->as.integer == MMIXI_PY_CALL) return wrong;
+    }
+    if (function->as.integer == MMIXI_PY_FIRST) {
+        *made = cell[arguments->as.list.first];
+        if (made->kind == MMIXI_PY_NONE) return wrong;
+        return NULL;
+    }
+    made->as.list = arguments->as.list;
+    made->kind = (int)function->as.integer;
+    return NULL;
+}
+static void mmixi_pickle_push(mmixi_pickle *vm, const mmixi_py *made)
+{
+    vm->cell[vm->n] = *made;
+    vm->cell[vm->n].next = vm->top;
+    vm->top = vm->n++;
+}
+/* Does one instruction: NULL, or what is wrong. */
+static const char *mmixi_pickle_do(mmixi_pickle *vm, const mmixi_py_step *step)
+{
+    const mmixi_py_code *code = step->code;
+    mmixi_py taken, made;
+    memset(&taken, 0, sizeof taken);
+    memset(&made, 0, sizeof made);
+    if (!mmixi_pickle_take(vm, code->takes, &taken)) return "takes from an empty stack";
+    const mmixi_py *first = &vm->cell[taken.as.list.first];
+    const mmixi_py *second = &vm->cell[taken.as.list.last];
+    const char *wrong = NULL;
+    made.kind = code->makes;
+    switch (code->does) {
+    case MMIXI_DO_VERSION:
+        if (step->number < 2 || step->number > 5) return "is not of protocol 2 to 5";
+        return NULL;
+    case MMIXI_DO_PUT:
+        return mmixi_pickle_put(vm, step);
+    case MMIXI_DO_APPEND:
+        return mmixi_pickle_append(vm, &taken);
+    case MMIXI_DO_MAKE:
+        mmixi_pickle_make(step, &taken, &made);
+        break;
+    case MMIXI_DO_BYTES:
+        mmixi_pickle_bytes(step, &made);
+        break;
+    case MMIXI_DO_GET:
+        wrong = mmixi_pickle_get(vm, step, &made);
+        break;
+    case MMIXI_DO_LINES:
+        step->module[strcspn(step->module, "\n")] = 0;
+        step->name[strcspn(step->name, "\n")] = 0;
+        wrong = mmixi_pickle_name(vm, step->module, step->name, &made);
+        break;
+    case MMIXI_DO_NAME:
+        if (first->kind != MMIXI_PY_TEXT || second->kind != MMIXI_PY_TEXT)
+            return "names what is no text";
+        wrong = mmixi_pickle_name(vm, first->as.text, second->as.text, &made);
+        break;
+    case MMIXI_DO_CALL:
+        wrong = mmixi_pickle_call(vm, first, second, &made);
+        break;
+    default:
+        return NULL;
+    }
+    if (!wrong) mmixi_pickle_push(vm, &made);
+    return wrong;
+}
+/* Reads all instructions without doing them, counts the values that they make, and takes memory for
+   these. NULL, or what is wrong; "" after mmix_fail. */
+static const char *mmixi_pickle_count(mmixi_pickle *vm)
+{
+    uint8_t *begin = vm->p;
+    mmixi_py_step step;
+    vm->room = 1;
+    do {
+        const char *wrong = mmixi_pickle_next(vm, &step);
+        if (wrong) return wrong;
+        if (step.code->makes != MMIXI_PY_NONE) vm->room++;
+    } while (step.code->does != MMIXI_DO_STOP);
+    vm->p = begin;
+    vm->cell = (mmixi_py *)mmixi_alloc(vm->a->m, vm->room * sizeof *vm->cell);
+    vm->memo = (uint32_t *)mmixi_zeroed(vm->a->m, vm->room * sizeof *vm->memo);
+    if (!vm->cell || !vm->memo) return "";
+    return NULL;
+}
+/* Runs the machine to its end, where a dictionary is alone on the stack. NULL, or what is wrong; ""
+   after mmix_fail. */
+static const char *mmixi_pickle_run(mmixi_pickle *vm)
+{
+    mmixi_py_step step;
+    for (size_t i = 0; i < sizeof mmixi_py_codes / sizeof *mmixi_py_codes; i++)
+        vm->row[mmixi_py_codes[i].code] = (uint8_t)(i + 1);
+    const char *wrong = mmixi_pickle_count(vm);
+    if (wrong) return wrong;
+    memset(vm->cell, 0, sizeof *vm->cell);
+    vm->n = 1;
+    for (;;) {
+        wrong = mmixi_pickle_next(vm, &step);
+        if (wrong) return wrong;
+        if (step.code->does == MMIXI_DO_STOP) break;
+        wrong = mmixi_pickle_do(vm, &step);
+        if (wrong) return wrong;
+    }
+    const mmixi_py *top = &vm->cell[vm->top];
+    if (top->kind != MMIXI_PY_DICT || top->next) return "holds no dictionary of tensors";
+    return NULL;
+}
+
+/* ---- tensors of a pickle ---- */
+/* The first n items of a list; those that it lacks are none. */
+static void mmixi_py_items(const mmixi_py *cell, const mmixi_py *list, const mmixi_py **item, int n)
+{
+    uint32_t at = list->as.list.first;
+    for (int i = 0; i < n; i++) {
+        item[i] = &cell[at];
+        at = cell[at].next;
+    }
+}
+/* Reads an integer from 0 on: 1, or 0 if it is none. */
+static int mmixi_py_size(const mmixi_py *value, size_t *out)
+{
+    if (value->kind != MMIXI_PY_INTEGER) return 0;
+    if (value->as.integer < 0 || (uint64_t)value->as.integer > SIZE_MAX / 2) return 0;
+    *out = (size_t)value->as.integer;
+    return 1;
+}
+/* Reads a list of sizes: how many, or -1 if it is none. */
+static int mmixi_py_sizes(const mmixi_py *cell, const mmixi_py *list, size_t *out)
 {
     int n = 0;
-    for (; cell[at].kind == 'i'; at = cell[at].next) {
-        if (n == MMIX_FILE_MAX_DIMS || (uint64_t)cell[at].number > SIZE_MAX / 2) return -1;
-        out[n++] = (size_t)cell[at].number;
+    if (list->kind != MMIXI_PY_LIST) return -1;
+    for (uint32_t at = list->as.list.first; at; at = cell[at].next) {
+        if (n == MMIX_FILE_MAX_DIMS || !mmixi_py_size(&cell[at], &out[n])) return -1;
+        n++;
     }
     return n;
 }
-/* The member FOLDER/NAME KEY, or NULL; all lie in one folder. */
-static const mmix_entry *mmixi_pth_member(const mmix_archive *zip, const char *name, const char *key)
+/* Whether a dictionary has a member that is True or another number than 0. */
+static int mmixi_py_flag(const mmixi_py *cell, const mmixi_py *dict, const char *name)
 {
-    const char *first = zip->entries->name;
-    char path[512];
-    snprintf(path, sizeof path, "%.*s/%s%s", (int)strcspn(first, "/"), first, name, key);
-    return mmix_archive_find(zip, path);
-}
-/* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
-static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
-{
-    const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
-        *what = &cell[cell[storage->first].first], *type = &cell[what->next], *key = &cell[type->next];
-    size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS];
-    mmix_entry e = { name, (int)type->number - '0', 0, {0}, 0, NULL };
-    e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != 's' || what->kind != 't' || strcmp(what->text, "storage") || type->kind != 'g'
-        || (unsigned)e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
-        || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
-        || mmixi_py_sizes(cell, storage->next, begin) != 1
-        || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
-        return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
-    size_t size = mmixi_file_size[e.dtype];
-    const mmix_entry *file = mmixi_pth_member(k->zip, "data/", key->text);
-    if (!file || (double)file->bytes != (double)*count * (double)size)
-        return mmixi_refuse(k->a, name, "a member data/%s of %.0f numbers, found %.0f bytes", key->text,
-                            (double)*count, file ? (double)file->bytes : 0);
-    *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
-    e.data = (const uint8_t *)file->data + *begin;
-    e.bytes = file->bytes - *begin;
-    return mmixi_archive_add(k->a, e, stride);
-}
-/* All tensors below a dictionary, named by their keys joined with dots. */
-static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix, int depth)
-{
-    const mmixi_py *cell = k->cell, *key, *value;
-    for (uint32_t at = d->first; at; at = value->next, k->visits++) {
-        key = &cell[at], value = &cell[key->next];
-        /* other things are there, too, such as the optimiser's numbered states */
-        if ((value->kind != 'T' && value->kind != 'd') || (key->kind != 't' && key->kind != 'z')) continue;
-        if (k->visits > 2 * k->n || depth == 8 || key->kind == 'z')
-            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
-                                "deeper or more often than that, or a name with a zero in it");
-        size_t room = strlen(prefix) + strlen(key->text) + 2;
-        char *name = (char *)mmixi_archive_alloc(k->a, room);
-        if (!name) return -1;
-        snprintf(name, room, "%s%s%s", prefix, *prefix ? "." : "", key->text);
-        if (value->kind == 'd' ? mmixi_pth_walk(k, value, name, depth + 1)
-            : mmixi_pth_tensor(k, name, value)) return -1;
+    uint32_t at = dict->kind == MMIXI_PY_DICT ? dict->as.list.first : 0;
+    while (at) {
+        const mmixi_py *key = &cell[at], *value = &cell[key->next];
+        if (key->kind == MMIXI_PY_TEXT && !strcmp(key->as.text, name))
+            return value->kind == MMIXI_PY_INTEGER && value->as.integer;
+        at = value->next;
     }
     return 0;
 }
-static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
+/* The member FOLDER/NAME KEY, or NULL, once the members are sorted by name. */
+static mmixi_member *mmixi_pth_member(const mmixi_zip *zip, const char *name, const char *key)
 {
-    const char *wrong = file->bytes > INT32_MAX ? "has more than 2 GiB" : NULL;
-    mmixi_pickle k;
-    memset(&k, 0, sizeof k);
-    k.a = a, k.zip = zip;
-    k.p = (uint8_t *)file->data, k.end = k.p + file->bytes;
-    for (k.n = 1; !wrong; wrong = k.p < k.end ? mmixi_pickle_step(&k) : "never stops")
-        if (k.n >= k.capacity) {
-            k.capacity = 2 * k.n + 1;
-            k.cell = (mmixi_py *)mmixi_archive_grow(zip, k.cell, k.n, sizeof *k.cell);
-            if (!k.cell) return -1;
-        }
-    if (*wrong) return mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
-    return mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
+    char path[512];
+    mmixi_member wanted;
+    memset(&wanted, 0, sizeof wanted);
+    snprintf(path, sizeof path, "%.*s/%s%s", zip->folder_length, zip->folder, name, key);
+    wanted.name = path;
+    return (mmixi_member *)bsearch(&wanted, zip->member, zip->count, sizeof wanted,
+                                   mmixi_compare_keys);
 }
-static int mmixi_zip(mmix_archive *a)
+/* Whether there is a member FOLDER/data.pkl, the folder that of the first member. */
+static int mmixi_zip_has_pickle(mmixi_zip *zip)
 {
-    mmix_archive zip = *a;                       /* of its members; what it takes is freed in the end */
-    zip.own = mmix_params_create(a->m);
-    int failed = !zip.own || mmixi_zip_members(&zip);
-    const mmix_entry *pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", ""),
-        *order = pickle ? mmixi_pth_member(&zip, "byteorder", "") : NULL;
-    if (pickle && (mmixi_big_endian_here()
-                   || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
-        failed = mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
-    else if (pickle) failed = mmixi_pth(a, &zip, pickle);
-    for (mmix_entry *e = zip.entries; !pickle && !failed && e < zip.entries + zip.count; e++) {
-        char *dot = (char *)strrchr(e->name, '.');
-        if (!dot || strcmp(dot, ".npy"))
-            failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
-        else *dot = 0, failed = mmixi_npy(a, e->name, (uint8_t *)e->data, e->bytes);
+    if (!zip->count) return 0;
+    zip->folder = zip->member->name;
+    zip->folder_length = (int)strcspn(zip->folder, "/");
+    for (const mmixi_member *e = zip->member; e < zip->member + zip->count; e++)
+        if (!strncmp(e->name, zip->folder, (size_t)zip->folder_length)
+            && !strcmp(e->name + zip->folder_length, "/data.pkl")) return 1;
+    return 0;
+}
+/* A storage: the numbers of a member, which several tensors may share. */
+typedef struct mmixi_pth_storage {
+    const mmixi_file_type *type;
+    const char *key;                             /* the member is data/KEY */
+    size_t count;                                /* of numbers */
+} mmixi_pth_storage;
+/* Reads ("storage", type, key, device, count): 1, or 0 if it is another. */
+static int mmixi_pth_storage_read(const mmixi_py *cell, const mmixi_py *value, mmixi_pth_storage *x)
+{
+    const mmixi_py *id, *item[5];
+    if (value->kind != MMIXI_PY_STORAGE) return 0;
+    id = &cell[value->as.list.first];
+    if (id->kind != MMIXI_PY_LIST) return 0;
+    mmixi_py_items(cell, id, item, 5);
+    if (item[0]->kind != MMIXI_PY_TEXT || strcmp(item[0]->as.text, "storage")) return 0;
+    if (item[1]->kind != MMIXI_PY_TYPE || item[2]->kind != MMIXI_PY_TEXT) return 0;
+    x->type = item[1]->as.type;
+    x->key = item[2]->as.text;
+    return mmixi_py_size(item[4], &x->count);
+}
+/* The numbers of a tensor in its storage. */
+typedef struct mmixi_pth_view {
+    const mmixi_file_type *type;                 /* the storage's, or another */
+    size_t offset;                               /* numbers of it before the first one */
+    size_t stride[MMIX_FILE_MAX_DIMS];
+    int negative;                                /* each has the other sign */
+} mmixi_pth_view;
+/* Reads the arguments of _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks,
+   metadata), or of _v3, which has a dtype before the metadata: 1, or 0 if they are others. e gets
+   the shape. */
+static int mmixi_pth_view_read(const mmixi_py *cell, const mmixi_py *tensor,
+                               mmixi_pth_storage *storage, mmixi_pth_view *x, mmix_entry *e)
+{
+    const mmixi_py *item[8], *metadata;
+    mmixi_py_items(cell, tensor, item, 8);
+    metadata = item[6];
+    if (!mmixi_pth_storage_read(cell, item[0], storage)) return 0;
+    if (!mmixi_py_size(item[1], &x->offset)) return 0;
+    e->ndim = mmixi_py_sizes(cell, item[2], e->shape);
+    if (e->ndim < 0 || mmixi_py_sizes(cell, item[3], x->stride) != e->ndim) return 0;
+    x->type = storage->type;
+    if (tensor->kind == MMIXI_PY_TENSOR_TYPED) {
+        if (item[6]->kind != MMIXI_PY_TYPE) return 0;
+        x->type = item[6]->as.type;
+        metadata = item[7];
     }
-    mmix_params_destroy(zip.own);
+    x->negative = mmixi_py_flag(cell, metadata, "neg");
+    return 1;
+}
+/* Changes the sign of an entry's numbers, which lie in memory of its own, little-endian. */
+static void mmixi_entry_negate(const mmix_entry *e)
+{
+    size_t size = mmixi_file_size(e->dtype);
+    uint8_t *p = (uint8_t *)(uintptr_t)e->data;
+    for (size_t at = 0; at < e->bytes; at += size, p += size) {
+        if (e->dtype < MMIX_FILE_I64) {
+            p[size - 1] ^= 0x80;                 /* the highest bit */
+            continue;
+        }
+        uint64_t negative = 0 - mmixi_number(p, (int)size);
+        for (size_t i = 0; i < size; i++) p[i] = (uint8_t)(negative >> 8 * i);
+    }
+}
+/* Adds a tensor of numbers that lie in a storage. 0, or -1. */
+static int mmixi_pth_tensor(mmixi_pickle *vm, const char *name, const mmixi_py *tensor)
+{
+    mmixi_pth_storage storage;
+    mmixi_pth_view x;
+    mmix_entry e;
+    memset(&storage, 0, sizeof storage);
+    memset(&x, 0, sizeof x);
+    memset(&e, 0, sizeof e);
+    e.name = name;
+    if (!mmixi_pth_view_read(vm->cell, tensor, &storage, &x, &e))
+        return mmixi_refuse(vm->a, name, "a tensor of a storage, sizes and strides from 0 on, "
+                            "found another");
+    if (x.type->dtype == MMIX_FILE_OTHER)
+        return mmixi_archive_add_unread(vm->a, e, x.type->name[MMIXI_AS_TORCH]);
+    const mmixi_member *file = mmixi_pth_member(vm->zip, "data/", storage.key);
+    double bytes = (double)storage.count * (storage.type->bits / 8);
+    if (!file || file->method || (double)file->size != bytes)
+        return mmixi_refuse(vm->a, name, "a member data/%s of %.0f numbers, found %.0f bytes",
+                            storage.key, (double)storage.count, file ? (double)file->size : 0);
+    size_t size = x.type->bits / 8;
+    size_t begin = mmixi_min(x.offset, file->size / size) * size;        /* at most at the end */
+    e.dtype = x.type->dtype;
+    e.data = file->data + begin;
+    e.bytes = file->size - begin;
+    if (mmixi_entry_settle(vm->a, &e, x.stride, x.negative)) return -1;
+    if (x.negative) mmixi_entry_negate(&e);
+    return mmixi_archive_append(vm->a, &e);
+}
+/* Adds a tensor that cannot be read, with its shape if it has one. 0, or -1. */
+static int mmixi_pth_unread(mmixi_pickle *vm, const char *name, const mmixi_py *tensor)
+{
+    const mmixi_py *item[8], *part[4], *shape = vm->cell;
+    const char *type = "a tensor of several";
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = name;
+    mmixi_py_items(vm->cell, tensor, item, 8);
+    if (tensor->kind == MMIXI_PY_QUANTISED) {
+        type = "a quantised tensor";
+        shape = item[2];
+    }
+    if (tensor->kind == MMIXI_PY_META) {
+        type = "a tensor of the device meta, without values";
+        shape = item[1];
+    }
+    if (tensor->kind == MMIXI_PY_SPARSE && item[1]->kind == MMIXI_PY_LIST) {
+        type = "a sparse tensor";
+        mmixi_py_items(vm->cell, item[1], part, 4);
+        for (int i = 0; i < 4 && shape == vm->cell; i++)          /* behind its tensors */
+            if (part[i]->kind == MMIXI_PY_LIST) shape = part[i];
+    }
+    e.ndim = mmixi_py_sizes(vm->cell, shape, e.shape);
+    if (e.ndim < 0) e.ndim = 0;
+    return mmixi_archive_add_unread(vm->a, e, type);
+}
+/* Adds all tensors below a dictionary, named by their keys joined with dots. 0, or -1. */
+static int mmixi_pth_walk(mmixi_pickle *vm, const mmixi_py *dict, const char *prefix, int depth)
+{
+    const mmixi_py *cell = vm->cell, *value;
+    for (uint32_t at = dict->as.list.first; at; at = value->next) {
+        const mmixi_py *key = &cell[at];
+        int failed;
+        value = &cell[key->next];
+        vm->visits++;
+        /* other things are there, too, such as the optimiser's numbered states */
+        if (value->kind != MMIXI_PY_DICT && value->kind < MMIXI_PY_TENSOR) continue;
+        if (key->kind != MMIXI_PY_TEXT && key->kind != MMIXI_PY_ZEROS) continue;
+        if (vm->visits > 2 * vm->n || depth == 8 || key->kind == MMIXI_PY_ZEROS)
+            return mmixi_refuse(vm->a, NULL, "the pickle of a file of weights, found one that "
+                                "nests names deeper or more often than that, or a name with a zero "
+                                "in it");
+        size_t room = strlen(prefix) + strlen(key->as.text) + 2;
+        char *name = (char *)mmixi_archive_alloc(vm->a, room);
+        if (!name) return -1;
+        snprintf(name, room, "%s%s%s", prefix, *prefix ? "." : "", key->as.text);
+        if (value->kind == MMIXI_PY_DICT) failed = mmixi_pth_walk(vm, value, name, depth + 1);
+        else if (value->kind <= MMIXI_PY_TENSOR_TYPED) failed = mmixi_pth_tensor(vm, name, value);
+        else failed = mmixi_pth_unread(vm, name, value);
+        if (failed) return -1;
+    }
+    return 0;
+}
+/* Reads a .pth, whose pickle is the member data.pkl. 0, or -1. */
+static int mmixi_pth(mmix_archive *a, const mmixi_zip *zip, const mmixi_member *file)
+{
+    const mmixi_member *order = mmixi_pth_member(zip, "byteorder", "");
+    const char *wrong = "has more than 2 GiB";
+    mmixi_pickle vm;
+    memset(&vm, 0, sizeof vm);
+    if (mmixi_big_endian_here() || (order && (order->size < 6 || memcmp(order->data, "little", 6))))
+        return mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
+    if (mmixi_pth_member(zip, "constants.pkl", ""))
+        return mmixi_refuse(a, NULL, "a dictionary of tensors, found a program of TorchScript: "
+                            "save its state_dict() with torch.save");
+    if (file->method)
+        return mmixi_refuse(a, file->name, "it stored, not compressed, found method %d",
+                            file->method);
+    vm.a = a;
+    vm.zip = zip;
+    vm.p = file->data;
+    vm.end = vm.p + file->size;
+    if (file->size <= INT32_MAX) wrong = mmixi_pickle_run(&vm);
+    int failed = wrong != NULL;
+    if (!wrong) failed = mmixi_pth_walk(&vm, &vm.cell[vm.top], "", 0);
+    else if (*wrong)
+        mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
+    mmixi_free(a->m, vm.cell, vm.room * sizeof *vm.cell);
+    mmixi_free(a->m, vm.memo, vm.room * sizeof *vm.memo);
+    return failed ? -1 : 0;
+}
+/* Reads a zip file: one of PyTorch has the member FOLDER/data.pkl, one of NumPy members NAME.npy.
+   0, or -1. */
+static int mmixi_zip_read(mmixi_zip *zip)
+{
+    mmix_archive *a = zip->a;
+    if (mmixi_zip_members(zip)) return -1;
+    if (!mmixi_zip_has_pickle(zip)) return mmixi_npz(a, zip);
+    const char *twice = mmixi_key_twice(zip->member, zip->count, sizeof *zip->member);
+    if (twice) return mmixi_refuse(a, twice, "each name once, found it twice");
+    return mmixi_pth(a, zip, mmixi_pth_member(zip, "data.pkl", ""));
+}
+static int mmixi_zip_archive(mmix_archive *a)
+{
+    mmixi_zip zip;
+    memset(&zip, 0, sizeof zip);
+    zip.a = a;
+    int failed = mmixi_zip_read(&zip);
+    mmixi_free(a->m, zip.member, zip.room * sizeof *zip.member);
     return failed;
 }
 
-/* ---- .index.json: {"weight_map": {"NAME": "FILE", …}}, a network in several files beside it ---- */
+/* ---- .index.json: {"weight_map": {"NAME": "FILE", …}}, a network in several files ---- */
+/* Where a text begins: behind a byte order mark and spaces. */
+static size_t mmixi_text_begin(const mmixi_file_bytes *f)
+{
+    size_t at = f->size >= 3 && !memcmp(f->bytes, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    while (at < f->size && f->bytes[at] && strchr(" \t\n\r", f->bytes[at])) at++;
+    return at;
+}
 /* JSON begins at once, where a .safetensors has its header's length, whose last byte is 0. */
 static int mmixi_is_index(const mmixi_file_bytes *f)
 {
-    return f->size > 8 && *f->bytes == '{' && f->bytes[7];
+    size_t at = f->size > 8 ? mmixi_text_begin(f) : f->size;
+    return at < f->size && f->bytes[at] == '{' && f->bytes[7];
 }
 /* The path of a file beside the archive's. */
 static void mmixi_path_beside(const mmix_archive *a, const char *name, char path[MMIXI_PATH])
@@ -14373,72 +15406,127 @@ static void mmixi_path_beside(const mmix_archive *a, const char *name, char path
     while (n && !strchr("/\\", a->path[n - 1])) n--;
     snprintf(path, MMIXI_PATH, "%.*s%s", (int)n, a->path, name);
 }
-/* All of a file as JSON, checked and decoded, in memory of the archive. NULL on error. */
+/* Reads a file as JSON, checked and decoded, in memory of the archive. NULL on error. */
 static char *mmixi_file_json(mmix_archive *a, const char *path, const mmixi_file_bytes *f)
 {
-    char *text = f->bytes ? (char *)mmixi_archive_alloc(a, f->size + 1) : NULL;
+    if (!f->bytes) return NULL;
+    size_t begin = mmixi_text_begin(f), size = f->size - begin;
+    if (path != a->path) a->bytes += (double)f->size;        /* a file beside the archive's */
+    char *text = (char *)mmixi_archive_alloc(a, size + 1);
     if (!text) return NULL;
-    memcpy(text, f->bytes, f->size);
-    return mmixi_json_open(a->m, path, text, f->size, a->most - a->m->memory.bytes) ? NULL : text;
+    memcpy(text, f->bytes + begin, size);
+    return mmixi_json_open(a->m, path, text, size) ? NULL : text;
 }
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file);
+/* Opens a file of an index and adds its entries to those of the index. NULL on error. */
+static mmix_archive *mmixi_shard_open(mmix_archive *a, const char *key, const char *name,
+                                      const char *path)
+{
+    mmixi_file_bytes file = mmixi_file_read(a->m, "mmix_archive_open", path);
+    if (file.bytes && mmixi_is_index(&file)) {
+        mmixi_file_free(a->m, &file);
+        mmixi_refuse(a, key, "arrays in %.40s, found an index", name);
+        return NULL;
+    }
+    mmix_archive *shard = mmixi_archive_new(a->m, path, file);
+    if (!shard) return NULL;
+    shard->shard = a->shard;
+    a->shard = shard;
+    a->paged &= shard->paged;
+    a->bytes += shard->bytes;
+    for (const mmix_entry *e = shard->entries; e < shard->entries + shard->count; e++)
+        if (mmixi_archive_append(a, e)) return NULL;
+    return shard;
+}
+/* The file of an index that has the array `key`, opened when it is first named. 0, or -1. */
+static int mmixi_shard_find(mmix_archive *a, const char *key, const char *name)
+{
+    char path[MMIXI_PATH];
+    if (!name || strpbrk(name, "/\\"))
+        return mmixi_refuse(a, key, "in a file beside the index, found %.40s", mmixi_or_none(name));
+    mmixi_path_beside(a, name, path);
+    mmix_archive *shard = a->shard;
+    while (shard && strcmp(shard->path, path)) shard = shard->shard;
+    if (!shard) shard = mmixi_shard_open(a, key, name, path);
+    if (!shard) return -1;
+    if (!mmix_archive_find(shard, key))
+        return mmixi_refuse(a, key, "in %.40s, which has none", name);
+    return 0;
+}
 static int mmixi_shards(mmix_archive *a)
 {
-    const char *text = mmixi_file_json(a, a->path, &a->file), *map = mmixi_json_find(text, "weight_map"),
-        *at = map, *key;
-    char path[MMIXI_PATH];
+    const char *text = mmixi_file_json(a, a->path, &a->file), *map, *v, *key;
     if (!text) return -1;
-    if (!map || *map != '{') return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
+    map = mmixi_json_find(text, "weight_map");
+    if (!map || *map != '{')
+        return mmixi_refuse(a, NULL, "the index of a network, with a weight_map");
     a->paged = 1;
-    while ((at = mmixi_json_next(map, at, &key)) != NULL) {
-        const char *name = mmixi_json_text(at);
-        mmix_archive *shard = a->shard;
-        size_t held = a->m->memory.bytes;
-        if (!name || strpbrk(name, "/\\"))
-            return mmixi_refuse(a, key, "in a file beside the index, found %.40s", name ? name : "none");
-        mmixi_path_beside(a, name, path);
-        while (shard && strcmp(shard->path, path)) shard = shard->shard;
-        if (!shard) {
-            mmixi_file_bytes file = mmixi_file_read(a->m, "mmix_archive_open", path);
-            if (file.bytes && mmixi_is_index(&file)) {
-                mmixi_file_free(a->m, &file);
-                return mmixi_refuse(a, key, "arrays in %.40s, found an index", name);
-            }
-            shard = mmixi_archive_new(a->m, path, file);
-            if (!shard) return -1;
-            shard->shard = a->shard; a->shard = shard; a->paged &= shard->paged;
-            a->most += 4 * (a->m->memory.bytes - held);         /* and what lists them, while it grows */
-            for (const mmix_entry *e = shard->entries; e < shard->entries + shard->count; e++)
-                if (mmixi_archive_add(a, *e, NULL)) return -1;
-        }
-        if (!mmix_archive_find(shard, key)) return mmixi_refuse(a, key, "in %.40s, which has none", name);
-    }
+    for (v = mmixi_json_next(map, map, &key); v; v = mmixi_json_next(map, v, &key))
+        if (mmixi_shard_find(a, key, mmixi_json_text(v))) return -1;
     return 0;
 }
 
-/* ---- opening and reading ---- */
-/* Takes the file, whatever comes of it; NULL, too, if there is none. */
+/* ---- opening ---- */
+/* Whether a text, in small letters, stands at byte `at` of a file, in small or large ones. */
+static int mmixi_file_says(const mmixi_file_bytes *f, size_t at, const char *text)
+{
+    for (; *text; text++, at++) {
+        if (at >= f->size) return 0;
+        char c = (char)f->bytes[at];
+        if (c >= 'A' && c <= 'Z') c = (char)(c + 'a' - 'A');
+        if (c != *text) return 0;
+    }
+    return 1;
+}
+/* What is often found where weights should be, with what to do; NULL if it is none of these. */
+static const char *mmixi_file_foreign(const mmixi_file_bytes *f)
+{
+    size_t at = mmixi_text_begin(f);
+    if (mmixi_file_says(f, 0, "version https://git-lfs"))
+        return "the file itself, found its Git LFS pointer: fetch it with git lfs pull";
+    if (mmixi_file_says(f, at, "<!doctype html") || mmixi_file_says(f, at, "<html"))
+        return "a file of weights, found a web page (HTML): download the file that the page shows";
+    if (mmixi_file_says(f, 0, "24ka"))           /* "ak42", little-endian */
+        return "a file of weights, found llama2.c's version 1 or later: export it as version 0, "
+               "which mmix_decoder_open reads";
+    if (f->size >= 8 && mmixi_number(f->bytes, 4) == 0x0a8a0280)
+        return "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save it "
+               "anew";
+    return NULL;
+}
+/* Reads the file in the way that its first bytes ask for. 0, or -1. */
+static int mmixi_archive_fill(mmix_archive *a)
+{
+    const char *foreign = mmixi_file_foreign(&a->file);
+    if (foreign) return mmixi_refuse(a, NULL, "%s", foreign);
+    if (a->file.size < 8) return mmixi_safetensors(a);           /* which says so */
+    switch (mmixi_number(a->file.bytes, 4)) {
+    case 0x4d554e93:                             /* "\x93NUM" */
+        return mmixi_npy(a, "array", a->file.bytes, a->file.size, 1);
+    case 0x04034b50:                             /* "PK\3\4" */
+    case 0x06054b50:                             /* "PK\5\6": a zip file of nothing */
+        return mmixi_zip_archive(a);
+    }
+    if (mmixi_is_index(&a->file)) return mmixi_shards(a);
+    return mmixi_safetensors(a);
+}
+/* Makes an archive of a file, which it keeps or frees. NULL on error, or if there is no file. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
-    size_t size = mmixi_min(file.size, SIZE_MAX / 4);
-    uint64_t magic = !file.bytes || size < 8 ? 0 : mmixi_number(file.bytes, 4);
-    mmix_params *own = file.bytes ? mmix_params_create(m) : NULL;
+    if (!file.bytes) return NULL;
+    mmix_params *own = mmix_params_create(m);
     mmix_archive *a = (mmix_archive *)mmixi_own(own, sizeof *a);
     if (!a) {
         mmixi_file_free(m, &file);
         mmix_params_destroy(own);
         return NULL;
     }
-    a->m = m, a->own = own, a->file = file;
-    a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - 2 * MMIXI_PATH;
+    a->m = m;
+    a->own = own;
+    a->file = file;
+    a->bytes = (double)file.size;
     snprintf(a->path, sizeof a->path, "%s", path);
-    int failed = magic == 0x0a8a0280
-        ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
-                       "save it anew")
-        : magic == 0x4d554e93 ? mmixi_npy(a, "array", file.bytes, size)          /* "\x93NUM" */
-        : magic == 0x04034b50 ? mmixi_zip(a)                                     /* "PK\3\4" */
-        : mmixi_is_index(&a->file) ? mmixi_shards(a) : mmixi_safetensors(a);
-    if (!failed && !mmixi_archive_finish(a)) return a;
+    if (!mmixi_archive_fill(a) && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
 }
@@ -14446,11 +15534,15 @@ MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
     return mmixi_archive_new(m, path, mmixi_file_read(m, "mmix_archive_open", path));
 }
-MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes,
+                                               size_t size)
 {
-    mmixi_file_bytes copy = { NULL, size, 0 };
-    if (mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name))
-        copy.bytes = (uint8_t *)mmixi_alloc(m, size);
+    mmixi_file_bytes copy;
+    memset(&copy, 0, sizeof copy);
+    copy.size = size;
+    if (!mmixi_given(m, "mmix_archive_open_memory", "*name", name)) return NULL;
+    if (size && !mmixi_given(m, "mmix_archive_open_memory", "*bytes", bytes)) return NULL;
+    copy.bytes = (uint8_t *)mmixi_alloc(m, size);
     if (copy.bytes && size) memcpy(copy.bytes, bytes, size);
     return mmixi_archive_new(m, name, copy);
 }
@@ -14461,9 +15553,10 @@ MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
 }
 MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name)
 {
-    const mmixi_named *found = !a || !name || !a->count ? NULL
-        : (const mmixi_named *)bsearch(&name, a->by_name, a->count, sizeof *a->by_name, mmixi_compare_keys);
-    return found ? found->entry : NULL;
+    if (!a || !name || !a->count) return NULL;
+    const void *found = bsearch(&name, a->by_name, a->count, sizeof *a->by_name,
+                                mmixi_compare_keys);
+    return found ? ((const mmixi_named *)found)->entry : NULL;
 }
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
 {
@@ -14477,19 +15570,28 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 MMIXI_COLD_END
 
-/* An F32, F16 (sign 1, exponent 5, fraction 10 bits) or BF16 of a file. */
-static inline float mmixi_file_float(const uint8_t *p, int from)
+/* ---- reading ---- */
+/* Reads an F16: sign 1, exponent 5, fraction 10 bits. */
+static inline float mmixi_half_float(uint16_t half)
 {
     union { uint32_t bits; float f; } u;
-    uint16_t half;
-    memcpy(&half, p, 2);
-    if (from == MMIX_FILE_BF16) return mmixi_bf16(half);
-    if (from == MMIX_FILE_F32) return memcpy(&u, p, 4), u.f;
     int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
     u.bits = (uint32_t)(127 + exponent - normal - 24) << 23;     /* a power of 2 */
     u.f *= (float)(fraction + 1024 * normal);
     if (exponent == 31) u.f = fraction ? (float)NAN : (float)INFINITY;
     return half & 0x8000 ? -u.f : u.f;
+}
+/* Reads an F32, F16 or BF16 of a file as a float. */
+static inline float mmixi_file_float(const uint8_t *p, int from)
+{
+    uint16_t half;
+    float f;
+    if (from == MMIX_FILE_F32) {
+        memcpy(&f, p, 4);
+        return f;
+    }
+    memcpy(&half, p, 2);
+    return from == MMIX_FILE_BF16 ? mmixi_bf16(half) : mmixi_half_float(half);
 }
 /* The nearest BF16, ties to even. */
 static uint16_t mmixi_to_bf16(mmix_real x)
@@ -14503,47 +15605,114 @@ static uint16_t mmixi_to_bf16(mmix_real x)
         bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
+/* An element of an entry: what it is as a double and, if it is an integer, itself. */
+typedef struct mmixi_element {
+    double real;
+    int64_t integer;
+    int large;                                   /* it is a U64 above the largest int64_t */
+} mmixi_element;
+/* Reads an integer of a file, with its sign; a U64 may be above the largest int64_t. */
+static inline int64_t mmixi_file_integer(const uint8_t *p, int from, size_t size)
+{
+    size_t above = 64 - 8 * size;                /* bits that the type lacks */
+    uint64_t bits = *p;
+    uint32_t four;
+    uint16_t two;
+    switch (size) {                              /* a copy of a known size is one instruction */
+    case 8:
+        memcpy(&bits, p, 8);
+        break;
+    case 4:
+        memcpy(&four, p, 4);
+        bits = four;
+        break;
+    case 2:
+        memcpy(&two, p, 2);
+        bits = two;
+        break;
+    }
+    if (from == MMIX_FILE_BOOL) return bits != 0;
+    if (from >= MMIX_FILE_U8) return (int64_t)bits;
+    return (int64_t)(bits << above) >> above;
+}
+static inline mmixi_element mmixi_file_element(const uint8_t *p, int from, size_t size)
+{
+    mmixi_element x;
+    x.integer = 0;
+    x.large = 0;
+    if (from == MMIX_FILE_F64) memcpy(&x.real, p, 8);            /* it need not be aligned */
+    else if (from < MMIX_FILE_I64) x.real = mmixi_file_float(p, from);
+    else {
+        x.integer = mmixi_file_integer(p, from, size);
+        x.large = from == MMIX_FILE_U64 && x.integer < 0;
+        x.real = x.large ? (double)(uint64_t)x.integer : (double)x.integer;
+    }
+    return x;
+}
+/* Stores an element as values[i] of a dtype: 1, or 0 if it does not fit or the dtype is another. */
+static inline int mmixi_element_store(void *values, size_t i, int dtype, mmixi_element x)
+{
+    switch (dtype) {
+    case MMIX_FILE_F64:
+        ((double *)values)[i] = x.real;
+        return 1;
+    case MMIX_FILE_F32:
+        ((float *)values)[i] = (float)x.real;
+        return 1;
+    case MMIX_FILE_BF16:
+        ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)x.real);
+        return 1;
+    case MMIX_FILE_I64:
+        if (x.large) return 0;
+        ((int64_t *)values)[i] = x.integer;
+        return 1;
+    case MMIX_FILE_I32:
+        if (x.large || x.integer != (int32_t)x.integer) return 0;
+        ((int32_t *)values)[i] = (int32_t)x.integer;
+        return 1;
+    default:
+        return 0;
+    }
+}
+/* What mmix_archive_read can read as: as the message says it. */
+static const char *mmixi_target_name(int dtype)
+{
+    if (dtype == MMIX_FILE_I32) return "32-bit integers";
+    if (dtype == MMIX_FILE_I64) return "64-bit integers";
+    return "F64, F32, BF16, I64 or I32";
+}
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
                               void *values, size_t count)
 {
-    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
-        return -1;
+    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry", a, e)) return -1;
+    if (count && !mmixi_given(m, "mmix_archive_read", "*values", values)) return -1;
     mmix_archive in = *a;
     in.m = m;                                    /* messages go there */
-    const uint8_t *p = (const uint8_t *)e->data;
-    int from = e->dtype, single = from > MMIX_FILE_F64 && from < MMIX_FILE_I64;      /* F32, F16 or BF16 */
-    size_t size = mmixi_file_size[from], shift = 64 - 8 * size, skip = mmixi_big_endian_here() ? 8 - size : 0;
+    int from = e->dtype;
     if (count != mmix_entry_count(e))
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
                             (double)mmix_entry_count(e));
+    if (from == MMIX_FILE_OTHER)
+        return mmixi_refuse(&in, e->name, "numbers that can be read, found %s",
+                            mmixi_archive_type(a, e->name));
     if (dtype >= MMIX_FILE_I64 && from < MMIX_FILE_I64)
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(from));
-    if (from == dtype && count) memcpy(values, p, e->bytes);
-    else if (single && dtype == MMIX_FILE_F32)    /* what is asked for most, three times as fast */
-        for (size_t i = 0; i < count; i++, p += size) ((float *)values)[i] = mmixi_file_float(p, from);
-    else for (size_t i = 0; i < count; i++, p += size) {
-        uint64_t bits = 0;
-        int64_t v = 0;
-        double d;
-        int large = 0;                           /* above the largest int64_t */
-        if (single) d = mmixi_file_float(p, from);
-        else if (from == MMIX_FILE_F64) memcpy(&d, p, size);     /* it need not be aligned */
-        else {
-            memcpy((char *)&bits + skip, p, size);
-            v = from < MMIX_FILE_U8 ? (int64_t)(bits << shift) >> shift      /* with its sign */
-                : from == MMIX_FILE_BOOL ? bits != 0 : (int64_t)bits;
-            large = from == MMIX_FILE_U64 && v < 0;
-            d = large ? (double)bits : (double)v;
-        }
-        if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
-        else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
-        else if (dtype == MMIX_FILE_BF16) ((uint16_t *)values)[i] = mmixi_to_bf16((mmix_real)d);
-        else if (dtype == MMIX_FILE_I64 && !large) ((int64_t *)values)[i] = v;
-        else if (dtype == MMIX_FILE_I32 && v == (int32_t)v && !large) ((int32_t *)values)[i] = (int32_t)v;
-        else
+    const uint8_t *p = (const uint8_t *)e->data;
+    size_t size = mmixi_file_size(from);
+    if (from == dtype) {
+        if (count) memcpy(values, p, e->bytes);
+        return 0;
+    }
+    if (dtype == MMIX_FILE_F32 && from > MMIX_FILE_F64 && from < MMIX_FILE_I64) {
+        float *to = (float *)values;             /* asked for most; three times as fast as below */
+        for (size_t i = 0; i < count; i++) to[i] = mmixi_file_float(p + i * size, from);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        mmixi_element x = mmixi_file_element(p + i * size, from, size);
+        if (!mmixi_element_store(values, i, dtype, x))
             return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f",
-                                dtype == MMIX_FILE_I32 ? "32-bit integers" : dtype == MMIX_FILE_I64
-                                ? "64-bit integers" : "F64, F32, BF16, I64 or I32", d);
+                                mmixi_target_name(dtype), x.real);
     }
     return 0;
 }
@@ -14551,13 +15720,18 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 MMIXI_COLD_BEGIN
 
 /* ---- saving ---- */
-/* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
+/* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
+   what is written ends with a zero and stops at its room. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
 MMIXI_PRINTF(2, 3) static void mmixi_print(mmixi_text *t, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    t->at += (size_t)vsnprintf(t->out ? t->out + t->at : NULL, t->out ? t->room - t->at : 0, format, list);
+    if (!t->out) t->at += (size_t)vsnprintf(NULL, 0, format, list);
+    else if (t->at < t->room) {
+        size_t left = t->room - t->at, n = (size_t)vsnprintf(t->out + t->at, left, format, list);
+        t->at += mmixi_min(n, left - 1);
+    }
     va_end(list);
 }
 static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
@@ -14566,143 +15740,216 @@ static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const c
 }
 static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
 {
-    for (mmixi_print(t, "%s\"", before); *s; s++)
+    mmixi_print(t, "%s\"", before);
+    for (; *s; s++) {
         if ((uint8_t)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
-        else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
+        else if (*s == '"' || *s == '\\') mmixi_print(t, "\\%c", *s);
+        else mmixi_print(t, "%c", *s);
+    }
     mmixi_print(t, "\"");
 }
-/* The length of what follows; JSON, in the order of saving, which `at` follows. */
-static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries, size_t n,
-                                     const char *const *metadata)
+static void mmixi_print_entry_json(mmixi_text *t, const char *before, const mmix_entry *e,
+                                   double begin)
 {
-    const char *before = "{";
-    double at = 0, end;
+    mmixi_print_quoted(t, before, e->name);
+    mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
+    mmixi_print_sizes(t, e->ndim, e->shape, ",");
+    mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", begin, begin + mmixi_entry_bytes(e));
+}
+/* Prints the length of what follows, then JSON in the order of saving: falling size of element. */
+static void mmixi_safetensors_header(mmixi_text *t, uint64_t length, const mmix_entry *entries,
+                                     size_t n, const char *const *metadata)
+{
+    const char *before = "";                     /* a comma between what stands there */
+    double at = 0;
     for (int i = 0; i < 64; i += 8) mmixi_print(t, "%c", (int)(length >> i & 255));
+    mmixi_print(t, "{");
     if (metadata && *metadata) {
-        mmixi_print(t, "{\"__metadata__\":");
-        for (; *metadata; metadata += 2, before = ",") {
+        mmixi_print(t, "\"__metadata__\":{");
+        for (; *metadata; metadata += 2) {
             mmixi_print_quoted(t, before, metadata[0]);
             mmixi_print_quoted(t, ":", metadata[1]);
+            before = ",";
         }
         mmixi_print(t, "}");
     }
     for (size_t size = 8; size; size /= 2)
         for (const mmix_entry *e = entries; e < entries + n; e++) {
-            if (mmixi_file_size[e->dtype] != size) continue;
-            mmixi_print_quoted(t, before, e->name);
-            mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
-            mmixi_print_sizes(t, e->ndim, e->shape, ",");
-            end = at + mmixi_entry_bytes(e);
-            mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", at, end);
-            at = end, before = ",";
+            if (mmixi_file_size(e->dtype) != size) continue;
+            mmixi_print_entry_json(t, before, e, at);
+            at += mmixi_entry_bytes(e);
+            before = ",";
         }
-    mmixi_print(t, *before == '{' ? "{}" : "}");
+    mmixi_print(t, "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
-/* The magic bytes, version 1.0, the length of what follows; a Python dict, a line end at a multiple of 64. */
+/* Prints the magic bytes, version 1.0, the length of what follows, a Python dict, and a line end at
+   a multiple of 64. */
 static void mmixi_npy_header(mmixi_text *t, uint64_t length, const mmix_entry *e)
 {
-    const char *type = mmixi_file_names[1][e->dtype];
+    const char *type = mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY];
+    char order = type[1] == '1' ? '|' : '<';     /* a byte has none */
     mmixi_print(t, "\x93NUMPY%c%c%c%c", 1, 0, (int)(length & 255), (int)(length >> 8));
-    mmixi_print(t, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", "<|"[type[1] == '1'], type);
+    mmixi_print(t, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order, type);
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, e->ndim == 1 ? ",), }" : "), }");
     mmixi_print(t, "%*s\n", (int)(63 - t->at % 64), "");
 }
 
 #ifndef MMIX_NO_STDIO
-/* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
+/* Writes an entry's elements as the file has them, by way of a chunk that is rounded and turned as
+   needed. */
 static int mmixi_file_put(FILE *f, const mmix_entry *e)
 {
     uint16_t chunk[2048];
-    size_t size = mmixi_file_size[e->dtype], count = mmix_entry_count(e), n;
+    size_t size = mmixi_file_size(e->dtype), count = mmix_entry_count(e), n;
     for (size_t i = 0; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
-        if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
-        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(((const mmix_real *)e->data)[i + j]);
+        if (e->dtype == MMIX_FILE_REAL_AS_BF16) {
+            const mmix_real *from = (const mmix_real *)e->data + i;
+            for (size_t j = 0; j < n; j++) chunk[j] = mmixi_to_bf16(from[j]);
+        }
+        else memcpy(chunk, (const char *)e->data + i * size, n * size);
         mmixi_byte_order((uint8_t *)chunk, n * size, size, 0);
         if (fwrite(chunk, size, n, f) != n) return -1;
     }
     return 0;
 }
+/* Writes the header, then entries in falling size of element: each is aligned, without gaps. 0, or
+   -1. */
+static int mmixi_file_put_all(FILE *f, const mmixi_text *header, const mmix_entry *e, size_t n)
+{
+    if (fwrite(header->out, 1, header->at, f) != header->at) return -1;
+    for (size_t size = 8; size; size /= 2)
+        for (size_t i = 0; i < n; i++)
+            if (mmixi_file_size(e[i].dtype) == size && mmixi_file_put(f, &e[i])) return -1;
+    return fflush(f) ? -1 : 0;
+}
+/* Finds where a path leads by way of links. 0, or -1: it is too long, or goes round in a ring. */
+static int mmixi_file_target(const char *path, char target[MMIXI_PATH])
+{
+    if (snprintf(target, MMIXI_PATH, "%s", path) >= MMIXI_PATH) return -1;
+#ifdef MMIXI_MAPS
+    char link[MMIXI_PATH];
+    for (int links = 0; ; links++) {
+        ssize_t length = readlink(target, link, MMIXI_PATH);
+        if (length < 0) return 0;                /* it is no link */
+        char *slash = strrchr(target, '/'), *name = target;
+        if (slash && *link != '/') name = slash + 1;             /* relative to the link's folder */
+        if (links == 40 || length >= target + MMIXI_PATH - name) return -1;
+        memcpy(name, link, (size_t)length);
+        name[length] = 0;
+    }
+#else
+    return 0;
 #endif
-/* The header, then entries in falling size of element: each is aligned, without gaps. The rest: its API. */
-static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e, size_t n)
+}
+/* Makes a file beside the target that was not there, and tells its name. NULL after errno. */
+static FILE *mmixi_file_temporary(const char *target, char *name, size_t room)
+{
+    FILE *f = NULL;
+    for (int i = 0; !f && i < 1000 && (i == 0 || errno == EEXIST); i++) {
+        snprintf(name, room, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
+        f = mmixi_file_new(name);
+    }
+    return f;
+}
+#endif
+/* Writes header and entries to where the path leads. A file is replaced as a whole, with its old
+   mode; a device or a fifo is written into. 0, or -1. */
+static int mmixi_save(mmix_ctx *m, const char *path, const mmixi_text *header, const mmix_entry *e,
+                      size_t n)
 {
 #ifdef MMIX_NO_STDIO
     (void)header, (void)e, (void)n;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path);
 #else
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
-    int bad = snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH, replaces = 1;
-    FILE *f = NULL;
+    int replaces = 1;
+    if (mmixi_file_target(path, target))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the "
+                         "link's target, is too long", path);
 #ifdef MMIXI_MAPS
     struct stat old;
-    int there, links = 0;
-    for (ssize_t k; !bad && (k = readlink(target, temporary, MMIXI_PATH)) >= 0; ) {
-        char *slash = strrchr(target, '/'), *name = slash && *temporary != '/' ? slash + 1 : target;
-        bad = links++ == 40 || k >= target + MMIXI_PATH - name;  /* a ring, or too long */
-        if (!bad) memcpy(name, temporary, (size_t)k), name[k] = 0;
-    }
-    there = !stat(target, &old); replaces = !there || S_ISREG(old.st_mode);
+    int there = !stat(target, &old);
+    replaces = !there || S_ISREG(old.st_mode);
 #endif
-    if (bad)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: its path, or that of the link's "
-                         "target, is too long", path);
-    for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
-        snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
-        f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
-    }
+    FILE *f;
+    if (replaces) f = mmixi_file_temporary(target, temporary, sizeof temporary);
+    else f = fopen(target, "wb");
 #ifdef MMIXI_MAPS
     if (f && replaces && there) chmod(temporary, old.st_mode & 0777);
 #endif
-    bad = !f || fwrite(header->out, 1, header->at, f) != header->at;
-    for (size_t size = 8; size; size /= 2)
-        for (size_t i = 0; i < n; i++)
-            bad = bad || (mmixi_file_size[e[i].dtype] == size && mmixi_file_put(f, &e[i]));
-    bad = bad || fflush(f) || (replaces && MMIXI_SYNC(f));
-    if (f && fclose(f)) bad = 1;
-    if (!bad && (!replaces || !MMIXI_RENAME(temporary, target))) return 0;
+    int failed = !f || mmixi_file_put_all(f, header, e, n);
+    if (!failed && replaces) failed = MMIXI_SYNC(f) != 0;
+    if (f && fclose(f)) failed = 1;
+    if (!failed && replaces) failed = MMIXI_RENAME(temporary, target) != 0;
+    if (!failed) return 0;
     mmix_fail(m, MMIX_ERROR_FILE, "%.150s: cannot be written: %s", path, strerror(errno));
     if (f && replaces) remove(temporary);
     return -1;
 #endif
 }
+/* What of an entry cannot be saved: NULL, or what was expected and found. */
+static const char *mmixi_entry_wrong(const mmix_entry *e, int npy)
+{
+    if (!npy && (!e->name || !strcmp(e->name, "__metadata__")))
+        return "a name that is free, found none or __metadata__";
+    if (!mmix_file_dtype_name(e->dtype)) return "a dtype MMIX_FILE_…, found another number";
+    if (npy && !*mmixi_file_type_of(e->dtype)->name[MMIXI_IN_NPY])
+        return "another dtype, found BF16";
+    if (e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS) return "0 to 8 axes, found another number";
+    if (mmixi_entry_bytes(e) > (double)(SIZE_MAX / 2))
+        return "a shape that fits in memory, found more";
+    if (mmixi_entry_bytes(e) > 0 && !e->data) return "data, found NULL";
+    return NULL;
+}
+/* What of the arguments of a saving is wrong; NULL, or what was expected. */
+static const char *mmixi_save_wrong(int npy, size_t n, const char *const *metadata)
+{
+    if (npy && (n != 1 || metadata)) return "one array without metadata";
+    for (size_t i = 0; metadata && metadata[i]; i += 2)
+        if (!metadata[i + 1]) return "key, value, …, NULL in metadata, found a key alone";
+    return NULL;
+}
+static void mmixi_print_header(mmixi_text *t, uint64_t length, int npy, const mmix_entry *entries,
+                               size_t n, const char *const *metadata)
+{
+    t->at = 0;
+    if (npy) mmixi_npy_header(t, length - 10, entries);
+    else mmixi_safetensors_header(t, length - 8, entries, n, metadata);
+}
 MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                               const char *const *metadata)
 {
-    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL, *wrong = NULL;
+    const char *who = "mmix_archive_save", *dot = path ? strrchr(path, '.') : NULL;
     int npy = dot && !strcmp(dot, ".npy");
-    mmixi_text text = {NULL, 0, 0};
-    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)entries : path)) return -1;
-    for (size_t i = 0; !wrong && metadata && metadata[i]; i += 2)
-        if (!metadata[i + 1]) wrong = "key, value, …, NULL in metadata, found a key alone";
-    if (npy && (n != 1 || metadata)) wrong = "one array without metadata";
+    mmixi_text text;
+    memset(&text, 0, sizeof text);
+    if (!mmixi_given(m, who, "*path", path)) return -1;
+    if (n && !mmixi_given(m, who, "*entry", entries)) return -1;
+    const char *wrong = mmixi_save_wrong(npy, n, metadata);
     if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected %s", who, path, wrong);
-    for (const mmix_entry *e = entries; e < entries + n; e++) {
-        double bytes;
-        wrong = !npy && (!e->name || !strcmp(e->name, "__metadata__"))
-            ? "a name that is free, found none or __metadata__"
-            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
-            : npy && *mmixi_file_names[1][e->dtype] == '-' ? "another dtype, found BF16"
-            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : (bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
-            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
+    for (size_t i = 0; i < n; i++) {
+        wrong = mmixi_entry_wrong(&entries[i], npy);
         if (wrong)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path,
-                             (double)(e - entries), wrong);
+                             (double)i, wrong);
     }
-    /* measured; read, as a reader will: names are UTF-8 and there once; as it is saved */
-    for (int pass = 0; pass < 3 && !m->error_kind; pass++) {
-        uint64_t length = text.at;
-        text.at = 0;
-        if (npy) mmixi_npy_header(&text, length - 10, entries);
-        else mmixi_safetensors_header(&text, length - 8, entries, n, metadata);
-        if (!pass) text.room = text.at + 1, text.out = (char *)mmixi_alloc(m, text.room);
-        else if (pass == 1 && !npy && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
-                 && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
+    mmixi_print_header(&text, 0, npy, entries, n, metadata);     /* measured */
+    size_t length = text.at;
+    text.room = length + 1;
+    text.out = (char *)mmixi_alloc(m, text.room);
+    if (text.out && !npy) {
+        /* read as a reader will: names are UTF-8 and there once */
+        mmixi_print_header(&text, length, npy, entries, n, metadata);
+        if (mmixi_json_open(m, path, text.out + 8, length - 8) && m->error_kind == MMIX_ERROR_FILE)
+            m->error_kind = MMIX_ERROR_ARGUMENT;
     }
-    if (!m->error_kind) mmixi_save(m, path, &text, entries, n);
+    if (!m->error_kind) {
+        mmixi_print_header(&text, length, npy, entries, n, metadata);
+        mmixi_save(m, path, &text, entries, n);
+    }
     mmixi_free(m, text.out, text.room);
     return m->error_kind ? -1 : 0;
 }
@@ -15023,7 +16270,7 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
         if (!t->out) return;
         strcpy(t->out, text);
         mmixi_model_metadata(f, key, t->out);    /* to be saved */
-        if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+        if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text));
     } else if (t->at) t->at--;                   /* its last brace */
     for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
         char name[64];

@@ -71,6 +71,13 @@ static int walk(mmix_ctx *m, const mmix_archive *a)
         mmix_real *r = (mmix_real *)malloc((n + 1) * sizeof *r);
         int64_t *k = (int64_t *)malloc((n + 1) * sizeof *k);
         bad += mmix_archive_find(a, e->name) != e;
+        if (e->dtype == MMIX_FILE_OTHER) {       /* listed; reading it fails by name */
+            bad += !mmix_archive_read(m, a, e, MMIX_FILE_F64, d, n);
+            bad += !mmix_error(m) || !strstr(mmix_error(m), "numbers that can be read");
+            mmix_error_clear(m);
+            free(d), free(r), free(k);
+            continue;
+        }
         bad += mmix_archive_read(m, a, e, MMIX_FILE_F64, d, n) != 0;
         bad += mmix_archive_read(m, a, e, MMIX_FILE_REAL, r, n) != 0;
         bad += e->dtype >= MMIX_FILE_I64 && e->dtype != MMIX_FILE_U64                  /* some are too large */
@@ -259,6 +266,12 @@ static size_t put_number(unsigned char *to, uint64_t value, int bytes)
     for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> 8 * i);
     return (size_t)bytes;
 }
+static uint64_t number_of(const unsigned char *from, int bytes)
+{
+    uint64_t value = 0;
+    while (bytes-- > 0) value = value << 8 | from[bytes];
+    return value;
+}
 static uint32_t crc32_of(const void *data, size_t n)                 /* of zip */
 {
     uint32_t table[256], crc = ~0u;
@@ -393,7 +406,7 @@ static void torch_and_numpy(void)
         memset(&one, 0, sizeof one);
         numpy_array(&one, "a.npy", header[bad], numbers, sizeof numbers);
         zip_end(&one);
-        CHECK_AT(outcome(m, one.bytes, one.size) == !bad, header[bad]);
+        CHECK_AT(outcome(m, one.bytes, one.size) == (bad == 0 || bad == 7), header[bad]);     /* records are listed */
     }
     for (int which = 0; which < 2; which++) {    /* the n-th allocation fails: a clean error, and nothing is left */
         source f = {"memory", which ? w.bytes : z.bytes, which ? w.size : z.size, NULL};
@@ -461,7 +474,8 @@ static unsigned char *zip_of(const char *name, const void *data, size_t n, size_
     *size = at + times * entry + 22;
     return z;
 }
-/* Files that say more than they hold: refused soon, and with at most twice their size and 1 MiB of memory. */
+/* Files that say more than they hold: refused soon, and with memory in proportion to their size. That of very many
+   arrays without bytes is right. */
 static void proportion(void)
 {
     enum { N = 1 << 20 };
@@ -511,15 +525,407 @@ static void proportion(void)
         snprintf(note, sizeof note, "file %d", kind);
         mmix_memory_peak_clear(m);
         mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
-        CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE, note);
-        CHECK_AT(mmix_memory(m).peak - before <= 2 * size + ((size_t)1 << 20), note);
-        CHECK_AT(mmix_memory(m).bytes == before, note);
-        if (getenv("FILES_SHOW")) printf("%d: %zu bytes, %zu held: %s\n", kind, size, mmix_memory(m).peak - before, mmix_error(m));
+        if (kind == 1) CHECK_AT(mmix_archive_count(a) > 17000, mmix_error(m));
+        else CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE, note);
+        CHECK_AT(mmix_memory(m).peak - before <= 32 * size + ((size_t)2 << 20), note);
         mmix_archive_close(a);
+        CHECK_AT(mmix_memory(m).bytes == before, note);
+        if (getenv("FILES_SHOW")) printf("%d: %zu bytes, %zu held: %s\n", kind, size, mmix_memory(m).peak - before, mmix_error(m) ? mmix_error(m) : "opened");
         mmix_destroy(m);
         free(file);
     }
     free(text);
+}
+
+/* ---- what stands beside the weights ---- */
+
+typedef struct pickle { char bytes[4096]; size_t size; } pickle;
+static void add(pickle *p, const void *bytes, size_t n)
+{
+    memcpy(p->bytes + p->size, bytes, n);
+    p->size += n;
+}
+/* Instructions: "text" stands for a text, everything else is itself; a literal with zeros goes in by add. */
+static void say(pickle *p, const char *instructions)
+{
+    for (const char *c = instructions; *c; c++) {
+        if (*c != '"') {
+            add(p, c, 1);
+            continue;
+        }
+        const char *end = strchr(c + 1, '"');
+        const size_t n = (size_t)(end - c - 1);
+        char length[5] = "X";
+        put_number((unsigned char *)length + 1, n, 4);
+        add(p, length, 5);
+        add(p, c + 1, n);
+        c = end;
+    }
+}
+/* A tensor of 2 numbers of storage `key`, as _rebuild_tensor_v2 or v3 has it; the rest is what follows the hooks. */
+static void say_tensor(pickle *p, const char *function, const char *storage, const char *key, int elements, const char *rest)
+{
+    char text[256];
+    const unsigned char count[2] = { 'K', (unsigned char)elements };
+    snprintf(text, sizeof text, "ctorch._utils\n_rebuild_tensor_%s\n((\"storage\"c%s\"%s\"\"cpu\"", function, storage, key);
+    say(p, text);
+    add(p, count, 2);
+    add(p, "tQK\0K\2\x85K\1\x85\x89", 11);
+    say(p, "ccollections\nOrderedDict\n)R");
+    say(p, rest);
+    say(p, "tR");
+}
+static pickle pickle_begin(void)
+{
+    pickle p;
+    memset(&p, 0, sizeof p);
+    say(&p, "\x80\x02}(");
+    return p;
+}
+/* The archive of a pickle that ends its dictionary; storages 0: two floats 1 and 2, 1: 0 and 1 in a byte each,
+   2: 255, 255, 1, 0, 3: the same with 12 bytes more. */
+static mmix_archive *pickled(mmix_ctx *m, pickle *p)
+{
+    static const float two[2] = { 1, 2 };
+    static const unsigned char bytes[16] = { 255, 255, 1, 0, 2 };
+    static zip z;
+    say(p, "u.");
+    memset(&z, 0, sizeof z);
+    zip_add(&z, "a/data.pkl", p->bytes, p->size);
+    zip_add(&z, "a/data/0", two, sizeof two);
+    zip_add(&z, "a/data/1", "\0\1", 2);
+    zip_add(&z, "a/data/2", bytes, 4);
+    zip_add(&z, "a/data/3", bytes, 16);
+    zip_end(&z);
+    return mmix_archive_open_memory(m, "memory", z.bytes, z.size);
+}
+static int unread(mmix_ctx *m, const mmix_archive *a, const char *name, const char *says_what)
+{
+    double d[16];
+    const mmix_entry *e = mmix_archive_find(a, name);
+    if (!e || e->dtype != MMIX_FILE_OTHER || mmix_entry_count(e) > 16) return 0;
+    const int refused = mmix_archive_read(m, a, e, MMIX_FILE_F64, d, mmix_entry_count(e));
+    const int right = refused && strstr(mmix_error(m), name) && strstr(mmix_error(m), says_what);
+    mmix_error_clear(m);
+    return right;
+}
+/* All types of numbers that a .pth may have: every storage by its name, uint16 and wider by _rebuild_tensor_v3. */
+static void torch_types(void)
+{
+    mmix_ctx *m = small_ctx();
+    pickle p = pickle_begin();
+    say(&p, "\"bool\"");
+    say_tensor(&p, "v2", "torch\nBoolStorage\n", "1", 2, "");
+    say(&p, "\"u16\"");
+    say_tensor(&p, "v3", "torch.storage\nUntypedStorage\n", "2", 4, "ctorch\nuint16\n");
+    say(&p, "\"u64\"");
+    say_tensor(&p, "v3", "torch.storage\nUntypedStorage\n", "3", 16, "ctorch\nuint64\n");
+    say(&p, "\"float8\"");
+    say_tensor(&p, "v3", "torch.storage\nUntypedStorage\n", "1", 2, "ctorch\nfloat8_e4m3fn\n");
+    say(&p, "\"complex\"");
+    say_tensor(&p, "v2", "torch\nComplexFloatStorage\n", "3", 2, "");
+    say(&p, "\"w\"");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+    mmix_archive *a = pickled(m, &p);
+    CHECK_AT(mmix_archive_count(a) == 6, mmix_error(m));
+    CHECK(one_value(m, a, "bool", 0) == 0 && one_value(m, a, "bool", 1) == 1);
+    CHECK(a && mmix_archive_find(a, "bool")->dtype == MMIX_FILE_BOOL);
+    CHECK(one_value(m, a, "u16", 0) == 65535 && one_value(m, a, "u16", 1) == 1);
+    CHECK(one_value(m, a, "u64", 0) == 65535.0 + 65536 + 2 * 4294967296.0 && one_value(m, a, "w", 1) == 2);
+    CHECK(unread(m, a, "float8", "float8_e4m3fn") && unread(m, a, "complex", "complex64"));
+    mmix_archive_close(a);
+
+    static const char *const storages[] = { "Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool" };
+    static const int dtypes[] = { MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16, MMIX_FILE_I64, MMIX_FILE_I32,
+                                  MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_BOOL };
+    static const int elements[] = { 2, 4, 8, 8, 2, 4, 8, 16, 16, 16 };
+    for (int i = 0; i < 10; i++) {
+        char storage[64];
+        snprintf(storage, sizeof storage, "torch\n%sStorage\n", storages[i]);
+        p = pickle_begin();
+        say(&p, "\"x\"");
+        say_tensor(&p, "v2", storage, "3", elements[i], "");
+        a = pickled(m, &p);
+        CHECK_AT(a && mmix_archive_entry(a, 0)->dtype == dtypes[i], storage);
+        mmix_archive_close(a);
+    }
+    mmix_destroy(m);
+}
+/* The sign of a lazily negated tensor, with other tensors of the same storage untouched. */
+static void torch_negative(void)
+{
+    mmix_ctx *m = small_ctx();
+    pickle p = pickle_begin();
+    say(&p, "\"n\"");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "}\"neg\"\x88s");
+    say(&p, "\"w\"");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "}\"neg\"\x89s");
+    say(&p, "\"i0\"");
+    say_tensor(&p, "v2", "torch\nShortStorage\n", "2", 2, "}");
+    mmix_archive *a = pickled(m, &p);
+    CHECK_AT(a && one_value(m, a, "n", 0) == -1 && one_value(m, a, "n", 1) == -2, mmix_error(m));
+    CHECK(one_value(m, a, "w", 0) == 1 && one_value(m, a, "w", 1) == 2);
+    CHECK(one_value(m, a, "i0", 0) == -1 && one_value(m, a, "i0", 1) == 1);
+    mmix_archive_close(a);
+    p = pickle_begin();
+    say(&p, "\"i\"");
+    say_tensor(&p, "v2", "torch\nShortStorage\n", "2", 2, "}(\"conj\"\x89\"neg\"\x88u");
+    a = pickled(m, &p);
+    CHECK_AT(a && one_value(m, a, "i", 0) == 1 && one_value(m, a, "i", 1) == -1, mmix_error(m));
+    mmix_archive_close(a);
+    mmix_destroy(m);
+}
+/* Each of these beside a tensor leaves it readable; what is a tensor, but not of plain numbers, is listed. */
+static void torch_beside(void)
+{
+    static const char *const opaque[] = {
+        "ccollections\nCounter\n}(\"a\"K\2u\x85R", "c__builtin__\nset\n](K\1K\2e\x85R", "c__builtin__\nfrozenset\n](K\1e\x85R",
+        "cbuiltins\nbytearray\n\"abc\"\"latin-1\"\x86R", "c__builtin__\nbytearray\nc_codecs\nencode\n\"abc\"\"latin1\"\x86R\x85R",
+        "c__builtin__\ncomplex\nG\1\1\1\1\1\1\1\1G\1\1\1\1\1\1\1\1\x86R", "ctorch\nint64\n", "ctorch\nuint8\n", "ctorch\nbool\n",
+        "ctorch\nfloat8_e5m2\n", "ctorch\ncomplex64\n", "ctorch.serialization\n_get_layout\n\"torch.strided\"\x85R",
+        "ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R", "ctorch\ndevice\n\"cpu\"\x85R", "ctorch\nSize\n(K\1K\2t\x85R",
+        "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\1\x85\"b\"\x87R(K\1K\3\x85\"f8\"\x89\"bytes\"tb",
+        "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\1\x85\"b\"\x87R", "cnumpy._core.multiarray\nscalar\ncnumpy\ndtype\n"
+        "\"f8\"\x89\x88\x87R(K\3\"<\"NNNtb\"bytes\"\x86R", "cpathlib\nPosixPath\n\"a\"\"b\"\x86R", "cpathlib._local\nPosixPath\n\"a\"\x85R",
+        "cpathlib\nWindowsPath\n\"a\"\x85R", "cdatetime\ndatetime\n\"0123456789\"\x85R", "cdatetime\ntimedelta\nK\1K\1K\1\x87R",
+        "\x8f(K\1K\2\x90", "(K\1K\2\x91", "cargparse\nNamespace\n)\x81}(\"p\"cpathlib\nPosixPath\n\"a\"\x85Rub"};
+    static const char *const refused[] = { "cposix\nsystem\n\"true\"\x85R", "cos\nsystem\n\"true\"\x85R", "cbuiltins\neval\n\"1\"\x85R",
+        "c__builtin__\ngetattr\n\"a\"\"b\"\x86R", "cnumpy\nload\n\"a\"\x85R", "cpathlib\nPath.unlink\n\"a\"\x85R",
+        "ctorch.hub\nload\n\"a\"\x85R", "ctorch\nload\n\"a\"\x85R", "ctorch\nint64\n)R" };
+    mmix_ctx *m = small_ctx();
+    for (size_t i = 0; i < sizeof opaque / sizeof *opaque + sizeof refused / sizeof *refused; i++) {
+        const int good = i < sizeof opaque / sizeof *opaque;
+        const char *what = good ? opaque[i] : refused[i - sizeof opaque / sizeof *opaque];
+        pickle p = pickle_begin();
+        say(&p, "\"other\"");
+        say(&p, what);
+        say(&p, "\"w\"");
+        say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+        mmix_archive *a = pickled(m, &p);
+        if (good) CHECK_AT(mmix_archive_count(a) == 1 && one_value(m, a, "w", 1) == 2, what);
+        else CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE, what);
+        if (good && !a) puts(mmix_error(m));
+        mmix_error_clear(m);
+        mmix_archive_close(a);
+    }
+
+    pickle p = pickle_begin();
+    say(&p, "\"buffer\"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n"
+            "((\"storage\"ctorch\nFloatStorage\n\"0\"\"cpu\"K\2tQ");
+    add(&p, "K\0K\2\x85K\1\x85\x89}t}(", 13);
+    say(&p, "\"_is_buffer\"\x88utR\"state\"ctorch._utils\n_rebuild_parameter_with_state\n(");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+    say(&p, "\x88}}\"tag\"\"x\"stR\"sparse\"ctorch._utils\n_rebuild_sparse_tensor\nctorch.serialization\n_get_layout\n"
+            "\"torch.sparse_coo\"\x85R(");
+    say_tensor(&p, "v2", "torch\nBoolStorage\n", "1", 2, "");
+    say_tensor(&p, "v2", "torch\nFloatStorage\n", "0", 2, "");
+    say(&p, "ctorch\nSize\nK\3K\3\x86\x85R\x88t\x86R\"meta\"ctorch._utils\n_rebuild_meta_tensor_no_storage\n"
+            "(ctorch\nfloat32\nK\2K\5\x86K\5K\1\x86\x89tR\"quantised\"ctorch._utils\n_rebuild_qtensor\n"
+            "((\"storage\"ctorch\nQInt8Storage\n\"1\"\"cpu\"K\2tQ");
+    add(&p, "K\0", 2);
+    say(&p, "K\2\x85K\1\x85" "ctorch\nper_tensor_affine\nG\1\1\1\1\1\1\1\1K\1\x87\x89}tR");
+    mmix_archive *a = pickled(m, &p);
+    CHECK_AT(mmix_archive_count(a) == 5, mmix_error(m));
+    CHECK(one_value(m, a, "buffer", 1) == 2 && one_value(m, a, "state", 1) == 2);
+    CHECK(unread(m, a, "sparse", "a sparse tensor") && mmix_archive_find(a, "sparse")->shape[1] == 3);
+    CHECK(unread(m, a, "meta", "device meta") && mmix_archive_find(a, "meta")->shape[1] == 5);
+    CHECK(unread(m, a, "quantised", "a quantised tensor") && mmix_archive_find(a, "quantised")->shape[0] == 2);
+    mmix_archive_close(a);
+    mmix_destroy(m);
+}
+/* One array of another type leaves the others readable. */
+static void other_types(void)
+{
+    static const double one[4] = { 1, 2, 3, 4 };
+    static const char header[] = "{\"c\":{\"dtype\":\"C64\"," SHAPE "[1]," AT "[0,8]},\"f\":{\"dtype\":\"F8_E4M3\"," SHAPE "[2,2]," AT
+        "[8,12]},\"w\":{" U8 SHAPE "[4]," AT "[12,16]}}";
+    static const char *const wrong_bytes = "{\"c\":{\"dtype\":\"C64\"," SHAPE "[2]," AT "[0,12]}}";
+    static const char *const npy[] = { "<U3", "|O", "<c16", "|S5", "<M8[D]", "<f16", "|V8" };
+    mmix_ctx *m = small_ctx();
+    size_t size;
+    unsigned char *file = make(header, sizeof header - 1, 16, &size);
+    mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
+    CHECK_AT(mmix_archive_count(a) == 3 && one_value(m, a, "w", 1) == 13, mmix_error(m));
+    CHECK(unread(m, a, "c", "C64") && unread(m, a, "f", "F8_E4M3"));
+    CHECK(a && mmix_archive_find(a, "f")->ndim == 2 && mmix_archive_find(a, "f")->bytes == 4);
+    mmix_archive_close(a);
+    free(file);
+    CHECK(outcome_header(m, wrong_bytes, 12) == 0);
+    for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) {
+        static zip z;
+        char text[128];
+        memset(&z, 0, sizeof z);
+        snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (1,), }\n", npy[i]);
+        numpy_array(&z, "other.npy", text, one, 16);
+        numpy_array(&z, "w.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }\n", one, sizeof one);
+        zip_end(&z);
+        a = mmix_archive_open_memory(m, "memory", z.bytes, z.size);
+        CHECK_AT(mmix_archive_count(a) == 2 && one_value(m, a, "w", 3) == 4, npy[i]);
+        CHECK_AT(unread(m, a, "other", npy[i]), npy[i]);
+        mmix_archive_close(a);
+    }
+    CHECK(!mmix_file_dtype_name(MMIX_FILE_OTHER));
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = "a";
+    e.dtype = MMIX_FILE_OTHER;
+    CHECK(mmix_archive_save(m, PATH, &e, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
+    mmix_destroy(m);
+}
+/* Many small arrays: names and shapes take more than the numbers. */
+static void append(unsigned char **at, const void *bytes, size_t n)
+{
+    memcpy(*at, bytes, n);
+    *at += n;
+}
+static void many_small_json(void)
+{
+    enum { N = 20000 };
+    char *text = (char *)malloc(N * 80), *c = text;
+    mmix_ctx *m = mmix_create(NULL);
+    size_t size;
+    c += sprintf(c, "{");
+    for (int i = 0; i < N; i++)
+        c += sprintf(c, "%s\"l.%d\":{" F32 SHAPE "[1]," AT "[%d,%d]}", i ? "," : "", i, 4 * i, 4 * i + 4);
+    c += sprintf(c, "}");
+    unsigned char *file = make(text, (size_t)(c - text), 4 * N, &size);
+    mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
+    CHECK_AT(mmix_archive_count(a) == N, mmix_error(m));
+    mmix_archive_close(a);
+    free(file);
+    free(text);
+    mmix_destroy(m);
+}
+/* A zip file of two members, in memory of its own. */
+typedef struct part { const char *name; const void *data; size_t size; } part;
+static unsigned char *zip_two(const part member[2], size_t *size)
+{
+    unsigned char *file = (unsigned char *)calloc(member[0].size + member[1].size + 1024, 1), *b = file;
+    size_t place[2];
+    for (int i = 0; i < 2; i++) {
+        place[i] = (size_t)(b - file);
+        put_number(b, 0x04034b50, 4);
+        put_number(b + 26, strlen(member[i].name), 2);
+        b += 30;
+        append(&b, member[i].name, strlen(member[i].name));
+        append(&b, member[i].data, member[i].size);
+    }
+    const size_t directory = (size_t)(b - file);
+    for (int i = 0; i < 2; i++) {
+        put_number(b, 0x02014b50, 4);
+        put_number(b + 16, crc32_of(member[i].data, member[i].size), 4);
+        put_number(b + 20, member[i].size, 4);
+        put_number(b + 24, member[i].size, 4);
+        put_number(b + 28, strlen(member[i].name), 2);
+        put_number(b + 42, place[i], 4);
+        b += 46;
+        append(&b, member[i].name, strlen(member[i].name));
+    }
+    put_number(b, 0x06054b50, 4);
+    put_number(b + 8, 2, 2);
+    put_number(b + 10, 2, 2);
+    put_number(b + 12, (size_t)(b - file) - directory, 4);
+    put_number(b + 16, directory, 4);
+    *size = (size_t)(b + 22 - file);
+    return file;
+}
+/* Tensors of one storage, about 40 bytes of a pickle each. */
+static void many_small_pth(void)
+{
+    enum { N = 5000 };
+    static const char first[] = "\x80\x02}ctorch._utils\n_rebuild_tensor_v2\nq\1" "0X\7\0\0\0storageq\2"
+        "0ctorch\nFloatStorage\nq\3" "0X\1\0\0\0" "0q\4" "0X\3\0\0\0cpuq\5" "0(";
+    static const char tensor[] = "h\1((h\2h\3h\4h\5K\2tQK\0K\2\x85K\1\x85\x89}tR";
+    unsigned char *pickle_bytes = (unsigned char *)malloc(N * 64 + 1024), *q = pickle_bytes;
+    mmix_ctx *m = mmix_create(NULL);
+    part member[2];
+    size_t size;
+    append(&q, first, sizeof first - 1);
+    for (int i = 0; i < N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%05d", i);
+        append(&q, "X\5\0\0\0", 5);
+        append(&q, name, 5);
+        append(&q, tensor, sizeof tensor - 1);
+    }
+    append(&q, "u.", 2);
+    member[0].name = "a/data.pkl";
+    member[0].data = pickle_bytes;
+    member[0].size = (size_t)(q - pickle_bytes);
+    member[1].name = "a/data/0";
+    member[1].data = "\0\0\x80\x3f\0\0\0\x40";
+    member[1].size = 8;
+    unsigned char *file = zip_two(member, &size);
+    mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
+    CHECK_AT(mmix_archive_count(a) == N && one_value(m, a, "04999", 1) == 2, mmix_error(m));
+    mmix_archive_close(a);
+    free(pickle_bytes);
+    free(file);
+    mmix_destroy(m);
+}
+/* Numbers of a zip file's directory that stand in the extra field, as those of files beyond 4 GiB do. */
+static void zip_wide(void)
+{
+    static const double one[2] = { 1, 2 };
+    static zip z;
+    mmix_ctx *m = small_ctx();
+    for (int bad = 0; bad < 6; bad++) {
+        unsigned char extra[5 + 4 + 24] = { 7, 0, 1, 0, 99, 1, 0, 24 };          /* another kind, then the one of 64 bits */
+        memset(&z, 0, sizeof z);
+        numpy_array(&z, "w.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n", one, sizeof one);
+        unsigned char *record = z.directory, *behind = record + 46 + 5;
+        put_number(extra + 9, bad == 1 ? 7 : number_of(record + 24, 4), 8);
+        put_number(extra + 17, number_of(record + 20, 4), 8);
+        put_number(extra + 25, bad == 2 ? 1 : 0, 8);
+        if (bad == 3) put_number(extra + 25, UINT64_MAX - 20, 8);
+        if (bad == 4) put_number(extra + 7, 23, 2);              /* no room for the place */
+        if (bad == 5) put_number(extra + 2, 60000, 2);           /* longer than all fields */
+        put_number(record + 20, 0xffffffff, 4);
+        put_number(record + 24, 0xffffffff, 4);
+        put_number(record + 42, 0xffffffff, 4);
+        put_number(record + 30, sizeof extra, 2);
+        memcpy(behind, extra, sizeof extra);
+        z.listed += sizeof extra;
+        zip_end(&z);
+        CHECK(outcome(m, z.bytes, z.size) == !bad);
+    }
+    mmix_destroy(m);
+}
+/* Small things: numbers of Python 2, an archive of nothing, more axes than eight, a byte order mark. */
+static void small_things(void)
+{
+    static const double one[6] = { 1, 2, 3, 4, 5, 6 };
+    static const struct { const char *file, *says; } foreign[] = {
+        { "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 12\n", "Git LFS pointer: fetch it with git lfs pull" },
+        { "<!DOCTYPE html>\n<html><head>", "a web page (HTML): download the file" },
+        { "\n <HTML lang=en>", "a web page (HTML): download the file" },
+        { "24ka\1\0\0\0\0\0\0\0", "llama2.c's version 1" } };
+    static zip z, none;
+    mmix_ctx *m = small_ctx();
+    memset(&z, 0, sizeof z);
+    numpy_array(&z, "w.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 3L), }\n", one, sizeof one);
+    zip_end(&z);
+    mmix_archive *a = mmix_archive_open_memory(m, "memory", z.bytes, z.size);
+    CHECK_AT(a && one_value(m, a, "w", 5) == 6 && mmix_archive_entry(a, 0)->shape[1] == 3, mmix_error(m));
+    mmix_archive_close(a);
+    memset(&none, 0, sizeof none);
+    zip_end(&none);
+    a = mmix_archive_open_memory(m, "memory", none.bytes, none.size);
+    CHECK_AT(a && mmix_archive_count(a) == 0, mmix_error(m));
+    mmix_archive_close(a);
+    CHECK(outcome_header(m, "{\"nine\":{" F32 SHAPE "[1,1,1,1,1,1,1,1,3]," AT "[0,12]}}", 12) == 0);
+    size_t size;
+    unsigned char *file = make("{\"nine\":{" F32 SHAPE "[1,1,1,1,1,1,1,1,3]," AT "[0,12]}}",
+                               strlen("{\"nine\":{" F32 SHAPE "[1,1,1,1,1,1,1,1,3]," AT "[0,12]}}"), 12, &size);
+    CHECK(!mmix_archive_open_memory(m, "memory", file, size)
+          && says(m, MMIX_ERROR_FILE, "entry \"nine\": expected a shape of at most 8 sizes, found 9"));
+    free(file);
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        size = i == 3 ? 12 : strlen(foreign[i].file);
+        CHECK_AT(!mmix_archive_open_memory(m, "memory", foreign[i].file, size)
+                 && says(m, MMIX_ERROR_FILE, foreign[i].says), foreign[i].says);
+    }
+    mmix_destroy(m);
 }
 
 #ifdef MMIX_NO_STDIO
@@ -973,7 +1379,7 @@ static void shards(void)
     for (int i = 0; i < 2; i++) CHECK(!mmix_archive_save(m, shard[i], &e[i], 1, NULL));
     for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
         const int right = i == sizeof wrong / sizeof *wrong;
-        const char *text = right ? "{\"metadata\": {\"total_size\": 32}, \"weight_map\": {\"b\": \"files_2.safetensors\", "
+        const char *text = right ? "\xEF\xBB\xBF\r\n{\"metadata\": {\"total_size\": 32}, \"weight_map\": {\"b\": \"files_2.safetensors\", "
                                    "\"a\": \"files_1.safetensors\"}}" : wrong[i].text;
         FILE *f = fopen(index, "wb");
         CHECK(f && fputs(text, f) >= 0 && !fclose(f));
@@ -1063,6 +1469,14 @@ int main(void)
     damage();
     torch_and_numpy();
     proportion();
+    torch_types();
+    torch_negative();
+    torch_beside();
+    other_types();
+    many_small_json();
+    many_small_pth();
+    zip_wide();
+    small_things();
 #ifdef MMIX_NO_STDIO
     no_stdio();
 #else

@@ -398,7 +398,7 @@ static void json(void)
     const char *root = text, *list, *i, *k = "?";
     size_t n, sizes[3];
     memcpy(text, source, sizeof text);
-    CHECK(mmixi_json_open(m, "text", text, sizeof text - 1, SIZE_MAX) == 0);
+    CHECK(mmixi_json_open(m, "text", text, sizeof text - 1) == 0);
     list = mmixi_json_find(root, "list");
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "n"), 0)) == bits_of(-1.25));
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "tenth"), 0)) == bits_of(0.1));
@@ -423,7 +423,7 @@ static void json(void)
     CHECK(i && mmixi_json_next(i, i, &k) == NULL && mmixi_json_sizes(i, sizes, 3) == 0);
     CHECK(mmixi_json_number(mmixi_json_find(mmixi_json_find(root, "o"), "n"), -1) == 7);
     CHECK(mmix_memory(m).bytes == before && !mmix_error(m));
-    CHECK(mmixi_json_open(m, "text", wrong, 5, SIZE_MAX) == -1);
+    CHECK(mmixi_json_open(m, "text", wrong, 5) == -1);
     CHECK(!strcmp(mmix_error(m), "text: JSON byte 5: expected ',' or ']', found the end"));
     CHECK(mmix_memory(m).bytes == before);
     mmix_destroy(m);
@@ -532,7 +532,39 @@ static void settings(void)
     CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1] && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
 }
 
-static void checksum(void) { CHECK(mmixi_crc32((const unsigned char *)"123456789", 9) == 0xCBF43926u); }
+/* The standard's example, and slices of sixteen bytes beside bits, at every length and place. */
+static void checksum(void)
+{
+    static mmixi_crc crc;
+    static unsigned char bytes[64];
+    mmixi_crc_fill(&crc);
+    CHECK(mmixi_crc32(&crc, (const unsigned char *)"123456789", 9) == 0xCBF43926u);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * i + 7 * i + 201);
+    for (size_t begin = 0; begin < 4; begin++)
+        for (size_t n = 0; begin + n <= sizeof bytes; n++) {
+            uint32_t rest = 0xFFFFFFFFu;
+            for (size_t i = 0; i < n; i++) {
+                rest ^= bytes[begin + i];
+                for (int bit = 0; bit < 8; bit++) rest = rest >> 1 ^ (rest & 1 ? 0xEDB88320u : 0);
+            }
+            CHECK(mmixi_crc32(&crc, bytes + begin, n) == (rest ^ 0xFFFFFFFFu));
+        }
+}
+/* What is printed stops at its room, with a zero, however much more there is. */
+static void printed_room(void)
+{
+    char out[12];
+    mmixi_text t = {NULL, 0, 0};
+    mmixi_print(&t, "%s", "0123456789");
+    mmixi_print(&t, "%d", 12345);
+    CHECK(t.at == 15);                           /* measured */
+    memset(out, 'x', sizeof out);
+    t.out = out, t.at = 0, t.room = 8;
+    mmixi_print(&t, "%s", "01234");
+    CHECK(t.at == 5 && !strcmp(out, "01234"));
+    for (int i = 0; i < 3; i++) mmixi_print(&t, "%s", "56789");
+    CHECK(t.at == 7 && !strcmp(out, "0123456") && out[8] == 'x' && out[11] == 'x');
+}
 
 /* Rows of Hilbert's matrix are all but parallel: turned until they are not, the longest first. */
 static void orthogonal(void)
@@ -552,7 +584,8 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum }, { "orthogonal", orthogonal }
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum },
+        { "printed room", printed_room }, { "orthogonal", orthogonal }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
