@@ -83,7 +83,7 @@ mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, m
 mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
 mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const
     mmix_conv1d_options *options);
-void mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted);
+int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted);
 mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
 int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block, double eps,
@@ -118,7 +118,7 @@ _STRUCTS = """
 mmix_options { ptr allocator[5]; int threads, simd; uint64_t seed; ptr parallel_for, parallel_user, thread_start, thread_user, device[7]; }
 mmix_memory_use { size_t bytes, peak, allocations; }
 mmix_mixer { int kind; ptr q, k, v; double scale; int mask; size_t prefix, left, right; ptr lefts; size_t grid[3], window[3],
-             shift[3]; ptr bias; int feature, normalise; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
+             shift[3]; int windows_wrong, windows_axes; ptr bias; int feature, normalise; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
              dt_high; int direction; ptr initial_state, final_state; size_t chunk; ptr seq_idx; }
 mmix_py_pass { ptr y, final_state, saved[3], dy, dfinal, dx[12]; }
 mmix_conv1d_options { int silu, reverse; ptr initial_state, seq_idx, final_state; }
