@@ -5825,51 +5825,58 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalise` divided by Σ_t φ(q_i)·ψ(k_t) + eps
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
-   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The next three rooms hold one mixer each: the plain
-   loops that define it, M as a loop, and the fast form, which never makes M. A fast form is a pass over an
-   mmix_raw, cut into tasks of sequences and heads, which the threads of a context run, or the caller's own.
+   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The next three rooms hold one mixer each:
+   the plain loops that define it, M as a loop, and the fast form, which never makes M. A fast form
+   is a pass over an mmix_raw, cut into tasks of sequences and heads, which the threads of a context
+   run, or the caller's own.
 
-   All that this room knows of a mixer stands in an mmixi_form. Each mixer's room ends with the function that
-   fills its form in, and mmixi_form_of, behind the last of them, has a row for each kind.
+   All that this room knows of a mixer stands in an mmixi_form. Each mixer's room ends with the
+   function that fills its form in, and mmixi_form_of, behind the last of them, has a row for each
+   kind.
    ==================================================================================== */
 
 /* A run of tokens: begin … end - 1. */
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
-/* A token of a grid: where it stands in the sequence, its window, and a number for its place. The numbers of
-   two places differ by the distance that the bias of the one for the other is looked up by. */
+/* A token of a grid: where it stands in the sequence, its window, and a number for its place. The
+   numbers of two places differ by the distance that the bias of the one for the other is looked up
+   by. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
 
 /* What the scan plans, the pass of SSD and of linear attention; see >>ssd. */
 typedef struct mmixi_scan_plan {
-    int linear;                                  /* linear attention: no decay, no steps, but features */
-    int full;                                    /* linear attention that is not causal: no chunks */
-    int step;                                    /* one token of SSD, whose state is changed in place */
-    int reverse;                                 /* from the last token to the first */
-    size_t V, NV;                                /* columns of v: P, or P + 1 with the sums; reals of a state */
-    size_t shared;                               /* heads that share a state */
-    size_t chunk, one_chunk;                     /* tokens of a chunk; sequences of up to so many are one */
-    size_t longest;                              /* tokens of the longest chunk, which scratch has room for */
-    size_t heads, blocks;                        /* heads that a task takes, tasks of a sequence */
-    size_t kept_states;                          /* of a head: before each chunk but the first */
-    mmix_real *dhead;                            /* of each sequence dA, dbias (B, H), dD (B, H, D_width) */
-    /* Where dC (MMIX_IN_Q) and dB (MMIX_IN_K) are collected. `parts` tasks add to the same rows: if that is
-       one task the target is the gradient itself, else each task has `part` reals of its own. */
+    int linear;                      /* linear attention: no decay, no steps, but features */
+    int full;                        /* linear attention that is not causal: no chunks */
+    int step;                        /* one token of SSD, whose state is changed in place */
+    int reverse;                     /* from the last token to the first */
+    size_t V;                        /* columns of v: P, or P + 1 with a row's sum */
+    size_t NV;                       /* reals of a state */
+    size_t shared;                   /* heads that share a state */
+    size_t chunk;                    /* tokens of a chunk */
+    size_t one_chunk;                /* a sequence of up to so many tokens is one */
+    size_t longest;                  /* tokens of the longest chunk: scratch has room for it */
+    size_t heads, blocks;            /* heads that a task takes, tasks of a sequence */
+    size_t kept_states;              /* of a head: before each chunk but the first */
+    mmix_real *dhead;                /* of each sequence dA, dbias (B, H), dD (B, H, D_width) */
+    /* Where dC (MMIX_IN_Q) and dB (MMIX_IN_K) are collected. `parts` tasks add to the same rows. If
+       that is one task the target is the gradient itself, else each has `part` reals of its own. */
     mmix_heads target[2];
     size_t parts[2], part[2];
 } mmixi_scan_plan;
 
 /* What softmax attention plans; see there. */
 typedef struct mmixi_softmax_plan {
-    size_t L, S;                                 /* queries and keys; on a grid, tokens of the largest window */
-    size_t T, ld;                                /* keys of a tile; reals from one row of scores to the next */
-    size_t run, runs;                            /* queries of a forward task; such tasks for a head */
-    size_t shared;                               /* heads that a task takes: in the backward all of a group */
-    int single;                                  /* one query: k is read as it lies, not transposed */
-    size_t windows, many[3], before[3];          /* of a sequence, on each axis; tokens the first one lacks */
-    size_t distances;                            /* numbers of bias for a head */
-    mmix_real *dbias;                            /* (B, windows, H, distances) */
-    mmixi_spot *order;                           /* (windows, L): the tokens of each window, … */
-    size_t *count;                               /* … and how many they are */
+    size_t L, S;                     /* queries, keys; on a grid, tokens of the largest window */
+    size_t T;                        /* keys of a tile */
+    size_t ld;                       /* reals from one row of scores to the next */
+    size_t run, runs;                /* queries of a forward task; such tasks for a head */
+    size_t shared;                   /* heads of a task: in the backward all that share k and v */
+    int single;                      /* one query: k is read as it lies, not transposed */
+    size_t windows;                  /* of a sequence; 1 without a grid */
+    size_t many[3], before[3];       /* windows on an axis, and tokens that the first one lacks */
+    size_t distances;                /* numbers of bias for a head */
+    mmix_real *dbias;                /* (B, windows, H, distances) */
+    mmixi_spot *order;               /* (windows, L): the tokens of each window, … */
+    size_t *count;                   /* … and how many they are; both NULL without windows */
 } mmixi_softmax_plan;
 
 /* Parts of scratch that lie one behind the other. Without a base only their sizes are added up. */
@@ -5879,24 +5886,28 @@ typedef struct mmixi_pass mmixi_pass;
 /* Task `index` of a pass, with its lane's scratch. A pass does not change while its tasks run. */
 typedef void mmixi_pass_task(const mmixi_pass *p, size_t index, mmix_real *scratch);
 
-/* What there is to know of a mixer. */
+/* What there is to know of a mixer. Functions that a mixer does without are NULL. */
 typedef struct mmixi_form {
-    int op;                                      /* MMIX_OP_… */
+    int op;                          /* MMIX_OP_… */
     /* 1 if x is one of these, for all that is done with it; or mmix_fail and 0. */
     int (*check)(mmix_ctx *m, const char *who, const mmix_mixer *x);
     /* Fills the defaults in and clears what this mixer does not read; N: features of a key. */
     void (*settle)(mmix_mixer *o, size_t N);
-    size_t (*heads)(const mmix_mixer *x);        /* of y */
-    /* The shape (B, ·, ·, ·) of the state that a mixer carries from token to token; NULL: keys and values. */
-    void (*state_shape)(const mmix_mixer *o, size_t *shape);
-    /* Plans a pass: its task and how many, reals of scratch for a lane, and what forward keeps. */
+    size_t (*heads)(const mmix_mixer *x);                    /* of y */
+    /* Puts the tensors that this mixer alone has into a call, and finds them there again. */
+    void (*inputs)(mmix_ctx *m, const mmix_mixer *o, mmix_call *c);
+    void (*arrays)(const mmix_call *c, mmix_raw *r);
+    /* The shape of the state that is carried from token to token; NULL: keys and values are. */
+    void (*state_shape)(const mmix_mixer *o, size_t shape[4]);
+    /* Plans a pass: its task and how many, the reals of scratch for a lane, what forward keeps. */
     void (*begin)(mmixi_pass *p);
-    void (*layout)(mmixi_pass *p, mmixi_room *room);         /* arrays of the pass that all tasks see */
-    void (*start)(mmixi_pass *p);                /* fills them in before the tasks run */
-    /* After a backward's tasks: the sums of what they made of shared gradients. m may be NULL. Or NULL. */
+    /* Lays out the arrays of a pass that all its tasks see, and fills them in. */
+    void (*layout)(mmixi_pass *p, mmixi_room *room);
+    void (*start)(mmixi_pass *p);
+    /* After a backward's tasks: sums what they made of gradients that they share. m may be NULL. */
     void (*finish)(mmix_ctx *m, mmixi_pass *p);
-    /* M (L, S) of a head of a sequence by a plain loop; room has 2 L reals. features, or NULL: puts in place
-       of q and k what M multiplies. */
+    /* M (L, S) of a head of a sequence by a plain loop; room has 2 L reals. Before that `features`
+       puts what M multiplies in place of q and k. */
     void (*matrix)(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *M);
     void (*features)(mmix_ctx *m, mmix_mixer *o);
 } mmixi_form;
@@ -5904,15 +5915,16 @@ static mmixi_form mmixi_form_of(int kind);
 
 struct mmixi_pass {
     mmix_raw r;
-    mmix_mixer o;                                /* r's options, settled */
+    mmix_mixer o;                    /* r's options, settled */
     mmixi_form form;
-    const mmixi_kernels *k;                      /* NULL while a raw call is planned */
+    const mmixi_kernels *k;          /* NULL while a raw call is planned */
     int back;
     mmixi_pass_task *task;
-    size_t tasks, lanes, lane_size;              /* lane_size: reals of a lane's scratch */
+    size_t tasks;
+    size_t lanes, lane_size;         /* threads; reals of scratch for each */
     mmix_real *scratch;
-    size_t sums, maxima, kept;                   /* reals of mmix_raw's inverse_sum, row_max and kept */
-    int kept_pays;                               /* `kept` is worth its memory */
+    size_t sums, maxima, kept;       /* reals of mmix_raw's inverse_sum, row_max and kept */
+    int kept_pays;                   /* `kept` is worth its memory */
     mmixi_scan_plan scan;
     mmixi_softmax_plan softmax;
 };
@@ -5946,10 +5958,11 @@ static size_t mmixi_pass_layout(mmixi_pass *p, mmix_real *scratch)
 {
     mmixi_room room = { scratch, 0 };
     p->scratch = mmixi_room_reals(&room, p->lanes * p->lane_size);
-    p->form.layout(p, &room);
+    if (p->form.layout) p->form.layout(p, &room);
     return room.used;
 }
-/* Plans a pass of r by the threads of m or, with m NULL, by the caller's. Returns what it takes of scratch. */
+/* Plans a pass of r by the threads of m or, with m NULL, by the caller's. Returns what it takes of
+   scratch. */
 static size_t mmixi_pass_begin(mmixi_pass *p, mmix_raw r, int back, mmix_ctx *m)
 {
     memset(p, 0, sizeof *p);
@@ -5968,7 +5981,7 @@ static int mmixi_pass_start(mmixi_pass *p, mmix_real *scratch)
 {
     if (!scratch) return -1;
     mmixi_pass_layout(p, scratch);
-    p->form.start(p);
+    if (p->form.start) p->form.start(p);
     return 0;
 }
 static void mmixi_pass_range(void *arg, mmixi_range range)
@@ -5983,7 +5996,8 @@ static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *p)
     if (p->back && p->form.finish) p->form.finish(m, p);
 }
 /* The gradient of an input: the sum of parts of n numbers each. */
-static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t parts, const mmix_real *from)
+static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t parts,
+                           const mmix_real *from)
 {
     mmixi_partial_sum(p->k, parts, n, n, from, p->r.grad[input], p->r.add[input]);
 }
@@ -5991,8 +6005,8 @@ static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t part
 /* ---- raw calls ---- */
 
 /* The level that mmixi_kernels_fill lowers to what this machine has, if it is given in place of
-   MMIX_SIMD_AUTO, for which the environment would be asked: what mmix_raw_forward does not do, since getenv
-   in one thread and setenv in another do not go together. */
+   MMIX_SIMD_AUTO, for which the environment would be asked: what mmix_raw_forward does not do,
+   since getenv in one thread and setenv in another do not go together. */
 #ifdef MMIXI_ARM
 enum { MMIXI_SIMD_BEST = MMIX_SIMD_NEON };
 #else
@@ -6020,21 +6034,28 @@ static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
     mmixi_pass_start(&p, scratch);
     mmixi_pass_run(NULL, &p);
 }
-MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
-MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
+MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch)
+{
+    mmixi_raw_run(x, 0, scratch);
+}
+MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch)
+{
+    mmixi_raw_run(x, 1, scratch);
+}
 
-/* ---- the ops: in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options: the mixer,
-        settled, whose tensors are not read ---- */
+/* ---- the ops ----
+   in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options: the mixer, settled,
+   whose tensors are not read. */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
     mmix_tensor *const *in = c->in;
-    const mmix_tensor *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V],
-        *dt = in[MMIX_IN_DT];
+    const mmix_tensor *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V];
     size_t H = y->shape[2];
     mmix_raw r;
     memset(&r, 0, sizeof r);
     r.o = *(const mmix_mixer *)c->options;
+    mmixi_form form = mmixi_form_of(r.o.kind);
     r.B = y->shape[0];
     r.L = y->shape[1];
     r.S = k->shape[1];
@@ -6049,23 +6070,14 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     r.seq_batch = (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0);
     r.initial_state = mmixi_of(in[MMIX_IN_STATE]);
     r.final_state = mmixi_of(c->out[1]);
-    r.bias = mmixi_of(in[MMIX_IN_BIAS]);
-    r.lefts = mmix_data_i32(in[MMIX_IN_LEFTS]);
-    r.A = mmixi_of(in[MMIX_IN_A]);
-    r.D = mmixi_of(in[MMIX_IN_D]);
-    r.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? r.P : 1;
-    r.dt_bias = mmixi_of(in[MMIX_IN_DT_BIAS]);
     r.dy = mmixi_heads_of(y, c->dy[0], H);
     r.dq = mmixi_heads_of(q, c->dx[MMIX_IN_Q], H);
     r.dk = mmixi_heads_of(k, c->dx[MMIX_IN_K], H);
     r.dv = mmixi_heads_of(v, c->dx[MMIX_IN_V], H);
     r.dfinal = c->dy[1];
-    if (dt) {
-        r.dt = mmixi_heads_of(dt, mmixi_of(dt), H);
-        r.ddt = mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H);
-    }
     memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
+    if (form.arrays) form.arrays(c, &r);
     return r;
 }
 /* Memory for what the backward reads again. 0, or -1. */
@@ -6100,12 +6112,7 @@ static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *o)
     c.options = o;
     c.in[MMIX_IN_SEQ_IDX] = o->seq_idx;
     c.in[MMIX_IN_STATE] = mmixi_compact(m, o->initial_state);
-    c.in[MMIX_IN_BIAS] = mmixi_compact(m, o->bias);
-    c.in[MMIX_IN_LEFTS] = o->lefts;
-    c.in[MMIX_IN_DT] = o->dt;
-    c.in[MMIX_IN_DT_BIAS] = o->dt_bias;
-    c.in[MMIX_IN_A] = o->A;
-    c.in[MMIX_IN_D] = mmixi_compact(m, o->D);
+    if (form.inputs) form.inputs(m, o, &c);
     c.out[0] = mmix_new4(m, o->q->shape[0], o->q->shape[1], form.heads(o), o->v->shape[3]);
     return c;
 }
@@ -6127,8 +6134,8 @@ MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor
     x.kind = MMIX_LINEAR;
     return x;
 }
-MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
-                                  mmix_tensor *C)
+MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A,
+                                  mmix_tensor *B, mmix_tensor *C)
 {
     mmix_mixer y = mmix_mixer_softmax(C, B, x);
     y.kind = MMIX_SSD;
@@ -6136,7 +6143,8 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
     y.A = A;
     return y;
 }
-MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window, int shifted)
+MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
+                               const size_t *window, int shifted)
 {
     int wrong = axes < 1 || axes > 3 || !grid || !window, n = wrong ? 0 : axes;
     x->windows_axes = axes;
@@ -6149,32 +6157,37 @@ MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, cons
     return wrong ? -1 : 0;
 }
 /* An error about a mixer: what is wrong in a printf's words, then what it is. Returns 0. */
-static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *format, ...)
+static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
+                              const char *format, ...)
 {
     char wrong[160], q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
     va_list list;
     va_start(list, format);
     vsnprintf(wrong, sizeof wrong, format, list);
     va_end(list);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix of %.0f, "
-              "feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, "
+              "prefix of %.0f, feature %d, direction %d", who, wrong,
+              x->mask, x->seq_idx ? " and seq_idx" : "",
               mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
               (double)mmixi_form_of(x->kind).heads(x), (double)x->prefix, x->feature, x->direction);
     return 0;
 }
 /* What the two attentions expect alike; d has their L, S, H and G. */
-static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x, const mmixi_dims *d)
+static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x,
+                                 const mmixi_dims *d)
 {
-    if (d->H % d->G) return mmixi_mixer_refuse(m, who, x, "heads of k and v do not divide q's");
+    double L = (double)d->L, S = (double)d->S;
+    if (d->H % d->G)
+        return mmixi_mixer_refuse(m, who, x, "heads of k and v do not divide q's");
     if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND)
-        return mmixi_mixer_refuse(m, who, x, "expected a mask of MMIX_MASK_NONE, 0, to _BAND, 3, found %d",
-                                  x->mask);
-    if (x->mask && d->S < d->L)
-        return mmixi_mixer_refuse(m, who, x, "a mask needs a key for each query: k has %.0f tokens, expected "
-                                  "at least q's %.0f", (double)d->S, (double)d->L);
+        return mmixi_mixer_refuse(m, who, x, "expected a mask of MMIX_MASK_NONE, 0, to _BAND, 3, "
+                                  "found %d", x->mask);
+    if (x->mask && S < L)
+        return mmixi_mixer_refuse(m, who, x, "a mask needs a key for each query: k has %.0f tokens, "
+                                  "expected at least q's %.0f", S, L);
     if (x->seq_idx && d->S != d->L)
-        return mmixi_mixer_refuse(m, who, x, "seq_idx needs as many keys as queries: k has %.0f tokens, "
-                                  "expected q's %.0f", (double)d->S, (double)d->L);
+        return mmixi_mixer_refuse(m, who, x, "seq_idx needs as many keys as queries: k has %.0f "
+                                  "tokens, expected q's %.0f", S, L);
     return 1;
 }
 /* Whether x is a mixer, for all that is done with one. */
@@ -6186,8 +6199,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return 0;
     }
     if (!mmixi_form_of(x->kind).check) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
-                  x->kind);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or "
+                  "MMIX_SSD", who, x->kind);
         return 0;
     }
     return mmixi_form_of(x->kind).check(m, who, x);
@@ -6235,8 +6248,8 @@ static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *ar
             form.matrix(&p, b, h, room, mmixi_of(M) + (b * p.r.H + h) * L * S);
     return M;
 }
-/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column of its
-   head, and dv (B, S, G, P) holds the rows of G P = H heads. */
+/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column
+   of its head, and dv (B, S, G, P) holds the rows of G P = H heads. */
 typedef struct mmixi_row_list { const size_t *at; size_t n; } mmixi_row_list;
 static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
@@ -6299,16 +6312,17 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
     return mmixi_face_of(m, x, mmixi_mix_once, NULL);
 }
 /* M, or what there is to see of it. */
-static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_face *face,
-                                    mmixi_row_list *rows)
+static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x,
+                                    mmixi_face *face, mmixi_row_list *rows)
 {
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
     if (o.initial_state || mmix_ndim(o.D) == 2)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                                    "%s: with an initial state, or a D for each channel, y is not M x", who));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for "
+                                    "each channel, y is not M x", who));
+    double last = (double)x->q->shape[1] - 1;
     for (size_t i = 0; i < rows->n; i++)
-        if (mmixi_within(m, who, "a row", (double)rows->at[i], 0, (double)x->q->shape[1] - 1)) return NULL;
+        if (mmixi_within(m, who, "a row", (double)rows->at[i], 0, last)) return NULL;
     int record = mmix_record(m, 0);
     mmix_tensor *shown = mmixi_face_of(m, x, face, rows);
     mmix_record(m, record);
@@ -6319,7 +6333,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     mmixi_row_list none = { NULL, 0 };
     return mmixi_mix_shown(m, "mmix_mix_matrix", x, mmixi_matrix_once, &none);
 }
-MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows, size_t n)
+MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
+                                   size_t n)
 {
     mmixi_row_list list = { rows, n };
     if (!mmixi_given(m, "mmix_mix_rows", "*rows, n", rows, n)) return NULL;
@@ -6328,19 +6343,23 @@ MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax
-   attention keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and
-   for a convolution its last inputs (B, D, W-1, 1). */
+/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of
+   softmax attention keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state
+   (B, H, P, N), and for a convolution its last inputs (B, D, W-1, 1). */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
     size_t slots;
     mmixi_state_slot *slot;
 };
-enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };   /* parts */
+/* The parts: keys or a state, behind them values or a convolution's inputs. */
+enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
 /* Part i of 3 · slots. */
-static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
+static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i)
+{
+    return &s->slot[i / 3].part[i % 3];
+}
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
@@ -6352,8 +6371,8 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
     size_t bytes = mmixi_mul(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot));
     if (!slots || bytes == SIZE_MAX)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
-                  "for", (double)slots);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory "
+                  "has room for", (double)slots);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
     s->m = m;
@@ -6399,9 +6418,10 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows go with what is carried. sees 0: the rows are all there is, so that there must be as many. */
-static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what, const mmix_tensor *rows,
-                               size_t sees)
+/* Whether rows go with what is carried. sees 0: the rows are all there is, so that there must be as
+   many. */
+static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what,
+                               const mmix_tensor *rows, size_t sees)
 {
     char found[MMIXI_TEXT], carried[MMIXI_TEXT];
     int same = 1;
@@ -6411,28 +6431,30 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
               mmixi_shape_text(rows, found), mmixi_shape_text(c, carried));
     return 0;
 }
-/* Room for shape[1] rows more than the n last ones that c has, which are copied: twice as much as those need,
-   so that a sequence of steps copies each row about once. 0, or -1. */
-static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room, const size_t *shape, size_t have,
-                              size_t n)
+/* Room for shape[1] rows more than the n last ones that c has, which are copied: twice as much as
+   those need, so that a sequence of steps copies each row about once. 0, or -1. */
+static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
+                              const size_t *shape, size_t have, size_t n)
 {
     size_t row = shape[2] * shape[3];
     room->shape[1] = mmixi_max(2 * n, n + shape[1]);
     room->stride[0] = room->shape[1] * row;
     room->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(room)), mmixi_held(room));
     if (!room->data) return -1;
-    for (size_t i = 0; i < shape[0] && n; i++)
-        memcpy(mmixi_of(room) + i * room->stride[0], mmixi_of(c) + i * c->stride[0] + (have - n) * row,
-               n * row * sizeof(mmix_real));
+    for (size_t i = 0; i < shape[0] && n; i++) {
+        const mmix_real *from = mmixi_of(c) + i * c->stride[0] + (have - n) * row;
+        memcpy(mmixi_of(room) + i * room->stride[0], from, n * row * sizeof *from);
+    }
     mmixi_free(m, c->data, mmixi_held(c));
     *c = *room;
     return 0;
 }
-/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds
-   them to c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the
-   others go. An array that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
-static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what, const size_t *shape,
-                                       size_t sees)
+/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes
+   them adds them to c->shape[1]. A row sees the last `sees`, itself included: if room is short it
+   doubles, and the others go. An array that does not grow has sees 0. NULL on error: other sizes
+   than before, or memory. */
+static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what,
+                                       const size_t *shape, size_t sees)
 {
     mmix_tensor *all = mmixi_tensor(m);
     size_t have = sees ? c->shape[1] : 0, n = mmixi_min(have, sees - 1), row = shape[2] * shape[3];
@@ -6443,12 +6465,13 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
         if (sees) c->shape[1] = n;
     }
     *all = *c;
-    all->base = c;                               /* in which the numbers are told to be here or there */
+    all->base = c;                   /* in which the numbers are told to be here or there */
     if (sees) all->shape[1] += shape[1];
     return all;
 }
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
-static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
+static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B,
+                                       size_t D, size_t W)
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
     mmix_tensor *part = &s->slot[slot].part[MMIXI_CARRIED_CONV];
@@ -6459,12 +6482,13 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, 
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
     if (s && s->m == m && slot < s->slots) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's", who,
-              (double)slot, s ? (double)s->slots : 0.0);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
+              "context's", who, (double)slot, s ? (double)s->slots : 0.0);
     return 0;
 }
 /* Whether x, settled as o, goes on from what the slot carries. */
-static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o, const mmixi_state_slot *at)
+static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o,
+                            const mmixi_state_slot *at)
 {
     const char *who = "mmix_mix_step";
     size_t L = x->q->shape[1];
@@ -6476,13 +6500,16 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *
     if (later || o->direction != MMIX_FORWARD)
         return mmixi_mixer_refuse(m, who, x, "the mixer lets tokens see later ones");
     if (L != x->k->shape[1])
-        return mmixi_mixer_refuse(m, who, x, "as many keys as queries, those before are in the state");
+        return mmixi_mixer_refuse(m, who, x, "as many keys as queries, those before are in the "
+                                  "state");
     if (o->mask == MMIX_MASK_PREFIX && !at->tokens && L < o->prefix)
         return mmixi_mixer_refuse(m, who, x, "the first piece has less tokens than the prefix");
     return 1;
 }
-/* Copies *t behind what c carries, of which a query sees the last `sees`; *t becomes a view of all that. */
-static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_tensor **t, size_t sees)
+/* Copies *t behind what c carries, of which a query sees the last `sees`; *t becomes a view of all
+   that. */
+static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_tensor **t,
+                            size_t sees)
 {
     const mmix_tensor *from = *t;
     mmix_tensor *all = mmixi_carried_rows(m, c, what, from->shape, sees);
@@ -6519,7 +6546,8 @@ static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slo
     o->initial_state = state;
     return m->error_kind ? NULL : mmixi_mix_once(m, o, state);
 }
-MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s,
+                                   size_t slot)
 {
     if (!mmixi_mixer_check(m, "mmix_mix_step", mixer)
         || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
@@ -6536,9 +6564,10 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     return y;
 }
 
-/* The rank of token i of frame t, in an order of rows or columns of a frame, or of all frames' cells with time
-   innermost. */
-static size_t mmixi_scan_rank(size_t layer, size_t T, size_t Y, size_t X, size_t separators, size_t t, size_t i)
+/* The rank of token i of frame t, in an order of rows or columns of a frame, or of all frames'
+   cells with time innermost. */
+static size_t mmixi_scan_rank(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
+                              size_t t, size_t i)
 {
     size_t cells = Y * X, cell = i;
     int by_columns = layer % 2, time_inside = layer / 2 % 2;
@@ -6547,8 +6576,8 @@ static size_t mmixi_scan_rank(size_t layer, size_t T, size_t Y, size_t X, size_t
     if (i < cells) return cell * T + t;
     return cells * T + t * separators + (i - cells);
 }
-MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
-                             int32_t *inverse)
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
+                             int32_t *perm, int32_t *inverse)
 {
     size_t frame = Y * X + separators;
     for (size_t t = 0; t < T; t++)
@@ -6562,42 +6591,47 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 /* ==== >>ssd ==========================================================================
    h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
-   2024. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
+   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)).
+   Dao & Gu 2024. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
 
-   RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1, A = ln γ, B = k,
-   C = q and x = v: e^(a) is γ then.
+   RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1, A = ln
+   γ, B = k, C = q and x = v: e^(a) is γ then.
 
-   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix, between
-   chunks it is the state:
+   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix,
+   between chunks it is the state:
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,      r_j = L_Qj,
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,    h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
+       r_j = L_Qj,
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i)
 
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
-   and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
-   tokens that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row
-   by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
-   that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
-   exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
-   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing:
-   a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share B and x share the state, too.
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token
+   and head, and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4
+   N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the last
+   writes none. L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and
+   never a quotient of prefix products, so that a large |a| somewhere leaves small terms elsewhere
+   exact; one multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is
+   shared by all heads that share B and C. Causal linear attention is the same scan of B = ψ(K), C =
+   φ(Q) and x = V that forgets nothing: a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share
+   B and x share the state, too.
 
    Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-       dS_ij = dW_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
-   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
-   for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h_in·dh
-   These are sums of their own terms as well (column sums grow from the last row up), not differences.
+       dS_ij = dW_ij L_ij δ_j
+       dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤
+   i, of p_i for i ≥ k, of r_j for j < k, and of p_Q:
+       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j
+              + p_Q h_in·dh
+   These are sums of their own terms as well (column sums grow from the last row up), not
+   differences.
    ==================================================================================== */
 
 /* ---- the definition: one head, token after token ---- */
 
 /* h (L + 1, P, N): the initial state, and then the state after each token, for the backward. */
-MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x, const mmix_real *delta,
-                                 mmix_real A, const mmix_real *B, const mmix_real *C, mmix_real D, size_t L,
-                                 size_t N, size_t P)
+MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
+                                 const mmix_real *delta, mmix_real A, const mmix_real *B,
+                                 const mmix_real *C, mmix_real D, size_t L, size_t N, size_t P)
 {
     for (size_t t = 0; t < L; t++) {
         const mmix_real *before = h + t * P * N;
@@ -6614,13 +6648,15 @@ MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
         }
     }
 }
-/* The same recurrence from the last token to the first. dh (P, N) is the gradient of the state: at first that
-   of the final state, at each token it gains what y_t read, dy_t C_t, and it becomes e^(a_t) dh on its way to
-   the token before. Gradients are added; dA and dD are one number each. */
-MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix_real *dA, mmix_real *dB,
-                                          mmix_real *dC, mmix_real *dD, mmix_real *dh, const mmix_real *dy,
-                                          const mmix_real *h, const mmix_real *x, const mmix_real *delta,
-                                          mmix_real A, const mmix_real *B, const mmix_real *C, mmix_real D,
+/* The same recurrence from the last token to the first. dh (P, N) is the gradient of the state: at
+   first that of the final state, at each token it gains what y_t read, dy_t C_t, and it becomes
+   e^(a_t) dh on its way to the token before. Gradients are added; dA and dD are one number each. */
+MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix_real *dA,
+                                          mmix_real *dB, mmix_real *dC, mmix_real *dD,
+                                          mmix_real *dh, const mmix_real *dy,
+                                          const mmix_real *h, const mmix_real *x,
+                                          const mmix_real *delta, mmix_real A,
+                                          const mmix_real *B, const mmix_real *C, mmix_real D,
                                           size_t L, size_t N, size_t P)
 {
     for (size_t t = L; t-- > 0;) {
@@ -6648,7 +6684,8 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
 }
 
 /* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
-static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix_real *u, mmix_real *delta)
+static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix_real *u,
+                            mmix_real *delta)
 {
     mmix_real low = (mmix_real)p->o.dt_low, high = (mmix_real)p->o.dt_high;
     mmix_real bias = p->r.dt_bias ? p->r.dt_bias[head] : 0;
@@ -6682,7 +6719,8 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
     mmixi_ssd_delta(p, h, tokens, room + p->r.L, room);
 }
 /* M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j. From i away: the scan forgets on the way. */
-static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *M)
+static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                             mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     const mmix_real *delta = room;
@@ -6695,16 +6733,18 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         memset(M, 0, r->L * sizeof *M);
         for (size_t n = 0; n < seen.end - seen.begin; n++) {
             size_t t = p->scan.reverse ? i + n : i - n;
-            double score = (double)p->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+            const mmix_real *C = mmixi_at(&r->q, b, i, h), *B = mmixi_at(&r->k, b, t, h);
+            double score = (double)p->k->dot(r->N, C, B);
             M[t] = (mmix_real)(score * (decay * (double)delta[t]));
             decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
         }
         if (r->D) M[i] += r->D[h];
     }
 }
-/* The loop over time of a head on what a mixer has: packed sequences, either direction, a D for each channel.
-   state (P, N) as in the interface; room as in mmixi_ssd_matrix. */
-static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *state)
+/* The loop over time of a head on what a mixer has: packed sequences, either direction, a D for
+   each channel. state (P, N) as in the interface; room as in mmixi_ssd_matrix. */
+static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                           mmix_real *state)
 {
     const mmix_raw *r = &p->r;
     const mmix_real *delta = room;
@@ -6734,8 +6774,8 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     size_t shape[4], L;
     if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction "
-                                             "at a time, not MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one "
+                                             "direction at a time, not MMIX_BOTH"));
     mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
     mmixi_form_of(x->kind).state_shape(x, shape);
     L = x->q->shape[1];
@@ -6760,39 +6800,43 @@ enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(2
 
 /* The place of a task: where it is in its heads and tokens. */
 typedef struct mmixi_scan_task {
-    size_t b, first, last;                       /* heads first … last - 1 of sequence b */
-    size_t origin;                               /* the scan's first token, … */
-    ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
-    size_t number, start, end, q;                /* chunk `number` has q tokens, start … end - 1 of the scan */
-    mmixi_keys own;                              /* the packed sequence that it lies in */
-    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    size_t head;                                 /* the one at work */
+    size_t b, first, last;           /* heads first … last - 1 of sequence b */
+    size_t origin;                   /* the scan's first token, … */
+    ptrdiff_t turn;                  /* … and step: 0 and 1, or L - 1 and -1 */
+    size_t number;                   /* the chunk's, among those of the sequence */
+    size_t start, end, q;            /* its q tokens, start … end - 1 of the scan */
+    mmixi_keys own;                  /* the packed sequence that it lies in */
+    int enters, leaves;              /* a state comes in; one goes out to the next chunk */
+    size_t head;                     /* the one at work */
 } mmixi_scan_task;
-/* What there is of a chunk of q tokens and a head, with the letters of the formulas above. Arrays are in
-   scratch, or where the interface has them. */
+/* What there is of a chunk of q tokens and a head, with the letters of the formulas above. Arrays are
+   in scratch, or where the interface has them. */
 typedef struct mmixi_chunk {
     size_t q;
-    mmix_real *states;                           /* (heads, N, V): h of each, in the backward dh */
-    mmix_real *entry;                            /* room for the state that enters the first chunk */
-    mmixi_mat in, in_t, dh_t;                    /* h_in (N, V); transposes (V, N) */
-    mmixi_mat B, C, dB, dC;                      /* (q, N) */
-    mmixi_mat faded_B, faded_C;                  /* (q, N): r δ B and p C, which meet the state */
-    mmixi_mat product;                           /* (q, N): of values and a state */
-    mmixi_mat x, y, dy;                          /* (q, V) */
-    mmixi_mat near_x, near_y;                    /* room for x; for y or dy */
+    mmix_real *states;               /* (heads, N, V): h of each, in the backward dh */
+    mmix_real *entry;                /* room for the state that enters the first chunk */
+    mmixi_mat in;                    /* h_in (N, V) */
+    mmixi_mat in_t, dh_t;            /* transposes (V, N) */
+    mmixi_mat B, C, dB, dC;          /* (q, N) */
+    mmixi_mat faded_B, faded_C;      /* (q, N): r δ B and p C, which meet the state */
+    mmixi_mat product;               /* (q, N): of values and a state */
+    mmixi_mat x, y, dy;              /* (q, V) */
+    mmixi_mat near_x, near_y;        /* room for x; for y or dy */
     mmixi_mat scores, decay, weights;            /* (q, q): S, L, W */
     mmixi_mat d_scores, d_weights;
-    mmix_real *transpose;                        /* (max(N, V), q) */
-    mmix_real *u, *delta, *step_decay;           /* (q): δ = softplus(u), e^(δ A) */
-    mmix_real *p, *w;                            /* (q); w = r δ */
-    mmix_real *da, *d_delta;
-    mmix_real *along_row;                        /* (q): of each row of `product`, its dot with B or C */
-    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
+    mmix_real *transpose;            /* (max(N, V), q) */
+    mmix_real *u, *delta;            /* (q): δ = softplus(u) */
+    mmix_real *step_decay;           /* (q): e^(δ A) */
+    mmix_real *p, *w;                /* (q); w = r δ */
+    mmix_real *da, *d_delta;         /* (q) */
+    mmix_real *along_row;            /* (q): the dot of each row of `product` with that of B or C */
+    mmix_real *top, *sum, *along;    /* (N): of keys under a softmax over tokens */
 } mmixi_chunk;
 
-/* Lays a chunk of q tokens out in scratch; returns the reals it takes. What does not depend on q comes first,
-   so that it stays where it is when the next chunk has another length. */
-static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q, mmix_real *scratch)
+/* Lays a chunk of q tokens out in scratch; returns the reals it takes. What does not depend on q
+   comes first, so that it stays where it is when the next chunk has another length. */
+static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
+                                 mmix_real *scratch)
 {
     const mmixi_scan_plan *s = &p->scan;
     mmixi_room room = { scratch, 0 };
@@ -6836,8 +6880,8 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q, 
     }
     return room.used;
 }
-/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a
-   negative step, so nothing is ever flipped. */
+/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last
+   token with a negative step, so nothing is ever flipped. */
 static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_heads *v, size_t cols)
 {
     ptrdiff_t step = t->turn * v->token;
@@ -6845,7 +6889,8 @@ static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_heads 
     return mmixi_matrix(first, t->q, cols, step);
 }
 
-/* Whether a state comes into the chunk, whose packed sequence begins at token `first` of the scan. */
+/* Whether a state comes into the chunk, whose packed sequence begins at token `first` of the
+   scan. */
 static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, size_t first)
 {
     if (t->start) return t->start > first;
@@ -6858,8 +6903,8 @@ static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, siz
     if (p->back) return p->r.dfinal != NULL;
     return p->r.final_state != NULL;
 }
-/* Goes to the chunk of the scan's token i. Chunks begin anew where a packed sequence begins, and depend on
-   that sequence alone, so that packed equals separate. */
+/* Goes to the chunk of the scan's token i. Chunks begin anew where a packed sequence begins, and
+   depend on that sequence alone, so that packed equals separate. */
 static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
 {
     const mmixi_scan_plan *s = &p->scan;
@@ -6882,19 +6927,22 @@ static size_t mmixi_scan_chunks(const mmixi_pass *p, mmixi_scan_task *t)
 
 /* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
 
-static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)             /* to = fromᵀ */
+/* to = fromᵀ */
+static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)
 {
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
 /* This head's h, or dh, which heads may share */
-static inline mmixi_mat mmixi_state(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static inline mmixi_mat mmixi_state(const mmixi_pass *p, const mmixi_scan_task *t,
+                                    const mmixi_chunk *c)
 {
     const mmixi_scan_plan *s = &p->scan;
     mmix_real *state = c->states + (t->head - t->first) / s->shared * s->NV;
     return mmixi_matrix(state, p->r.N, s->V, (ptrdiff_t)s->V);
 }
 /* Its place in an array of the interface. */
-static inline mmixi_mat mmixi_state_outside(const mmixi_pass *p, const mmixi_scan_task *t, const mmix_real *all)
+static inline mmixi_mat mmixi_state_outside(const mmixi_pass *p, const mmixi_scan_task *t,
+                                            const mmix_real *all)
 {
     const mmixi_scan_plan *s = &p->scan;
     size_t index = (t->b * p->r.H + t->head) / s->shared;
@@ -6908,7 +6956,8 @@ static inline mmix_real *mmixi_state_kept(const mmixi_pass *p, const mmixi_scan_
     return p->r.kept + (index * s->kept_states + t->number - 1) * s->NV;
 }
 /* This head's state out of an array of the interface, or zeros. */
-static void mmixi_state_read(const mmixi_pass *p, const mmixi_scan_task *t, const mmix_real *from, mmixi_mat h)
+static void mmixi_state_read(const mmixi_pass *p, const mmixi_scan_task *t,
+                             const mmix_real *from, mmixi_mat h)
 {
     if (from) mmixi_transpose(p->k, h, mmixi_state_outside(p, t, from));
     else memset(h.p, 0, p->scan.NV * sizeof *h.p);
@@ -6921,9 +6970,10 @@ static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmi
         mmixi_state_read(p, t, from, mmixi_state(p, t, c));
     t->head = t->first;
 }
-/* What they have become is put, or with add 1 added, where the interface wants it; `to` may be NULL. */
-static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c, mmix_real *to,
-                               int add)
+/* What they have become is put, or with add 1 added, where the interface wants it; `to` may be
+   NULL. */
+static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
+                               mmix_real *to, int add)
 {
     for (t->head = t->first; to && t->head < t->last; t->head += p->scan.shared) {
         mmixi_transpose(p->k, c->in_t, mmixi_state(p, t, c));
@@ -6931,8 +6981,8 @@ static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mm
     }
 }
 /* Task `index`, and its scratch laid out for one token. */
-static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch, mmixi_scan_task *t,
-                                  mmixi_chunk *c)
+static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
+                                  mmixi_scan_task *t, mmixi_chunk *c)
 {
     const mmixi_scan_plan *s = &p->scan;
     memset(t, 0, sizeof *t);
@@ -6947,7 +6997,8 @@ static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *
     t->turn = s->reverse ? -1 : 1;
 }
 /* Scratch for the chunk that the task has come to. */
-static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t,
+                                   mmixi_chunk *c)
 {
     if (t->q != c->q) mmixi_chunk_layout(p, c, t->q, c->states);
 }
@@ -6989,7 +7040,8 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
     }
 }
 
-/* ---- products with lower triangular matrices; entries right of the diagonal are 0 as far as a tile that has
+/* ---- products with lower triangular matrices; entries right of the diagonal are 0 as far as a
+   tile that has
         row i may read ---- */
 
 static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
@@ -7004,7 +7056,8 @@ static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_
     mmixi_multiply_part(k, c, a, b, add, a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A);
 }
 /* to = the lower triangle of a bᵀ; room takes bᵀ */
-static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a, mmixi_mat b, mmix_real *room)
+static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a, mmixi_mat b,
+                               mmix_real *room)
 {
     mmixi_mat bt = mmixi_matrix(room, b.cols, b.rows, (ptrdiff_t)b.rows);
     mmixi_transpose(k, bt, b);
@@ -7012,9 +7065,10 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a
     for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, to, i);
 }
 /* W of a chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
-   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
-   1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
-static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of
+   factors near 1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
+static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
+                              const mmixi_chunk *c)
 {
     const mmixi_kernels *k = p->k;
     double a = 0, A = (double)p->r.A[t->head];
@@ -7042,16 +7096,23 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t, con
 
 /* ---- what a chunk reads ---- */
 
-/* Of >>linear attention: C = φ(q), B = ψ(k); back from dC and dB to dq and dk; y = num / den; dnum and dden. */
-static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c);
-static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c);
-static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c);
-static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c);
-static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c);
-static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c);
+/* Of >>linear attention: C = φ(q), B = ψ(k); back from dC and dB to dq and dk; y = num / den; dnum
+   and dden. */
+static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
+                                 const mmixi_chunk *c);
+static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
+                              const mmixi_chunk *c);
+static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                          const mmixi_chunk *c);
+static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                       const mmixi_chunk *c);
+static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
+                                const mmixi_chunk *c);
+static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                         const mmixi_chunk *c);
 
-/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
-   near each other its rows stay in the nearest cache. */
+/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages
+   apart: near each other its rows stay in the nearest cache. */
 static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
     size_t P = p->r.P, V = p->scan.V;
@@ -7097,11 +7158,14 @@ static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmix
         if (mmixi_reads_anew(t, &r->q, t->head)) mmixi_linear_queries(p, t, c);
         if (mmixi_reads_anew(t, &r->k, t->head)) mmixi_linear_keys(p, t, c);
     }
-    if (mmixi_scores_anew(p, t, t->head)) mmixi_lower_scores(p->k, c->scores, c->C, c->B, c->transpose);
+    if (mmixi_scores_anew(p, t, t->head))
+        mmixi_lower_scores(p->k, c->scores, c->C, c->B, c->transpose);
     if (!p->scan.linear) mmixi_ssd_weights(p, t, c);
 }
-/* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected, zeroed by the first head. */
-static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input, mmixi_mat *target)
+/* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected, zeroed by the first
+   head. */
+static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input,
+                               mmixi_mat *target)
 {
     const mmixi_scan_plan *s = &p->scan;
     size_t part = s->part[input];
@@ -7114,7 +7178,8 @@ static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, in
     if (s->linear || part || !p->r.add[input]) mmixi_zero_rows(*target);
 }
 /* On the way back also dy, dW = dY Xᵀ and room for dB, dC and dS. */
-static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                      mmixi_chunk *c)
 {
     mmixi_chunk_read(p, t, c);
     mmixi_chunk_dy(p, t, c);
@@ -7127,15 +7192,16 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
 /* ---- the scan, forward ---- */
 
 /* h = p_Q h + fromᵀ values, where h is 0 if none came in: (r δ B)ᵀ x for h, (p C)ᵀ dy for dh */
-static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c, mmixi_mat from,
-                             mmixi_mat values)
+static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
+                             const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
 {
     mmixi_mat h = mmixi_state(p, t, c);
     if (t->enters && !p->scan.linear) p->k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
     mmixi_multiply(p->k, h, mmixi_t(from), values, t->enters);
 }
 /* y = W x + p C h + D x of a chunk and head, and h after it. */
-static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
+                               const mmixi_chunk *c)
 {
     const mmixi_scan_plan *s = &p->scan;
     mmixi_mat h = mmixi_state(p, t, c);
@@ -7168,7 +7234,8 @@ static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real
 
 /* ---- the scan, backward ---- */
 
-/* Inside the chunk, from the last row up: da = Σ dW W, dS, and in d_delta the gradient of δ in W. */
+/* Inside the chunk, from the last row up: da = Σ dW W, dS, and in d_delta the gradient of δ in
+   W. */
 static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk *c)
 {
     memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
@@ -7183,8 +7250,9 @@ static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk 
     }
 }
 /* Of a product of w_i a_i with a state: E = d stateᵀ,  along_row_i = E_i · a_i,  da_i += w_i E_i */
-static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk *c, mmixi_mat d,
-                                       mmixi_mat state_t, const mmix_real *w, mmixi_mat a, mmixi_mat da)
+static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk *c,
+                                       mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
+                                       mmixi_mat a, mmixi_mat da)
 {
     mmixi_multiply(k, c->product, d, state_t, 0);
     for (size_t i = 0; i < c->q; i++) {
@@ -7193,14 +7261,15 @@ static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk
         k->axpy(a.cols, w[i], E, mmixi_row(da, i));
     }
 }
-/* What h_in gave to y and the chunk gave to h_out: dC, dB, the rest of da, and in d_delta all of ∂/∂δ.
-   Returns dA. */
-static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+/* What h_in gave to y and the chunk gave to h_out: dC, dB, the rest of da, and in d_delta all of
+   ∂/∂δ. Returns dA. */
+static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                           const mmixi_chunk *c)
 {
     const mmixi_kernels *k = p->k;
     mmix_real A = p->r.A[t->head], dA = 0, sooner = 0;
     const mmix_real *r = mmixi_row(c->decay, t->q - 1);
-    if (t->enters) {                             /* Σ_{i≥k} p_i dy_i h_inᵀ·C_i, from the last row up */
+    if (t->enters) {                 /* Σ_{i≥k} p_i dy_i h_inᵀ·C_i, from the last row up */
         mmix_real later = 0;
         mmixi_ssd_product_backward(k, c, c->dy, c->in_t, c->p, c->C, c->dC);
         for (size_t i = t->q; i-- > 0;) {
@@ -7209,7 +7278,7 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan
         }
     }
     if (t->leaves) mmixi_ssd_product_backward(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    if (t->leaves && t->enters)                  /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
+    if (t->leaves && t->enters)      /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
         sooner = c->p[t->q - 1] * k->dot(p->scan.NV, c->in.p, mmixi_state(p, t, c).p);
     for (size_t i = 0; i < t->q; i++) {
         mmix_real f = t->leaves ? r[i] * c->along_row[i] : 0;
@@ -7220,8 +7289,10 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan
     }
     return dA;
 }
-/* Through δ = clamp(softplus(u)), u = dt + bias, of which d_delta becomes the gradient. Returns dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+/* Through δ = clamp(softplus(u)), u = dt + bias, of which d_delta becomes the gradient. Returns
+   dbias. */
+static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                          const mmixi_chunk *c)
 {
     mmix_real low = (mmix_real)p->o.dt_low, high = (mmix_real)p->o.dt_high, dbias = 0;
     for (size_t i = 0; high > 0 && i < t->q; i++)
@@ -7234,7 +7305,8 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_
     return dbias;
 }
 /* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. */
-static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                    const mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
     size_t heads = r->B * r->H, head = t->b * r->H + t->head;
@@ -7249,18 +7321,21 @@ static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *
     }
 }
 /* dx = Wᵀ dy + r δ B dh + D dy; `first`: of the heads that share a state. */
-static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c, int first)
+static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c,
+                          int first)
 {
     size_t P = p->r.P;
     if (!p->r.dv.p) return;
     mmixi_mat dx = mmixi_tokens(t, &p->r.dv, P), dh = mmixi_state(p, t, c);
     int add = p->r.add[MMIX_IN_V] || t->head % p->r.dv.share;
     mmixi_lower(p->k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
-    if (t->leaves && first) mmixi_multiply(p->k, dx, c->faded_B, mmixi_part(dh, 0, 0, p->r.N, P), 1);
+    if (t->leaves && first)
+        mmixi_multiply(p->k, dx, c->faded_B, mmixi_part(dh, 0, 0, p->r.N, P), 1);
     if (!p->scan.linear) mmixi_ssd_skip(p, t->head, c->dy, dx);
 }
 /* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
-static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                       const mmixi_chunk *c)
 {
     size_t next = t->head + 1;
     if (next < t->last && !mmixi_scores_anew(p, t, next)) return;
@@ -7313,9 +7388,9 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 
 /* ---- the plan of a scan ---- */
 
-/* About so many tasks are wanted. Where heads share B and C, the fewer the tasks the fewer times S is
-   computed and the fewer partial sums dB and dC have. Those fix the order of summation: a backward's number
-   of tasks may not depend on that of threads. */
+/* About so many tasks are wanted. Where heads share B and C, the fewer the tasks the fewer times S
+   is computed and the fewer partial sums dB and dC have. Those fix the order of summation: a
+   backward's number of tasks may not depend on that of threads. */
 static size_t mmixi_scan_tasks(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -7329,8 +7404,8 @@ static size_t mmixi_scan_tasks(const mmixi_pass *p)
 }
 /* Whether n heads are whole groups of those that share an array, or equal parts of a group. */
 static int mmixi_scan_fits(size_t n, size_t share) { return n % share == 0 || share % n == 0; }
-/* Heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C or
-   equal parts of one. */
+/* Heads that share an x stay together, because they add into one dx; a task takes whole groups of B
+   and C or equal parts of one. */
 static void mmixi_scan_split(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -7373,7 +7448,8 @@ static void mmixi_scan_cut(mmixi_pass *p)
         s->kept_states = mmixi_max(s->kept_states, mmixi_scan_chunks(p, &t) - 1);
     }
 }
-/* What SSD and linear attention plan alike, once `linear`, `full`, `reverse`, `step`, `shared` and V are set. */
+/* What SSD and linear attention plan alike, once `linear`, `full`, `reverse`, `step`, `shared` and
+   V are set. */
 static void mmixi_scan_begin(mmixi_pass *p)
 {
     mmixi_scan_plan *s = &p->scan;
@@ -7406,13 +7482,16 @@ static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
 static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, dt BLH, initial_state? BHPN, A H, "
-                      "dt_bias? H", x->q, x->k, x->v, x->seq_idx, x->dt, x->initial_state, x->A, x->dt_bias)
-        || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)) return 0;
+    const char *D = mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H";
+    if (!mmixi_expect(m, who, &d, "C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, dt BLH, "
+                      "initial_state? BHPN, A H, dt_bias? H", x->q, x->k, x->v, x->seq_idx, x->dt,
+                      x->initial_state, x->A, x->dt_bias)
+        || !mmixi_expect(m, who, &d, D, x->D)) return 0;
     if (d.H % d.G || d.H % d.X || d.H % d.Z)
         return mmixi_mixer_refuse(m, who, x, "the heads of x, B and C must divide dt's");
     if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
-        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH");
+        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_FORWARD, _REVERSE or "
+                                  "_BOTH");
     if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state))
         return mmixi_mixer_refuse(m, who, x, "MMIX_BOTH takes and returns no state");
     return 1;
@@ -7424,6 +7503,23 @@ static void mmixi_ssd_state_shape(const mmix_mixer *o, size_t *shape)
     shape[1] = o->dt->shape[2];
     shape[2] = o->v->shape[3];
     shape[3] = o->k->shape[3];
+}
+static void mmixi_ssd_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
+{
+    c->in[MMIX_IN_DT] = o->dt;
+    c->in[MMIX_IN_DT_BIAS] = o->dt_bias;
+    c->in[MMIX_IN_A] = o->A;
+    c->in[MMIX_IN_D] = mmixi_compact(m, o->D);
+}
+static void mmixi_ssd_arrays(const mmix_call *c, mmix_raw *r)
+{
+    const mmix_tensor *dt = c->in[MMIX_IN_DT], *D = c->in[MMIX_IN_D];
+    r->dt = mmixi_heads_of(dt, mmixi_of(dt), r->H);
+    r->ddt = mmixi_heads_of(dt, c->dx[MMIX_IN_DT], r->H);
+    r->dt_bias = mmixi_of(c->in[MMIX_IN_DT_BIAS]);
+    r->A = mmixi_of(c->in[MMIX_IN_A]);
+    r->D = mmixi_of(D);
+    r->D_width = mmix_ndim(D) == 2 ? r->P : 1;
 }
 static void mmixi_ssd_begin(mmixi_pass *p)
 {
@@ -7440,7 +7536,8 @@ static void mmixi_ssd_begin(mmixi_pass *p)
     mmixi_scan_target(p, MMIX_IN_Q, r->dq, r->q.share);
     mmixi_scan_target(p, MMIX_IN_K, r->dk, r->k.share);
 }
-static size_t mmixi_ssd_dhead(const mmixi_pass *p)           /* reals of dA, dbias and dD of all sequences */
+/* Reals of dA, dbias and dD of all sequences. */
+static size_t mmixi_ssd_dhead(const mmixi_pass *p)
 {
     return p->back ? p->r.B * p->r.H * (2 + p->r.D_width) : 0;
 }
@@ -7456,7 +7553,8 @@ static void mmixi_ssd_start(mmixi_pass *p)
     if (p->back) memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
 }
 /* Tokens of one gradient: the sums of what the tasks made of them. */
-static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_heads *to, mmixi_range range)
+static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_heads *to,
+                                 mmixi_range range)
 {
     const mmixi_scan_plan *s = &p->scan;
     size_t L = p->r.L;
@@ -7493,6 +7591,8 @@ static mmixi_form mmixi_ssd_form(void)
     f.check = mmixi_ssd_check;
     f.settle = mmixi_ssd_settle;
     f.heads = mmixi_ssd_heads;
+    f.inputs = mmixi_ssd_inputs;
+    f.arrays = mmixi_ssd_arrays;
     f.state_shape = mmixi_ssd_state_shape;
     f.begin = mmixi_ssd_begin;
     f.layout = mmixi_ssd_layout;
@@ -7505,10 +7605,11 @@ static mmixi_form mmixi_ssd_form(void)
 /* ==== >>linear attention =============================================================
    y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
 
-   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i is
-   divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so that
-   forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
-   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
+   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row
+   i is divided by its sum + eps; a column of ones beside V makes that sum another column of the
+   product, so that forward and backward know only one matrix product: y = num / den, dnum = dy /
+   den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient
+   attention); LinearViT: arXiv 2511.18380.
 
    The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd.
    ==================================================================================== */
@@ -7519,9 +7620,9 @@ static mmixi_form mmixi_ssd_form(void)
 static size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal) { return causal ? i + 1 : S; }
 
 /* den (L): what rows are divided by; `normalise` 0: ones. */
-MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_real *f, const mmix_real *g,
-                                    const mmix_real *v, size_t L, size_t S, size_t N, size_t P, int causal,
-                                    int normalise, double eps)
+MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_real *f,
+                                    const mmix_real *g, const mmix_real *v, size_t L, size_t S,
+                                    size_t N, size_t P, int causal, int normalise, double eps)
 {
     for (size_t i = 0; i < L; i++) {
         double sum = eps;
@@ -7536,12 +7637,14 @@ MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_rea
         for (size_t p = 0; p < P; p++) y[i * P + p] /= den[i];
     }
 }
-/* Moving M_ij moves num_i by v_j and, where rows are divided, den_i by 1: with dnum = dy / den that is
-   dM_ij = dnum_i · (v_j - y_i). M itself is a product of f and g. Gradients are added. */
-MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_real *dv, const mmix_real *dy,
-                                             const mmix_real *y, const mmix_real *den, const mmix_real *f,
-                                             const mmix_real *g, const mmix_real *v, size_t L, size_t S,
-                                             size_t N, size_t P, int causal, int normalise)
+/* Moving M_ij moves num_i by v_j and, where rows are divided, den_i by 1: with dnum = dy / den that
+   is dM_ij = dnum_i · (v_j - y_i). M itself is a product of f and g. Gradients are added. */
+MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_real *dv,
+                                             const mmix_real *dy, const mmix_real *y,
+                                             const mmix_real *den, const mmix_real *f,
+                                             const mmix_real *g, const mmix_real *v, size_t L,
+                                             size_t S, size_t N, size_t P, int causal,
+                                             int normalise)
 {
     for (size_t i = 0; i < L; i++)
         for (size_t j = 0; j < mmixi_plain_linear_sees(i, S, causal); j++) {
@@ -7560,7 +7663,8 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_
         }
 }
 /* M, with φ(q) and ψ(k) in place of q and k. */
-static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *M)
+static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                                mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     (void)room;
@@ -7614,8 +7718,8 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
     }
 }
 /* dx = or += the gradient of x from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat df,
-                                        mmixi_mat dx, int add)
+static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f,
+                                        mmixi_mat df, mmixi_mat dx, int add)
 {
     size_t N = dx.cols;
     for (size_t r = 0; r < dx.rows; r++) {
@@ -7639,24 +7743,28 @@ static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
         double sum = 0;
         for (size_t t = 1; t < keys.rows; t++)
             if (mmixi_row(keys, t)[n] > top) top = mmixi_row(keys, t)[n];
-        for (size_t t = 0; t < keys.rows; t++) sum += (double)mmixi_exp_real(mmixi_row(keys, t)[n] - top);
+        for (size_t t = 0; t < keys.rows; t++)
+            sum += (double)mmixi_exp_real(mmixi_row(keys, t)[n] - top);
         c->top[n] = top;
         c->sum[n] = (mmix_real)(1 / sum);
     }
 }
 /* C = φ of a block of queries, and dq from dC. */
-static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
+                                 const mmixi_chunk *c)
 {
     mmixi_feature_rows(p->k, p->o.feature, c->C, mmixi_tokens(t, &p->r.q, p->r.N));
 }
-static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                          const mmixi_chunk *c)
 {
     if (!p->r.dq.p) return;
     mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &p->r.dq, p->r.N),
                                 p->r.add[MMIX_IN_Q]);
 }
 /* B = ψ of a block of keys, and dk from dB. */
-static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
+                              const mmixi_chunk *c)
 {
     mmixi_mat k = mmixi_tokens(t, &p->r.k, p->r.N);
     if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
@@ -7669,7 +7777,8 @@ static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t, con
         for (size_t n = 0; n < p->r.N; n++) f[n] = mmixi_exp_real(from[n] - c->top[n]) * c->sum[n];
     }
 }
-static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                       const mmixi_chunk *c)
 {
     int add = p->r.add[MMIX_IN_K];
     if (!p->r.dk.p) return;
@@ -7681,7 +7790,10 @@ static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_tas
     for (size_t r = 0; r < t->q; r++) {
         const mmix_real *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
         mmix_real *to = mmixi_row(dk, r);
-        for (size_t n = 0; n < p->r.N; n++) to[n] = (add ? to[n] : 0) + f[n] * (df[n] - c->along[n]);
+        for (size_t n = 0; n < p->r.N; n++) {
+            mmix_real g = f[n] * (df[n] - c->along[n]);
+            to[n] = (add ? to[n] : 0) + g;
+        }
     }
 }
 
@@ -7693,7 +7805,8 @@ static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_tas
     return p->r.inverse_sum + (t->b * p->r.H + t->head) * p->r.L + t->start;
 }
 /* y = num / den, which lie side by side. */
-static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
+                                const mmixi_chunk *c)
 {
     size_t P = p->r.P;
     if (p->scan.V == P) return;
@@ -7707,7 +7820,8 @@ static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t, c
     }
 }
 /* dnum and dden, side by side */
-static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                         const mmixi_chunk *c)
 {
     size_t P = p->r.P;
     mmixi_mat y = mmixi_tokens(t, &p->r.y, P), dy = mmixi_tokens(t, &p->r.dy, P);
@@ -7719,11 +7833,13 @@ static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_t
     }
 }
 
-/* ---- the full form: one key/value group of one sequence, whose state serves all its query heads. Two
+/* ---- the full form: one key/value group of one sequence, whose state serves all its query heads.
+   Two
         sweeps over blocks of tokens, of which the first makes a state for the second ---- */
 
 /* Goes to the block of a sweep that begins at token `start` of n. */
-static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c, size_t start, size_t n)
+static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c,
+                               size_t start, size_t n)
 {
     t->start = start;
     t->q = mmixi_min(p->scan.longest, n - start);
@@ -7738,8 +7854,11 @@ static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix
     mmixi_mat state = mmixi_state(p, t, c);
     t->number = 1;
     if (p->r.kept) state.p = mmixi_state_kept(p, t);
-    if (p->o.feature == MMIX_FEATURE_EFFICIENT)
-        mmixi_token_softmax(c, mmixi_matrix(mmixi_at(&p->r.k, t->b, 0, t->head), p->r.S, p->r.N, p->r.k.token));
+    if (p->o.feature == MMIX_FEATURE_EFFICIENT) {
+        const mmix_heads *k = &p->r.k;
+        mmix_real *keys = mmixi_at(k, t->b, 0, t->head);
+        mmixi_token_softmax(c, mmixi_matrix(keys, p->r.S, p->r.N, k->token));
+    }
     return state;
 }
 /* state = ψ(K)ᵀ V, then Y = φ(Q) state */
@@ -7765,14 +7884,16 @@ static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_re
             mmixi_linear_divide(p, &t, &c);
         }
 }
-/* From the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; then dV = ψ(K) dstate, dψ = V dstateᵀ */
+/* From the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; then dV = ψ(K) dstate, dψ = V
+   dstateᵀ */
 static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmixi_kernels *k = p->k;
     size_t L = p->r.L, S = p->r.S, N = p->r.N, P = p->r.P;
     mmixi_scan_task t;
     mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c), dstate = mmixi_state(p, &t, &c);
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
+    mmixi_mat dstate = mmixi_state(p, &t, &c);
     mmixi_transpose(k, c.in_t, state);
     for (; t.head < t.last; t.head++)
         for (size_t start = 0; start < L; start += t.q) {
@@ -7786,7 +7907,8 @@ static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_r
     t.head = t.first;
     mmixi_transpose(k, c.dh_t, dstate);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-    for (size_t n = 0; n < N; n++) c.along[n] = k->dot(p->scan.V, mmixi_row(state, n), mmixi_row(dstate, n));
+    for (size_t n = 0; n < N; n++)
+        c.along[n] = k->dot(p->scan.V, mmixi_row(state, n), mmixi_row(dstate, n));
     for (size_t start = 0; start < S; start += t.q) {
         mmixi_linear_block(p, &t, &c, start, S);
         mmixi_linear_keys(p, &t, &c);
@@ -7824,8 +7946,8 @@ static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     mmixi_dims d;
     memset(&d, 0, sizeof d);
     d.R = mmix_shape(x->v, 3) + (size_t)mmixi_linear_normalises(x);
-    if (!mmixi_expect(m, who, &d, "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, initial_state? BGRN", x->q, x->k,
-                      x->v, x->seq_idx, x->initial_state)
+    if (!mmixi_expect(m, who, &d, "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, initial_state? BGRN",
+                      x->q, x->k, x->v, x->seq_idx, x->initial_state)
         || !mmixi_attention_check(m, who, x, &d)) return 0;
     if (x->feature < 0 || x->feature > MMIX_FEATURE_NONE)
         return mmixi_mixer_refuse(m, who, x, "linear attention has no feature %d, expected "
@@ -7834,16 +7956,17 @@ static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return mmixi_mixer_refuse(m, who, x, "linear attention has no form with mask %d, expected "
                                   "MMIX_MASK_NONE, 0, or _CAUSAL, 1", x->mask);
     if (x->mask && x->feature == MMIX_FEATURE_EFFICIENT)
-        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with MMIX_MASK_CAUSAL and "
-                                  "MMIX_FEATURE_EFFICIENT, whose keys read all tokens");
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with MMIX_MASK_CAUSAL "
+                                  "and MMIX_FEATURE_EFFICIENT, whose keys read all tokens");
     if (x->mask && d.S != d.L)
-        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with MMIX_MASK_CAUSAL and %.0f "
-                                  "keys, expected q's %.0f", (double)d.S, (double)d.L);
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with MMIX_MASK_CAUSAL "
+                                  "and %.0f keys, expected q's %.0f", (double)d.S, (double)d.L);
     if (!x->mask && x->seq_idx)
         return mmixi_mixer_refuse(m, who, x, "linear attention has no form with seq_idx but for "
                                   "MMIX_MASK_CAUSAL");
     if (!x->mask && (x->initial_state || x->final_state))
-        return mmixi_mixer_refuse(m, who, x, "linear attention has a state with MMIX_MASK_CAUSAL alone");
+        return mmixi_mixer_refuse(m, who, x, "linear attention has a state with MMIX_MASK_CAUSAL "
+                                  "alone");
     if (x->window[0])
         return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention");
     if (x->bias) return mmixi_mixer_refuse(m, who, x, "a bias without windows");
@@ -7872,12 +7995,6 @@ static void mmixi_linear_begin(mmixi_pass *p)
     else p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
     mmixi_scan_begin(p);
 }
-static void mmixi_linear_layout(mmixi_pass *p, mmixi_room *room)
-{
-    (void)p;
-    (void)room;
-}
-static void mmixi_linear_start(mmixi_pass *p) { (void)p; }
 /* φ of a tensor */
 static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
 {
@@ -7901,8 +8018,6 @@ static mmixi_form mmixi_linear_form(void)
     f.heads = mmixi_query_heads;
     f.state_shape = mmixi_linear_state_shape;
     f.begin = mmixi_linear_begin;
-    f.layout = mmixi_linear_layout;
-    f.start = mmixi_linear_start;
     f.matrix = mmixi_linear_matrix;
     f.features = mmixi_linear_features;
     return f;
@@ -7911,38 +8026,42 @@ static mmixi_form mmixi_linear_form(void)
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loops make all of p.
-   The fast form never does: it takes keys in tiles. For each block of queries and each tile the scores are a
-   small product; a running maximum m and sum l of each row let later tiles be added (Milakov & Gimelshein
-   2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loops make
+   all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
+   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be
+   added (Milakov & Gimelshein 2018; Dao et al. 2022):
 
        m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
        y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
-   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
-   too: that is no more than q, k, v and y are.
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward:
+   m and 1/l of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P),
+   e^(s - m) is kept, too: that is no more than q, k, v and y are.
 
-   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a
-   sequence of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is
+   a sequence of its own, whose tokens lie apart.
 
-   Backward: y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant
-   that is added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken
-   off:
+   torch: F.scaled_dot_product_attention(q, k, v, mask)
 
-       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds
+   Backward: y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no
+   constant that is added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij =
+   dy_i · y_i, is taken off:
+
+       ds_ij = p_ij (dp_ij - δ_i),   dbias = ds,
+       dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i
    ==================================================================================== */
 
 /* ---- the definition: one head, q (L, N), k (S, N), v (S, P), y (L, P), p (L, S) ---- */
 
-/* Keys that query i sees: all, or with `causal` none behind it; the queries are the last L of S tokens. */
+/* Keys that query i sees: all, or with `causal` none behind it; the queries are the last L of S
+   tokens. */
 static size_t mmixi_plain_softmax_sees(size_t i, size_t L, size_t S, int causal)
 {
     return causal ? i + S - L + 1 : S;
 }
-MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real *q, const mmix_real *k,
-                                     const mmix_real *v, size_t L, size_t S, size_t N, size_t P, double scale,
-                                     int causal)
+MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real *q,
+                                     const mmix_real *k, const mmix_real *v, size_t L, size_t S,
+                                     size_t N, size_t P, double scale, int causal)
 {
     for (size_t i = 0; i < L; i++, p += S) {
         size_t n = mmixi_plain_softmax_sees(i, L, S, causal);
@@ -7962,10 +8081,11 @@ MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real
     }
 }
 /* From p, as the forward left it; gradients are added. */
-MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix_real *dv, const mmix_real *dy,
-                                              const mmix_real *y, const mmix_real *p, const mmix_real *q,
-                                              const mmix_real *k, const mmix_real *v, size_t L, size_t S,
-                                              size_t N, size_t P, double scale)
+MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix_real *dv,
+                                              const mmix_real *dy, const mmix_real *y,
+                                              const mmix_real *p, const mmix_real *q,
+                                              const mmix_real *k, const mmix_real *v, size_t L,
+                                              size_t S, size_t N, size_t P, double scale)
 {
     for (size_t i = 0; i < L; i++, p += S) {
         double delta = 0;
@@ -7987,8 +8107,8 @@ MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix
 
 /* ---- what a query sees ---- */
 
-/* Keys of query i, whose packed sequence is `own`; windows aside. Where there are more keys than queries,
-   those are the last tokens. */
+/* Keys of query i, whose packed sequence is `own`; windows aside. Where there are more keys than
+   queries, those are the last tokens. */
 static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &p->r;
@@ -8029,13 +8149,15 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
     }
     return s;
 }
-/* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
+/* Where head h's numbers of bias lie for a query at this place: that for a key at another is
+   [-place]. */
 static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
 {
     return h * p->softmax.distances + p->softmax.distances / 2 + place;
 }
 /* M of a head, for all masks, windows and bias. */
-static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *M)
+static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                                 mmix_real *M)
 {
     const mmix_raw *r = &p->r;
     (void)room;
@@ -8066,36 +8188,40 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
 
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
-/* A task: a head of window `window` of all sequences, its tokens in order; in the backward all heads that have
-   k and v in common. Its scratch and the tile of keys at work. */
+/* A task: a head of window `window` of all sequences, its tokens in order; in the backward all heads
+   that have k and v in common. Its scratch, and the tile of keys at work. */
 typedef struct mmixi_softmax_task {
-    size_t b, window, group, head;               /* group: the first of the task's heads */
-    const mmixi_spot *order;                     /* the window's tokens; NULL: token t is the t-th */
-    size_t keys, first, last;                    /* S, or the window's tokens; queries first … last - 1 */
-    mmixi_keys own;                              /* the packed sequence met last */
-    mmix_real *dbias;                            /* this window's, or NULL */
-    size_t tile, n;                              /* keys tile … tile + n - 1 */
-    /* (n, N) and (n, P): where they lie, or in near_…: in the forward v and in the backward k are brought
-       side by side, for heads may lie pages apart, and their rows fall into a few sets of the nearest cache.
-       A window's rows are gathered. */
+    size_t b, window;
+    size_t group, head;              /* the first of the task's heads, the one at work */
+    const mmixi_spot *order;         /* the window's tokens; NULL: token i is the i-th */
+    size_t keys;                     /* S, or the window's tokens */
+    size_t first, last;              /* queries first … last - 1 */
+    mmixi_keys own;                  /* the packed sequence met last */
+    mmix_real *dbias;                /* this window's, or NULL */
+    size_t tile, n;                  /* keys tile … tile + n - 1 */
+    /* (n, N) and (n, P): where they lie, or in near_…. In the forward v and in the backward k are
+       brought side by side, for heads may lie pages apart, and their rows fall into a few sets of
+       the nearest cache. A window's rows are gathered. */
     mmixi_mat key, value, dkey, dvalue;
     mmixi_mat near_key, near_value, near_dkey, near_dvalue;
-    mmixi_mat key_t, value_t;                    /* transposes */
-    mmixi_mat query, near_y, near_dy, dquery;    /* of a block: scale q, y of a window, dy, dq */
-    mmixi_mat scores, dscores;                   /* of a block: s, then e^(s - m), then p; dp, then ds */
-    mmix_real *row_max, *sum;                    /* m and l of each query */
+    mmixi_mat key_t, value_t;        /* transposes */
+    /* Of a block of queries: scale q, y of a window, dy, dq; s, then e^(s - m), then p; dp, then ds */
+    mmixi_mat query, near_y, near_dy, dquery;
+    mmixi_mat scores, dscores;
+    mmix_real *row_max, *sum;        /* m and l of each query */
 } mmixi_softmax_task;
-/* Queries i … i + rows - 1 against the tile: they see n of its keys from `from` on, row r those of seen[r].
-   Keys count from the tile's first. */
+/* Queries i … i + rows - 1 against the tile: they see n of its keys from `from` on, row r those of
+   seen[r]. Keys count from the tile's first. */
 typedef struct mmixi_softmax_block {
     size_t i, rows, from, n;
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
-    int whole[MMIXI_QUERY_BLOCK];                /* the row sees no keys of other tiles */
-    int again[MMIXI_QUERY_BLOCK];                /* it has seen some of an earlier tile */
-    int add;                                     /* any row has */
+    int whole[MMIXI_QUERY_BLOCK];    /* the row sees no keys of other tiles */
+    int again[MMIXI_QUERY_BLOCK];    /* it has seen some of an earlier tile */
+    int add;                         /* any row has */
 } mmixi_softmax_block;
 
-static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task *t, mmix_real *scratch)
+static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task *t,
+                                        mmix_real *scratch)
 {
     const mmixi_softmax_plan *s = &p->softmax;
     mmixi_room room = { scratch, 0 };
@@ -8143,7 +8269,8 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
     memset(t->dbias + t->group * s->distances, 0, s->shared * s->distances * sizeof *t->dbias);
 }
 /* Goes to the block of queries from i on; whether they see any key of the tile. */
-static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t i, mmixi_softmax_block *b)
+static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t i,
+                                    mmixi_softmax_block *b)
 {
     size_t end = 0;
     b->i = i;
@@ -8151,8 +8278,10 @@ static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, 
     b->rows = mmixi_min(MMIXI_QUERY_BLOCK, t->last - i);
     b->add = 0;
     for (size_t r = 0; r < b->rows; r++) {
-        if (i + r < t->own.begin || i + r >= t->own.end) t->own = mmixi_sequence(&p->r, t->b, i + r);
-        mmixi_keys all = mmixi_seen(p, t->own, i + r), *seen = &b->seen[r];
+        size_t query = i + r;
+        if (query < t->own.begin || query >= t->own.end)
+            t->own = mmixi_sequence(&p->r, t->b, query);
+        mmixi_keys all = mmixi_seen(p, t->own, query), *seen = &b->seen[r];
         b->again[r] = all.begin < t->tile;
         b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= t->tile + t->n;
         b->add |= b->again[r];
@@ -8171,10 +8300,14 @@ static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, 
 
 /* ---- rows of tokens ---- */
 
-/* Token t of the task in the sequence. */
-static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i) { return t->order ? t->order[i].at : i; }
+/* Where token i of the task is in the sequence. */
+static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
+{
+    return t->order ? t->order[i].at : i;
+}
 /* Where the row of token i is in an array of the interface. */
-static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_heads *a, size_t i)
+static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_heads *a,
+                                           size_t i)
 {
     return mmixi_at(a, t->b, mmixi_softmax_token(t, i), t->head);
 }
@@ -8186,14 +8319,14 @@ static void mmixi_softmax_put(const mmixi_pass *p, const mmixi_softmax_task *t, 
         mmixi_put(p->k, rows.cols, mmixi_row(rows, r), mmixi_softmax_row(t, a, i + r), add);
 }
 /* n rows from token i on as they lie, which without windows is one behind the other. */
-static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_heads *a, size_t i, size_t n,
-                                   size_t cols)
+static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_heads *a, size_t i,
+                                   size_t n, size_t cols)
 {
     return mmixi_matrix(mmixi_at(a, t->b, i, t->head), n, cols, a->token);
 }
 /* A copy of them in `room`. */
-static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_heads *a, size_t i, size_t n,
-                                      mmixi_mat room)
+static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_heads *a,
+                                      size_t i, size_t n, mmixi_mat room)
 {
     room.rows = n;
     for (size_t r = 0; r < n; r++)
@@ -8201,14 +8334,15 @@ static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_he
     return room;
 }
 /* The rows as they lie, or in `room` if they lie apart. */
-static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_heads *a, size_t i, size_t n,
-                                       mmixi_mat room)
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_heads *a,
+                                       size_t i, size_t n, mmixi_mat room)
 {
     if (t->order) return mmixi_softmax_gather(t, a, i, n, room);
     return mmixi_softmax_lie(t, a, i, n, room.cols);
 }
 /* The rows of dk or dv that a tile's products are added to, zeroed by the first tile. */
-static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_heads *a, mmixi_mat room, int add)
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_heads *a,
+                                    mmixi_mat room, int add)
 {
     mmixi_mat sums = room;
     sums.rows = t->n;
@@ -8257,7 +8391,8 @@ static mmix_real *mmixi_softmax_kept(const mmixi_pass *p, const mmixi_softmax_ta
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real *row)
 {
-    size_t all = b->from + b->n, begin = mmixi_min(b->seen[r].begin, all), end = mmixi_min(b->seen[r].end, all);
+    size_t all = b->from + b->n;
+    size_t begin = mmixi_min(b->seen[r].begin, all), end = mmixi_min(b->seen[r].end, all);
     memset(row + b->from, 0, (begin - b->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
@@ -8272,11 +8407,13 @@ static mmixi_mat mmixi_softmax_queries(const mmixi_pass *p, const mmixi_softmax_
     return Q;
 }
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
-static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *t, const mmixi_softmax_block *b,
-                                 mmixi_mat S, mmixi_mat Q)
+static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                 const mmixi_softmax_block *b, mmixi_mat S, mmixi_mat Q)
 {
-    if (!p->softmax.single) mmixi_multiply(p->k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
-    else for (size_t j = 0; j < b->n; j++) S.p[j] = p->k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
+    if (p->softmax.single)
+        for (size_t j = 0; j < b->n; j++)
+            S.p[j] = p->k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
+    else mmixi_multiply(p->k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
     if (!p->r.bias) return;
     const mmixi_spot *key = t->order + t->tile + b->from;
     for (size_t r = 0; r < b->rows; r++) {
@@ -8288,15 +8425,17 @@ static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *
 
 /* ---- forward ---- */
 
-/* Row r of the block's scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+/* Row r of the block's scores becomes e^(s - m), with m and l brought up to date and y rescaled to
+   them. */
 static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                      const mmixi_softmax_block *b, size_t r, mmix_real *row, mmix_real *y)
+                                      const mmixi_softmax_block *b, size_t r, mmix_real *row,
+                                      mmix_real *y)
 {
     size_t begin = b->seen[r].begin, n = b->seen[r].end - begin, query = b->i - t->first + r;
     mmix_real *largest = &t->row_max[query], *sum = &t->sum[query], before = *largest;
     if (n) {
         mmix_real here = p->k->largest(n, row + begin);
-        if (here < -FLT_MAX) here = -FLT_MAX;    /* scores of -infinity alone: e^(s - m) is 0, not NaN */
+        if (here < -FLT_MAX) here = -FLT_MAX; /* -infinity alone: e^(s - m) is 0, not NaN */
         if (b->again[r] && before > here) here = before;
         *largest = here;
         mmix_real more = p->k->exp_row(n, 1, row + begin, *largest, row + begin);
@@ -8309,7 +8448,8 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
     }
     mmixi_softmax_hide(b, r, row);
 }
-static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t, const mmixi_softmax_block *b)
+static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                  const mmixi_softmax_block *b)
 {
     mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, b->rows, t->near_y), all = t->scores;
     if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
@@ -8324,7 +8464,8 @@ static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task 
 static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *t)
 {
     for (size_t i = t->first; i < t->last; i++) {
-        size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i), query = i - t->first;
+        size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i);
+        size_t query = i - t->first;
         mmix_real inverse = 1 / t->sum[query], *y = mmixi_softmax_row(t, &p->r.y, i);
         p->k->scale(p->r.P, inverse, y, y);
         if (!p->r.row_max) continue;
@@ -8354,16 +8495,19 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
 
 /* The gradient of bias, for row r of the block. */
 static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                        const mmixi_softmax_block *b, size_t r, const mmix_real *ds)
+                                        const mmixi_softmax_block *b, size_t r,
+                                        const mmix_real *ds)
 {
     mmix_real *dbias = t->dbias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
     const mmixi_spot *key = t->order + t->tile;
-    for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++) dbias[-(ptrdiff_t)key[j].place] += ds[j];
+    for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
+        dbias[-(ptrdiff_t)key[j].place] += ds[j];
 }
-/* Row r: prob becomes p, from the scores or from what was kept of them, and ds, which was dp, becomes ds. */
+/* Row r: prob becomes p, from the scores or from what was kept of them, and ds, which was dp,
+   becomes ds. */
 static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
-                                       const mmixi_softmax_block *b, size_t r, mmix_real *prob, mmix_real *ds,
-                                       const mmix_real *dy)
+                                       const mmixi_softmax_block *b, size_t r, mmix_real *prob,
+                                       mmix_real *ds, const mmix_real *dy)
 {
     const mmixi_kernels *k = p->k;
     size_t begin = b->seen[r].begin, n = b->seen[r].end - begin;
@@ -8380,12 +8524,14 @@ static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_
     mmixi_softmax_hide(b, r, prob);
     mmixi_softmax_hide(b, r, ds);
 }
-static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t, const mmixi_softmax_block *b)
+static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                   const mmixi_softmax_block *b)
 {
     const mmix_raw *x = &p->r;
     const mmixi_kernels *k = p->k;
     size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
-    mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n), dscores = mmixi_part(t->dscores, 0, from, rows, n);
+    mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
+    mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
     mmixi_mat Q = mmixi_softmax_queries(p, t, b), dq = mmixi_part(t->dquery, 0, 0, rows, N);
     mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
     if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
@@ -8443,18 +8589,20 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
     double tokens = 1, distances = 1;
     if (x->windows_wrong) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
-                  "and the grid and the window on each, not NULL", who, x->windows_axes);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected "
+                  "1 to 3, and the grid and the window on each, not NULL", who, x->windows_axes);
         return 0;
     }
     for (int a = 0; a < 3; a++) {
-        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, (double)(o.window[a] - 1))) return 0;
+        double most = (double)(o.window[a] - 1);
+        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, most)) return 0;
         tokens *= (double)o.grid[a];
         distances *= 2 * (double)o.window[a] - 1;
     }
     if (tokens != (double)d->L || d->S != d->L) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys",
-                  who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L, (double)d->S);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and "
+                  "%.0f keys", who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2],
+                  (double)d->L, (double)d->S);
         return 0;
     }
     d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
@@ -8463,8 +8611,8 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
 static int mmixi_softmax_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                      x->seq_idx, x->lefts)
+    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q,
+                      x->k, x->v, x->seq_idx, x->lefts)
         || (x->window[0] && !mmixi_windows_check(m, who, x, &d))
         || !mmixi_attention_check(m, who, x, &d)) return 0;
     if (x->initial_state || x->final_state)
@@ -8472,11 +8620,21 @@ static int mmixi_softmax_check(mmix_ctx *m, const char *who, const mmix_mixer *x
                                   "mmix_mix_step");
     if (x->bias && !x->window[0]) return mmixi_mixer_refuse(m, who, x, "a bias without windows");
     if (x->window[0] && (x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
-        return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL "
-                                  "and without seq_idx");
+        return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention with MMIX_MASK_NONE "
+                                  "or _CAUSAL and without seq_idx");
     if (x->lefts && x->mask != MMIX_MASK_BAND)
         return mmixi_mixer_refuse(m, who, x, "lefts are for MMIX_MASK_BAND");
     return mmixi_index_ok(m, who, "lefts", x->lefts, mmixi_min(x->left, INT32_MAX) + 1);
+}
+static void mmixi_softmax_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
+{
+    c->in[MMIX_IN_BIAS] = mmixi_compact(m, o->bias);
+    c->in[MMIX_IN_LEFTS] = o->lefts;
+}
+static void mmixi_softmax_arrays(const mmix_call *c, mmix_raw *r)
+{
+    r->bias = mmixi_of(c->in[MMIX_IN_BIAS]);
+    r->lefts = mmix_data_i32(c->in[MMIX_IN_LEFTS]);
 }
 /* The windows of a grid: how many, their tokens, and the distances that bias has numbers for. */
 static void mmixi_softmax_windows(mmixi_pass *p)
@@ -8553,7 +8711,8 @@ static void mmixi_softmax_finish(mmix_ctx *m, mmixi_pass *p)
 {
     const mmixi_softmax_plan *s = &p->softmax;
     (void)m;
-    if (s->dbias) mmixi_pass_sum(p, MMIX_IN_BIAS, p->r.H * s->distances, p->r.B * s->windows, s->dbias);
+    size_t numbers = p->r.H * s->distances;
+    if (s->dbias) mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows, s->dbias);
 }
 static mmixi_form mmixi_softmax_form(void)
 {
@@ -8563,6 +8722,8 @@ static mmixi_form mmixi_softmax_form(void)
     f.check = mmixi_softmax_check;
     f.settle = mmixi_softmax_settle;
     f.heads = mmixi_query_heads;
+    f.inputs = mmixi_softmax_inputs;
+    f.arrays = mmixi_softmax_arrays;
     f.begin = mmixi_softmax_begin;
     f.layout = mmixi_softmax_layout;
     f.start = mmixi_softmax_start;
@@ -8571,7 +8732,8 @@ static mmixi_form mmixi_softmax_form(void)
     return f;
 }
 
-/* ---- the mixers: a new one is a room like the three above, and a row here. These are calls and not a table,
+/* ---- the mixers: a new one is a room like the three above, and a row here. These are calls and
+   not a table,
         whose addresses would be data that the loader writes ---- */
 
 static mmixi_form mmixi_form_of(int kind)
