@@ -5946,6 +5946,19 @@ static inline mmixi_mat mmixi_room_matrix(mmixi_room *room, size_t rows, size_t 
     return mmixi_matrix(mmixi_room_reals(room, rows * cols), rows, cols, (ptrdiff_t)cols);
 }
 
+/* The packed sequence that token t lies in. */
+static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
+{
+    mmixi_keys run = { 0, r->L };
+    if (!r->seq_idx) return run;
+    const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
+    run.begin = t;
+    run.end = t + 1;
+    while (run.begin && seq[run.begin - 1] == seq[t]) run.begin--;
+    while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
+    return run;
+}
+
 /* x with its defaults filled in, without what its kind does not read. */
 static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 {
@@ -5992,7 +6005,8 @@ static void mmixi_pass_range(void *arg, mmixi_range range)
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *p)
 {
     if (m) mmixi_ranges(m, p->tasks, 1, mmixi_pass_range, p);
-    else for (size_t i = 0; i < p->tasks; i++) p->task(p, i, p->scratch);
+    else for (size_t i = 0; i < p->tasks; i++)
+        p->task(p, i, p->scratch);
     if (p->back && p->form.finish) p->form.finish(m, p);
 }
 /* The gradient of an input: the sum of parts of n numbers each. */
@@ -6050,7 +6064,10 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch)
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
     mmix_tensor *const *in = c->in;
-    const mmix_tensor *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K], *v = in[MMIX_IN_V];
+    const mmix_tensor *y = c->out[0];
+    const mmix_tensor *q = in[MMIX_IN_Q];
+    const mmix_tensor *k = in[MMIX_IN_K];
+    const mmix_tensor *v = in[MMIX_IN_V];
     size_t H = y->shape[2];
     mmix_raw r;
     memset(&r, 0, sizeof r);
@@ -6146,7 +6163,8 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
                                const size_t *window, int shifted)
 {
-    int wrong = axes < 1 || axes > 3 || !grid || !window, n = wrong ? 0 : axes;
+    int wrong = axes < 1 || axes > 3 || !grid || !window;
+    int n = wrong ? 0 : axes;
     x->windows_axes = axes;
     x->windows_wrong = wrong;                    /* for mmixi_windows_check */
     for (int a = 0; a < 3; a++) {
@@ -6257,7 +6275,8 @@ static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
     const mmixi_row_list *rows = (const mmixi_row_list *)arg;
     size_t B = o->v->shape[0], S = o->v->shape[1], G = o->v->shape[2], L = o->q->shape[1],
         H = mmixi_form_of(o->kind).heads(o), P = H / G, shape[3] = { B, H, S };
-    mmix_tensor *dv = mmix_new4(m, B, S, G, P), *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
+    mmix_tensor *dv = mmix_new4(m, B, S, G, P);
+    mmix_tensor *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
     mmix_mark mark = mmix_mark_here(m);
     mmix_mixer x = *o;
     x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0);
@@ -6266,13 +6285,15 @@ static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
     for (size_t b = 0; b < B; b++)
         for (size_t i = 0; i < rows->n; i++) {
             mmix_real *row = mmixi_of(dy) + (b * L + rows->at[i]) * H * P;
-            for (size_t h = 0; h < H; h++) row[h * P + h % P] += (mmix_real)(1 / (double)rows->n);
+            for (size_t h = 0; h < H; h++)
+                row[h * P + h % P] += (mmix_real)(1 / (double)rows->n);
         }
     mmix_call call = mmixi_mixer_call(m, &x);
     mmix_op_functions run = m->table[call.op];
     call.m = m;
     call.recorded = 1;
-    if (m->error_kind || mmixi_call_on(m, run.forward, &call, 0)) return NULL;
+    if (m->error_kind || mmixi_call_on(m, run.forward, &call, 0))
+        return NULL;
     call.dy[0] = mmixi_of(dy);
     call.dx[MMIX_IN_V] = mmixi_of(dv);
     if (mmixi_call_on(m, run.backward, &call, 0)) return NULL;
@@ -6322,7 +6343,8 @@ static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mix
                                     "each channel, y is not M x", who));
     double last = (double)x->q->shape[1] - 1;
     for (size_t i = 0; i < rows->n; i++)
-        if (mmixi_within(m, who, "a row", (double)rows->at[i], 0, last)) return NULL;
+        if (mmixi_within(m, who, "a row", (double)rows->at[i], 0, last))
+            return NULL;
     int record = mmix_record(m, 0);
     mmix_tensor *shown = mmixi_face_of(m, x, face, rows);
     mmix_record(m, record);
@@ -6364,7 +6386,8 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
     size_t bytes = s->slots * (sizeof *s + sizeof *s->slot);
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
+    for (size_t i = 0; i < 3 * s->slots; i++)
+        bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
@@ -6398,7 +6421,8 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
     if (!copy) return NULL;
-    for (size_t i = 0; i < s->slots; i++) copy->slot[i].tokens = s->slot[i].tokens;
+    for (size_t i = 0; i < s->slots; i++)
+        copy->slot[i].tokens = s->slot[i].tokens;
     for (size_t i = 0; i < 3 * s->slots; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
@@ -6425,7 +6449,8 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
 {
     char found[MMIXI_TEXT], carried[MMIXI_TEXT];
     int same = 1;
-    for (int i = 0; i < 4; i++) same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
+    for (int i = 0; i < 4; i++)
+        same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
     if (same || !c->data) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
               mmixi_shape_text(rows, found), mmixi_shape_text(c, carried));
@@ -6457,7 +6482,9 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
                                        const size_t *shape, size_t sees)
 {
     mmix_tensor *all = mmixi_tensor(m);
-    size_t have = sees ? c->shape[1] : 0, n = mmixi_min(have, sees - 1), row = shape[2] * shape[3];
+    size_t have = sees ? c->shape[1] : 0;
+    size_t n = mmixi_min(have, sees - 1);
+    size_t row = shape[2] * shape[3];
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
         || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
@@ -6522,7 +6549,8 @@ static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_
 /* Softmax attention of the next tokens with all keys so far. */
 static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot *at)
 {
-    mmix_tensor *keys = &at->part[MMIXI_CARRIED_KEYS], *values = &at->part[MMIXI_CARRIED_VALUES];
+    mmix_tensor *keys = &at->part[MMIXI_CARRIED_KEYS];
+    mmix_tensor *values = &at->part[MMIXI_CARRIED_VALUES];
     size_t L = o->q->shape[1], sees = SIZE_MAX;
     if (o->mask == MMIX_MASK_BAND && o->left < SIZE_MAX) sees = o->left + 1;
     /* keys are checked where they are stored; both must fit before anything changes */
@@ -6542,7 +6570,8 @@ static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slo
     size_t shape[4];
     mmixi_form_of(o->kind).state_shape(o, shape);
     mmix_tensor *state = mmixi_carried_rows(m, &at->part[MMIXI_CARRIED_STATE], "state", shape, 0);
-    if (state && initial) mmixi_put_all(m, initial, mmixi_of(initial), state, mmixi_of(state), 0);
+    if (state && initial)
+        mmixi_put_all(m, initial, mmixi_of(initial), state, mmixi_of(state), 0);
     o->initial_state = state;
     return m->error_kind ? NULL : mmixi_mix_once(m, o, state);
 }
@@ -6559,7 +6588,8 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     int record = mmix_record(m, 0);
     mmix_tensor *y = carries_state ? mmixi_step_state(m, &o, at) : mmixi_step_keys(m, &o, at);
     if (y) at->tokens += o.q->shape[1];
-    if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, o.initial_state);
+    if (y && mixer->final_state)
+        *mixer->final_state = mmixi_copied(m, o.initial_state);
     mmix_record(m, record);
     return y;
 }
@@ -6660,7 +6690,8 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
                                           size_t L, size_t N, size_t P)
 {
     for (size_t t = L; t-- > 0;) {
-        const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
+        const mmix_real *before = h + t * P * N;
+        const mmix_real *now = h + (t + 1) * P * N;
         mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * (double)A);
         double da = 0, d_step = 0;
         for (size_t p = 0; p < P; p++) {
@@ -6687,7 +6718,8 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
 static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix_real *u,
                             mmix_real *delta)
 {
-    mmix_real low = (mmix_real)p->o.dt_low, high = (mmix_real)p->o.dt_high;
+    mmix_real low = (mmix_real)p->o.dt_low;
+    mmix_real high = (mmix_real)p->o.dt_high;
     mmix_real bias = p->r.dt_bias ? p->r.dt_bias[head] : 0;
     for (size_t i = 0; i < dt.rows; i++) {
         u[i] = *mmixi_row(dt, i) + bias;
@@ -6699,24 +6731,13 @@ static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix
         else if (delta[i] > high) delta[i] = high;
     }
 }
-/* The packed sequence that token t lies in. */
-static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
-{
-    mmixi_keys run = { 0, r->L };
-    if (!r->seq_idx) return run;
-    const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
-    run.begin = t;
-    run.end = t + 1;
-    while (run.begin && seq[run.begin - 1] == seq[t]) run.begin--;
-    while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
-    return run;
-}
 /* δ of all tokens of a head; room has 2 L reals, of which the first L become δ. */
 static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_real *room)
 {
-    const mmix_heads *dt = &p->r.dt;
-    mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), p->r.L, 1, dt->token);
-    mmixi_ssd_delta(p, h, tokens, room + p->r.L, room);
+    const mmix_raw *r = &p->r;
+    const mmix_heads *dt = &r->dt;
+    mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
+    mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
 /* M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j. From i away: the scan forgets on the way. */
 static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
@@ -6733,7 +6754,8 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         memset(M, 0, r->L * sizeof *M);
         for (size_t n = 0; n < seen.end - seen.begin; n++) {
             size_t t = p->scan.reverse ? i + n : i - n;
-            const mmix_real *C = mmixi_at(&r->q, b, i, h), *B = mmixi_at(&r->k, b, t, h);
+            const mmix_real *C = mmixi_at(&r->q, b, i, h);
+            const mmix_real *B = mmixi_at(&r->k, b, t, h);
             double score = (double)p->k->dot(r->N, C, B);
             M[t] = (mmix_real)(score * (decay * (double)delta[t]));
             decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
@@ -6753,9 +6775,12 @@ static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *r
         size_t t = p->scan.reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
         size_t first = p->scan.reverse ? own.end - 1 : own.begin;
-        const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h);
-        const mmix_real *C = mmixi_at(&r->q, b, t, h), *D = r->D ? r->D + h * r->D_width : NULL;
-        mmix_real *y = mmixi_at(&r->y, b, t, h), decay = mmixi_exp_real(delta[t] * r->A[h]);
+        const mmix_real *x = mmixi_at(&r->v, b, t, h);
+        const mmix_real *B = mmixi_at(&r->k, b, t, h);
+        const mmix_real *C = mmixi_at(&r->q, b, t, h);
+        const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
+        mmix_real *y = mmixi_at(&r->y, b, t, h);
+        mmix_real decay = mmixi_exp_real(delta[t] * r->A[h]);
         if (n && t == first) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t c = 0; c < r->P; c++) {
             mmix_real *row = state + c * r->N;
@@ -6840,7 +6865,10 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
 {
     const mmixi_scan_plan *s = &p->scan;
     mmixi_room room = { scratch, 0 };
-    size_t N = p->r.N, V = s->V, ssd = s->linear ? 0 : q, linear = s->linear ? q : 0;
+    size_t N = p->r.N;
+    size_t V = s->V;
+    size_t ssd = s->linear ? 0 : q;
+    size_t linear = s->linear ? q : 0;
     size_t causal = s->full ? 0 : q;
     c->q = q;
     c->states = mmixi_room_reals(&room, s->step ? 0 : s->heads / s->shared * s->NV);
@@ -6899,9 +6927,10 @@ static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, siz
 /* Whether what becomes of it goes on, in a sequence that ends before `last`. */
 static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, size_t last)
 {
-    if (t->end < p->r.L) return t->end < last;
-    if (p->back) return p->r.dfinal != NULL;
-    return p->r.final_state != NULL;
+    const mmix_raw *r = &p->r;
+    if (t->end < r->L) return t->end < last;
+    if (p->back) return r->dfinal != NULL;
+    return r->final_state != NULL;
 }
 /* Goes to the chunk of the scan's token i. Chunks begin anew where a packed sequence begins, and
    depend on that sequence alone, so that packed equals separate. */
@@ -6909,8 +6938,10 @@ static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
 {
     const mmixi_scan_plan *s = &p->scan;
     size_t L = p->r.L, token = s->reverse ? L - 1 - i : i;
-    if (token < t->own.begin || token >= t->own.end) t->own = mmixi_sequence(&p->r, t->b, token);
-    size_t n = t->own.end - t->own.begin, first = s->reverse ? L - t->own.end : t->own.begin;
+    if (token < t->own.begin || token >= t->own.end)
+        t->own = mmixi_sequence(&p->r, t->b, token);
+    size_t n = t->own.end - t->own.begin;
+    size_t first = s->reverse ? L - t->own.end : t->own.begin;
     size_t Q = n > s->one_chunk ? s->chunk : n;
     t->start = first + (i - first) / Q * Q;
     t->end = mmixi_min(first + n, t->start + Q);
@@ -6921,7 +6952,8 @@ static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
 static size_t mmixi_scan_chunks(const mmixi_pass *p, mmixi_scan_task *t)
 {
     size_t chunks = 0;
-    for (t->end = 0; t->end < p->r.L; chunks++) mmixi_chunk_find(p, t, t->end);
+    for (t->end = 0; t->end < p->r.L; chunks++)
+        mmixi_chunk_find(p, t, t->end);
     return chunks;
 }
 
@@ -6944,9 +6976,10 @@ static inline mmixi_mat mmixi_state(const mmixi_pass *p, const mmixi_scan_task *
 static inline mmixi_mat mmixi_state_outside(const mmixi_pass *p, const mmixi_scan_task *t,
                                             const mmix_real *all)
 {
+    const mmix_raw *r = &p->r;
     const mmixi_scan_plan *s = &p->scan;
-    size_t index = (t->b * p->r.H + t->head) / s->shared;
-    return mmixi_matrix(all + index * s->NV, s->V, p->r.N, (ptrdiff_t)p->r.N);
+    size_t index = (t->b * r->H + t->head) / s->shared;
+    return mmixi_matrix(all + index * s->NV, s->V, r->N, (ptrdiff_t)r->N);
 }
 /* The one before a chunk that is not the first, kept for the backward. */
 static inline mmix_real *mmixi_state_kept(const mmixi_pass *p, const mmixi_scan_task *t)
@@ -7015,11 +7048,13 @@ static void mmixi_ssd_steps(const mmixi_pass *p, const mmixi_scan_task *t, const
 /* y += D x; D is a number a head, or one a channel. */
 static void mmixi_ssd_skip(const mmixi_pass *p, size_t head, mmixi_mat x, mmixi_mat y)
 {
-    if (!p->r.D) return;
-    const mmix_real *D = p->r.D + head * p->r.D_width;
+    const mmix_raw *r = &p->r;
+    if (!r->D) return;
+    const mmix_real *D = r->D + head * r->D_width;
     for (size_t i = 0; i < y.rows; i++) {
-        if (p->r.D_width > 1) p->k->mul_add(p->r.P, D, mmixi_row(x, i), mmixi_row(y, i));
-        else p->k->axpy(p->r.P, *D, mmixi_row(x, i), mmixi_row(y, i));
+        if (r->D_width > 1)
+            p->k->mul_add(r->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        else p->k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
     }
 }
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
@@ -7030,8 +7065,10 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
     mmixi_chunk c;
     mmixi_scan_task_begin(p, index, scratch, &t, &c);
     for (; t.head < t.last; t.head++) {
-        mmixi_mat x = mmixi_tokens(&t, &r->v, r->P), y = mmixi_tokens(&t, &r->y, r->P);
-        const mmix_real *B = mmixi_tokens(&t, &r->k, r->N).p, *C = mmixi_tokens(&t, &r->q, r->N).p;
+        mmixi_mat x = mmixi_tokens(&t, &r->v, r->P);
+        mmixi_mat y = mmixi_tokens(&t, &r->y, r->P);
+        const mmix_real *B = mmixi_tokens(&t, &r->k, r->N).p;
+        const mmix_real *C = mmixi_tokens(&t, &r->q, r->N).p;
         mmixi_ssd_steps(p, &t, &c);
         p->k->scale(r->P, c.delta[0], x.p, c.near_x.p);
         p->k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
@@ -7048,7 +7085,8 @@ static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t 
 {
     mmix_real *row = mmixi_row(a, i);
     size_t end = mmixi_min(a.cols, i + k->mr);
-    for (size_t j = i + 1; j < end; j++) row[j] = 0;
+    for (size_t j = i + 1; j < end; j++)
+        row[j] = 0;
 }
 /* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
@@ -7062,7 +7100,8 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a
     mmixi_mat bt = mmixi_matrix(room, b.cols, b.rows, (ptrdiff_t)b.rows);
     mmixi_transpose(k, bt, b);
     mmixi_multiply_part(k, to, a, bt, 0, MMIXI_LOWER_C);
-    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, to, i);
+    for (size_t i = 0; i < a.rows; i++)
+        mmixi_lower_edge(k, to, i);
 }
 /* W of a chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of
@@ -7070,8 +7109,9 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a
 static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
                               const mmixi_chunk *c)
 {
+    const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
-    double a = 0, A = (double)p->r.A[t->head];
+    double a = 0, A = (double)r->A[t->head];
     mmixi_ssd_steps(p, t, c);
     for (size_t i = 0; i < t->q; i++) {
         a += (double)c->delta[i] * A;
@@ -7080,7 +7120,8 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
     k->exp_each(t->q, c->p, c->p);
     for (size_t i = 0; i < t->q; i++) {
         const mmix_real *S = mmixi_row(c->scores, i);
-        mmix_real *L = mmixi_row(c->decay, i), *W = mmixi_row(c->weights, i);
+        mmix_real *L = mmixi_row(c->decay, i);
+        mmix_real *W = mmixi_row(c->weights, i);
         if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
         if (i) k->ssd_row(i, c->step_decay[i], L - t->q, S, c->delta, L, W);
         L[i] = 1;
@@ -7089,8 +7130,10 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
     }
     k->mul(t->q, mmixi_row(c->decay, t->q - 1), c->delta, c->w);
     for (size_t i = 0; i < t->q; i++) {
-        if (t->enters) k->scale(p->r.N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->faded_C, i));
-        if (t->leaves) k->scale(p->r.N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->faded_B, i));
+        if (t->enters)
+            k->scale(r->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->faded_C, i));
+        if (t->leaves)
+            k->scale(r->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->faded_B, i));
     }
 }
 
@@ -7120,18 +7163,21 @@ static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_c
     if (p->scan.linear && V == P) return;
     mmixi_put_rows(p->k, c->x, c->near_x, 0);
     c->x = c->near_x;
-    for (size_t i = 0; V > P && i < t->q; i++) mmixi_row(c->x, i)[P] = 1;
+    for (size_t i = 0; V > P && i < t->q; i++)
+        mmixi_row(c->x, i)[P] = 1;
 }
 /* Where y goes; of linear attention that divides, num and den side by side. */
 static void mmixi_chunk_y(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
-    c->y = p->scan.V == p->r.P ? mmixi_tokens(t, &p->r.y, p->r.P) : c->near_y;
+    const mmix_raw *r = &p->r;
+    c->y = p->scan.V == r->P ? mmixi_tokens(t, &r->y, r->P) : c->near_y;
 }
 /* dy near each other, as x; or the gradients of num and den side by side. */
 static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
-    c->dy = mmixi_tokens(t, &p->r.dy, p->r.P);
-    if (p->scan.linear && p->scan.V == p->r.P) return;
+    const mmix_raw *r = &p->r;
+    c->dy = mmixi_tokens(t, &r->dy, r->P);
+    if (p->scan.linear && p->scan.V == r->P) return;
     if (p->scan.linear) mmixi_linear_divide_backward(p, t, c);
     else mmixi_put_rows(p->k, c->dy, c->near_y, 0);
     c->dy = c->near_y;
@@ -7155,7 +7201,8 @@ static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmix
         c->B = mmixi_tokens(t, &r->k, r->N);
     }
     else {
-        if (mmixi_reads_anew(t, &r->q, t->head)) mmixi_linear_queries(p, t, c);
+        if (mmixi_reads_anew(t, &r->q, t->head))
+            mmixi_linear_queries(p, t, c);
         if (mmixi_reads_anew(t, &r->k, t->head)) mmixi_linear_keys(p, t, c);
     }
     if (mmixi_scores_anew(p, t, t->head))
@@ -7167,15 +7214,16 @@ static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmix
 static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input,
                                mmixi_mat *target)
 {
+    const mmix_raw *r = &p->r;
     const mmixi_scan_plan *s = &p->scan;
     size_t part = s->part[input];
     if (!s->linear) {
-        *target = mmixi_tokens(t, &s->target[input], p->r.N);
+        *target = mmixi_tokens(t, &s->target[input], r->N);
         target->p += t->first / s->heads % s->parts[input] * part;
     }
-    const mmix_heads *from = input == MMIX_IN_Q ? &p->r.q : &p->r.k;
+    const mmix_heads *from = input == MMIX_IN_Q ? &r->q : &r->k;
     if (!mmixi_reads_anew(t, from, t->head)) return;
-    if (s->linear || part || !p->r.add[input]) mmixi_zero_rows(*target);
+    if (s->linear || part || !r->add[input]) mmixi_zero_rows(*target);
 }
 /* On the way back also dy, dW = dY Xᵀ and room for dB, dC and dS. */
 static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t,
@@ -7185,7 +7233,8 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
     mmixi_chunk_dy(p, t, c);
     mmixi_chunk_target(p, t, MMIX_IN_Q, &c->dC);
     mmixi_chunk_target(p, t, MMIX_IN_K, &c->dB);
-    if (!p->scan.linear && mmixi_scores_anew(p, t, t->head)) mmixi_zero_rows(c->d_scores);
+    if (!p->scan.linear && mmixi_scores_anew(p, t, t->head))
+        mmixi_zero_rows(c->d_scores);
     mmixi_lower_scores(p->k, c->d_weights, c->dy, c->x, c->transpose);
 }
 
@@ -7196,7 +7245,8 @@ static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
                              const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
 {
     mmixi_mat h = mmixi_state(p, t, c);
-    if (t->enters && !p->scan.linear) p->k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
+    if (t->enters && !p->scan.linear)
+        p->k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
     mmixi_multiply(p->k, h, mmixi_t(from), values, t->enters);
 }
 /* y = W x + p C h + D x of a chunk and head, and h after it. */
@@ -7211,16 +7261,18 @@ static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
     if (t->enters) mmixi_multiply(p->k, c->y, c->faded_C, h, 1);
     if (s->linear) mmixi_linear_divide(p, t, c);
     else mmixi_ssd_skip(p, t->head, c->x, c->y);
-    if (t->leaves && (t->head + 1) % s->shared == 0) mmixi_state_next(p, t, c, c->faded_B, c->x);
+    if (t->leaves && (t->head + 1) % s->shared == 0)
+        mmixi_state_next(p, t, c, c->faded_B, c->x);
 }
 /* Chunk after chunk, head after head. */
 static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
+    const mmix_raw *r = &p->r;
     mmixi_scan_task t;
     mmixi_chunk c;
     mmixi_scan_task_begin(p, index, scratch, &t, &c);
-    mmixi_states_read(p, &t, &c, p->r.initial_state);
-    for (t.number = 0; t.end < p->r.L; t.number++) {
+    mmixi_states_read(p, &t, &c, r->initial_state);
+    for (t.number = 0; t.end < r->L; t.number++) {
         mmixi_chunk_find(p, &t, t.end);
         mmixi_chunk_fit(p, &t, &c);
         for (t.head = t.first; t.head < t.last; t.head++) {
@@ -7229,7 +7281,7 @@ static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real
             mmixi_scan_forward(p, &t, &c);
         }
     }
-    mmixi_states_write(p, &t, &c, p->r.final_state, 0);
+    mmixi_states_write(p, &t, &c, r->final_state, 0);
 }
 
 /* ---- the scan, backward ---- */
@@ -7240,11 +7292,13 @@ static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk 
 {
     memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
     for (size_t i = c->q; i-- > 0;) {
-        const mmix_real *dW = mmixi_row(c->d_weights, i), *L = mmixi_row(c->decay, i);
+        const mmix_real *dW = mmixi_row(c->d_weights, i);
+        const mmix_real *L = mmixi_row(c->decay, i);
         const mmix_real *S = mmixi_row(c->scores, i);
         mmix_real *dS = mmixi_row(c->d_scores, i);
         c->da[i] = 0;
-        if (i) c->da[i] = k->ssd_row_backward(i, dW, L, S, c->delta, dS, c->d_delta);
+        if (i)
+            c->da[i] = k->ssd_row_backward(i, dW, L, S, c->delta, dS, c->d_delta);
         dS[i] += dW[i] * c->delta[i];
         c->d_delta[i] += dW[i] * S[i];
     }
@@ -7277,7 +7331,8 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan
             c->da[i] += later;
         }
     }
-    if (t->leaves) mmixi_ssd_product_backward(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    if (t->leaves)
+        mmixi_ssd_product_backward(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
     if (t->leaves && t->enters)      /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
         sooner = c->p[t->q - 1] * k->dot(p->scan.NV, c->in.p, mmixi_state(p, t, c).p);
     for (size_t i = 0; i < t->q; i++) {
@@ -7294,14 +7349,19 @@ static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan
 static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                           const mmixi_chunk *c)
 {
-    mmix_real low = (mmix_real)p->o.dt_low, high = (mmix_real)p->o.dt_high, dbias = 0;
+    const mmix_raw *r = &p->r;
+    mmix_real low = (mmix_real)p->o.dt_low;
+    mmix_real high = (mmix_real)p->o.dt_high;
+    mmix_real dbias = 0;
     for (size_t i = 0; high > 0 && i < t->q; i++)
         if (!(c->delta[i] > low && c->delta[i] < high)) c->d_delta[i] = 0;
-    if (p->o.dt_softplus) p->k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
-    if (p->r.ddt.p)
-        mmixi_put_rows(p->k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &p->r.ddt, 1),
-                       p->r.add[MMIX_IN_DT]);
-    for (size_t i = 0; i < t->q; i++) dbias += c->d_delta[i];
+    if (p->o.dt_softplus)
+        p->k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
+    if (r->ddt.p)
+        mmixi_put_rows(p->k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &r->ddt, 1),
+                       r->add[MMIX_IN_DT]);
+    for (size_t i = 0; i < t->q; i++)
+        dbias += c->d_delta[i];
     return dbias;
 }
 /* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. */
@@ -7310,12 +7370,15 @@ static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *
 {
     const mmix_raw *r = &p->r;
     size_t heads = r->B * r->H, head = t->b * r->H + t->head;
-    mmix_real *dA = p->scan.dhead, *dbias = dA + heads, *dD = dbias + heads + head * r->D_width;
+    mmix_real *dA = p->scan.dhead;
+    mmix_real *dbias = dA + heads;
+    mmix_real *dD = dbias + heads + head * r->D_width;
     mmixi_ssd_inside_backward(p->k, c);
     dA[head] += mmixi_ssd_states_backward(p, t, c);
     dbias[head] += mmixi_ssd_steps_backward(p, t, c);
     for (size_t i = 0; r->D && i < t->q; i++) {
-        const mmix_real *dy = mmixi_row(c->dy, i), *x = mmixi_row(c->x, i);
+        const mmix_real *dy = mmixi_row(c->dy, i);
+        const mmix_real *x = mmixi_row(c->x, i);
         if (r->D_width > 1) p->k->mul_add(r->P, dy, x, dD);
         else *dD += p->k->dot(r->P, dy, x);
     }
@@ -7324,13 +7387,15 @@ static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *
 static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c,
                           int first)
 {
-    size_t P = p->r.P;
-    if (!p->r.dv.p) return;
-    mmixi_mat dx = mmixi_tokens(t, &p->r.dv, P), dh = mmixi_state(p, t, c);
-    int add = p->r.add[MMIX_IN_V] || t->head % p->r.dv.share;
+    const mmix_raw *r = &p->r;
+    size_t P = r->P;
+    if (!r->dv.p) return;
+    mmixi_mat dx = mmixi_tokens(t, &r->dv, P);
+    mmixi_mat dh = mmixi_state(p, t, c);
+    int add = r->add[MMIX_IN_V] || t->head % r->dv.share;
     mmixi_lower(p->k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
     if (t->leaves && first)
-        mmixi_multiply(p->k, dx, c->faded_B, mmixi_part(dh, 0, 0, p->r.N, P), 1);
+        mmixi_multiply(p->k, dx, c->faded_B, mmixi_part(dh, 0, 0, r->N, P), 1);
     if (!p->scan.linear) mmixi_ssd_skip(p, t->head, c->dy, dx);
 }
 /* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
@@ -7369,12 +7434,13 @@ static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, m
 /* From the last chunk to the first, head after head. */
 static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
+    const mmix_raw *r = &p->r;
     mmixi_scan_task t;
     mmixi_chunk c;
     mmixi_scan_task_begin(p, index, scratch, &t, &c);
-    mmixi_states_read(p, &t, &c, p->r.dfinal);
+    mmixi_states_read(p, &t, &c, r->dfinal);
     t.number = mmixi_scan_chunks(p, &t);
-    t.start = p->r.L;
+    t.start = r->L;
     while (t.number-- > 0) {
         mmixi_chunk_find(p, &t, t.start - 1);
         mmixi_chunk_fit(p, &t, &c);
@@ -7383,7 +7449,7 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
             mmixi_scan_backward(p, &t, &c);
         }
     }
-    mmixi_states_write(p, &t, &c, p->r.grad[MMIX_IN_STATE], p->r.add[MMIX_IN_STATE]);
+    mmixi_states_write(p, &t, &c, r->grad[MMIX_IN_STATE], r->add[MMIX_IN_STATE]);
 }
 
 /* ---- the plan of a scan ---- */
@@ -7397,7 +7463,8 @@ static size_t mmixi_scan_tasks(const mmixi_pass *p)
     size_t least = r->q.share == 1 && r->k.share == 1 ? 16 : 1;
     if (p->scan.linear) return r->B * r->H;
     /* a megabyte of state is not worth waking a thread */
-    if (p->scan.step) return mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
+    if (p->scan.step)
+        return mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
     if (!p->k) return least;                     /* a raw call, which has one thread */
     if (p->back) return mmixi_max(least, 8);
     return mmixi_max(least, mmixi_max(4, 2 * p->lanes));
@@ -7420,12 +7487,13 @@ static void mmixi_scan_split(mmixi_pass *p)
 /* Where dC, or dB, is collected; `gradient` has no p if nobody wants it. */
 static void mmixi_scan_target(mmixi_pass *p, int input, mmix_heads gradient, size_t share)
 {
+    const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->parts[input] = mmixi_ceil_div(share, s->heads);
     s->target[input] = gradient;
     if (gradient.p && s->parts[input] == 1) return;
-    s->target[input] = mmix_heads_plain(NULL, p->r.L, p->r.H / share, p->r.N, p->r.H);
-    s->part[input] = p->r.B * (size_t)s->target[input].batch;
+    s->target[input] = mmix_heads_plain(NULL, r->L, r->H / share, r->N, r->H);
+    s->part[input] = r->B * (size_t)s->target[input].batch;
 }
 /* The lengths of chunks, and how many states a head keeps. */
 static void mmixi_scan_cut(mmixi_pass *p)
@@ -7436,7 +7504,8 @@ static void mmixi_scan_cut(mmixi_pass *p)
     s->chunk = p->o.chunk;
     s->one_chunk = p->o.chunk;
     if (!s->chunk) {
-        size_t G = mmixi_min(r->q.share, r->k.share), worth = 4 * r->N * r->P / (r->P + r->N / G);
+        size_t G = mmixi_min(r->q.share, r->k.share);
+        size_t worth = 4 * r->N * r->P / (r->P + r->N / G);
         s->chunk = MMIXI_SCAN_CHUNK;
         s->one_chunk = mmixi_min(MMIXI_SCAN_ONE_CHUNK, worth);
     }
@@ -7452,15 +7521,16 @@ static void mmixi_scan_cut(mmixi_pass *p)
    V are set. */
 static void mmixi_scan_begin(mmixi_pass *p)
 {
+    const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
-    s->NV = p->r.N * s->V;
+    s->NV = r->N * s->V;
     mmixi_scan_cut(p);
     if (s->full) {                               /* a block of tokens; the state */
         s->longest = MMIXI_SCAN_CHUNK;
         s->kept_states = 1;
     }
     mmixi_scan_split(p);
-    p->kept = p->r.B * (p->r.H / s->shared) * s->kept_states * s->NV;
+    p->kept = r->B * (r->H / s->shared) * s->kept_states * s->NV;
     p->kept_pays = 1;
     mmixi_chunk c;
     memset(&c, 0, sizeof c);
@@ -7539,32 +7609,36 @@ static void mmixi_ssd_begin(mmixi_pass *p)
 /* Reals of dA, dbias and dD of all sequences. */
 static size_t mmixi_ssd_dhead(const mmixi_pass *p)
 {
-    return p->back ? p->r.B * p->r.H * (2 + p->r.D_width) : 0;
+    const mmix_raw *r = &p->r;
+    return p->back ? r->B * r->H * (2 + r->D_width) : 0;
 }
 static void mmixi_ssd_layout(mmixi_pass *p, mmixi_room *room)
 {
     mmixi_scan_plan *s = &p->scan;
     s->dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++)
-        if (s->part[i]) s->target[i].p = mmixi_room_reals(room, s->parts[i] * s->part[i]);
+        if (s->part[i])
+            s->target[i].p = mmixi_room_reals(room, s->parts[i] * s->part[i]);
 }
 static void mmixi_ssd_start(mmixi_pass *p)
 {
-    if (p->back) memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
+    if (p->back)
+        memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
 }
 /* Tokens of one gradient: the sums of what the tasks made of them. */
 static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_heads *to,
                                  mmixi_range range)
 {
+    const mmix_raw *r = &p->r;
     const mmixi_scan_plan *s = &p->scan;
-    size_t L = p->r.L;
+    size_t L = r->L;
     if (!to->p || !s->part[input]) return;
     for (size_t t = range.begin; t < range.end; t++)
-        for (size_t h = 0; h < p->r.H; h += to->share) {
+        for (size_t h = 0; h < r->H; h += to->share) {
             const mmix_real *from = mmixi_at(&s->target[input], 0, t, h);
             mmix_real *sum = mmixi_at(to, t / L, t % L, h);
             for (size_t n = 0; n < s->parts[input]; n++)
-                mmixi_put(p->k, p->r.N, from + n * s->part[input], sum, p->r.add[input] || n);
+                mmixi_put(p->k, r->N, from + n * s->part[input], sum, r->add[input] || n);
         }
 }
 static void mmixi_ssd_sum_range(void *arg, mmixi_range range)
@@ -7575,13 +7649,16 @@ static void mmixi_ssd_sum_range(void *arg, mmixi_range range)
 }
 static void mmixi_ssd_finish(mmix_ctx *m, mmixi_pass *p)
 {
-    size_t B = p->r.B, H = p->r.H;
-    const mmix_real *dA = p->scan.dhead, *dbias = dA + B * H, *dD = dbias + B * H;
+    const mmix_raw *r = &p->r;
+    size_t B = r->B, H = r->H;
+    const mmix_real *dA = p->scan.dhead;
+    const mmix_real *dbias = dA + B * H;
+    const mmix_real *dD = dbias + B * H;
     mmixi_pass_sum(p, MMIX_IN_A, H, B, dA);
     mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, dbias);
-    mmixi_pass_sum(p, MMIX_IN_D, H * p->r.D_width, B, dD);
+    mmixi_pass_sum(p, MMIX_IN_D, H * r->D_width, B, dD);
     /* a raw call has one task a sequence, which collected dB and dC in place */
-    if (m) mmixi_ranges(m, B * p->r.L, 16, mmixi_ssd_sum_range, p);
+    if (m) mmixi_ranges(m, B * r->L, 16, mmixi_ssd_sum_range, p);
 }
 static mmixi_form mmixi_ssd_form(void)
 {
@@ -7626,15 +7703,19 @@ MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_rea
 {
     for (size_t i = 0; i < L; i++) {
         double sum = eps;
-        for (size_t p = 0; p < P; p++) y[i * P + p] = 0;
+        for (size_t p = 0; p < P; p++)
+            y[i * P + p] = 0;
         for (size_t j = 0; j < mmixi_plain_linear_sees(i, S, causal); j++) {
             double M = 0;
-            for (size_t n = 0; n < N; n++) M += (double)f[i * N + n] * (double)g[j * N + n];
-            for (size_t p = 0; p < P; p++) y[i * P + p] += (mmix_real)M * v[j * P + p];
+            for (size_t n = 0; n < N; n++)
+                M += (double)f[i * N + n] * (double)g[j * N + n];
+            for (size_t p = 0; p < P; p++)
+                y[i * P + p] += (mmix_real)M * v[j * P + p];
             sum += M;
         }
         den[i] = normalise ? (mmix_real)sum : 1;
-        for (size_t p = 0; p < P; p++) y[i * P + p] /= den[i];
+        for (size_t p = 0; p < P; p++)
+            y[i * P + p] /= den[i];
     }
 }
 /* Moving M_ij moves num_i by v_j and, where rows are divided, den_i by 1: with dnum = dy / den that
@@ -7649,9 +7730,11 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_
     for (size_t i = 0; i < L; i++)
         for (size_t j = 0; j < mmixi_plain_linear_sees(i, S, causal); j++) {
             double M = 0, dM = 0;
-            for (size_t n = 0; n < N; n++) M += (double)f[i * N + n] * (double)g[j * N + n];
+            for (size_t n = 0; n < N; n++)
+                M += (double)f[i * N + n] * (double)g[j * N + n];
             for (size_t p = 0; p < P; p++) {
-                double dnum = (double)dy[i * P + p] / (double)den[i], moved = (double)v[j * P + p];
+                double dnum = (double)dy[i * P + p] / (double)den[i];
+                double moved = (double)v[j * P + p];
                 if (normalise) moved -= (double)y[i * P + p];
                 dv[j * P + p] += (mmix_real)(M * dnum);
                 dM += dnum * moved;
@@ -7679,7 +7762,8 @@ static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_re
             sum += (double)M[t];
         }
         if (p->o.normalise < 0) continue;
-        for (size_t t = 0; t < r->S; t++) M[t] = (mmix_real)((double)M[t] / sum);
+        for (size_t t = 0; t < r->S; t++)
+            M[t] = (mmix_real)((double)M[t] / sum);
     }
 }
 
@@ -7711,10 +7795,13 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
         const mmix_real *from = mmixi_row(x, r);
         mmix_real *to = mmixi_row(f, r);
         /* a head's rows lie so far apart that the machine does not guess the next ones */
-        for (size_t i = 0; i < N; i += 64 / sizeof *to) MMIXI_FETCH(from + 8 * x.rs + i);
+        for (size_t i = 0; i < N; i += 64 / sizeof *to)
+            MMIXI_FETCH(from + 8 * x.rs + i);
         if (mmixi_feature_is_softmax(feature)) k->softmax(N, from, to);
-        else if (feature == MMIX_FEATURE_NONE) memcpy(to, from, N * sizeof *to);
-        else for (size_t i = 0; i < N; i++) to[i] = mmixi_feature_of(feature, from[i]);
+        else if (feature == MMIX_FEATURE_NONE)
+            memcpy(to, from, N * sizeof *to);
+        else for (size_t i = 0; i < N; i++)
+            to[i] = mmixi_feature_of(feature, from[i]);
     }
 }
 /* dx = or += the gradient of x from f = φ(x) and df */
@@ -7758,9 +7845,10 @@ static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
 static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                           const mmixi_chunk *c)
 {
-    if (!p->r.dq.p) return;
-    mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &p->r.dq, p->r.N),
-                                p->r.add[MMIX_IN_Q]);
+    const mmix_raw *r = &p->r;
+    if (!r->dq.p) return;
+    mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
+                                r->add[MMIX_IN_Q]);
 }
 /* B = ψ of a block of keys, and dk from dB. */
 static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
@@ -7774,7 +7862,8 @@ static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
     for (size_t r = 0; r < t->q; r++) {
         const mmix_real *from = mmixi_row(k, r);
         mmix_real *f = mmixi_row(c->B, r);
-        for (size_t n = 0; n < p->r.N; n++) f[n] = mmixi_exp_real(from[n] - c->top[n]) * c->sum[n];
+        for (size_t n = 0; n < p->r.N; n++)
+            f[n] = mmixi_exp_real(from[n] - c->top[n]) * c->sum[n];
     }
 }
 static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
@@ -7788,7 +7877,8 @@ static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_tas
         return;
     }
     for (size_t r = 0; r < t->q; r++) {
-        const mmix_real *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        const mmix_real *f = mmixi_row(c->B, r);
+        const mmix_real *df = mmixi_row(c->dB, r);
         mmix_real *to = mmixi_row(dk, r);
         for (size_t n = 0; n < p->r.N; n++) {
             mmix_real g = f[n] * (df[n] - c->along[n]);
@@ -7802,16 +7892,18 @@ static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_tas
 /* This block's place in mmix_raw's inverse_sum. */
 static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_task *t)
 {
-    return p->r.inverse_sum + (t->b * p->r.H + t->head) * p->r.L + t->start;
+    const mmix_raw *r = &p->r;
+    return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
 }
 /* y = num / den, which lie side by side. */
 static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
                                 const mmixi_chunk *c)
 {
-    size_t P = p->r.P;
+    const mmix_raw *r = &p->r;
+    size_t P = r->P;
     if (p->scan.V == P) return;
-    mmixi_mat y = mmixi_tokens(t, &p->r.y, P);
-    mmix_real *inverse = p->r.inverse_sum ? mmixi_linear_inverse(p, t) : NULL;
+    mmixi_mat y = mmixi_tokens(t, &r->y, P);
+    mmix_real *inverse = r->inverse_sum ? mmixi_linear_inverse(p, t) : NULL;
     for (size_t i = 0; i < t->q; i++) {
         const mmix_real *num = mmixi_row(c->near_y, i);
         mmix_real scale = 1 / (num[P] + (mmix_real)p->o.eps);
@@ -7823,8 +7915,10 @@ static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
 static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                          const mmixi_chunk *c)
 {
-    size_t P = p->r.P;
-    mmixi_mat y = mmixi_tokens(t, &p->r.y, P), dy = mmixi_tokens(t, &p->r.dy, P);
+    const mmix_raw *r = &p->r;
+    size_t P = r->P;
+    mmixi_mat y = mmixi_tokens(t, &r->y, P);
+    mmixi_mat dy = mmixi_tokens(t, &r->dy, P);
     const mmix_real *inverse = mmixi_linear_inverse(p, t);
     for (size_t i = 0; i < t->q; i++) {
         mmix_real *dnum = mmixi_row(c->near_y, i);
@@ -7849,15 +7943,16 @@ static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_ch
 static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                          mmixi_scan_task *t, mmixi_chunk *c)
 {
+    const mmix_raw *r = &p->r;
     mmixi_scan_task_begin(p, index, scratch, t, c);
     mmixi_states_read(p, t, c, NULL);
     mmixi_mat state = mmixi_state(p, t, c);
     t->number = 1;
-    if (p->r.kept) state.p = mmixi_state_kept(p, t);
+    if (r->kept) state.p = mmixi_state_kept(p, t);
     if (p->o.feature == MMIX_FEATURE_EFFICIENT) {
-        const mmix_heads *k = &p->r.k;
+        const mmix_heads *k = &r->k;
         mmix_real *keys = mmixi_at(k, t->b, 0, t->head);
-        mmixi_token_softmax(c, mmixi_matrix(keys, p->r.S, p->r.N, k->token));
+        mmixi_token_softmax(c, mmixi_matrix(keys, r->S, r->N, k->token));
     }
     return state;
 }
@@ -7888,8 +7983,9 @@ static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_re
    dstateᵀ */
 static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
+    const mmix_raw *r = &p->r;
     const mmixi_kernels *k = p->k;
-    size_t L = p->r.L, S = p->r.S, N = p->r.N, P = p->r.P;
+    size_t L = r->L, S = r->S, N = r->N, P = r->P;
     mmixi_scan_task t;
     mmixi_chunk c;
     mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
@@ -7913,9 +8009,9 @@ static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_r
         mmixi_linear_block(p, &t, &c, start, S);
         mmixi_linear_keys(p, &t, &c);
         mmixi_chunk_x(p, &t, &c);
-        if (p->r.dv.p)
-            mmixi_multiply(k, mmixi_tokens(&t, &p->r.dv, P), c.B, mmixi_part(dstate, 0, 0, N, P),
-                           p->r.add[MMIX_IN_V]);
+        if (r->dv.p)
+            mmixi_multiply(k, mmixi_tokens(&t, &r->dv, P), c.B, mmixi_part(dstate, 0, 0, N, P),
+                           r->add[MMIX_IN_V]);
         mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
         mmixi_linear_keys_backward(p, &t, &c);
     }
@@ -7969,8 +8065,10 @@ static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                                   "alone");
     if (x->window[0])
         return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention");
-    if (x->bias) return mmixi_mixer_refuse(m, who, x, "a bias without windows");
-    if (x->lefts) return mmixi_mixer_refuse(m, who, x, "lefts are for MMIX_MASK_BAND");
+    if (x->bias)
+        return mmixi_mixer_refuse(m, who, x, "a bias without windows");
+    if (x->lefts)
+        return mmixi_mixer_refuse(m, who, x, "lefts are for MMIX_MASK_BAND");
     return 1;
 }
 static void mmixi_linear_state_shape(const mmix_mixer *o, size_t *shape)
@@ -7982,30 +8080,35 @@ static void mmixi_linear_state_shape(const mmix_mixer *o, size_t *shape)
 }
 static void mmixi_linear_begin(mmixi_pass *p)
 {
+    const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->linear = 1;
     s->full = p->o.mask != MMIX_MASK_CAUSAL;
-    s->V = p->r.P;
+    s->V = r->P;
     if (p->o.normalise > 0) {
-        s->V = p->r.P + 1;
-        p->sums = p->r.B * p->r.H * p->r.L;
+        s->V = r->P + 1;
+        p->sums = r->B * r->H * r->L;
     }
-    s->shared = p->r.v.share;
-    if (s->full) p->task = p->back ? mmixi_linear_backward_task : mmixi_linear_forward_task;
+    s->shared = r->v.share;
+    if (s->full)
+        p->task = p->back ? mmixi_linear_backward_task : mmixi_linear_forward_task;
     else p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
     mmixi_scan_begin(p);
 }
 /* φ of a tensor */
 static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
 {
-    mmix_tensor *rows = mmixi_compact(m, x), *f = mmixi_like(m, "mmix_mix_matrix", rows);
-    if (f) mmixi_feature_rows(m->k, feature, mmixi_values(f), mmixi_values(rows));
+    mmix_tensor *rows = mmixi_compact(m, x);
+    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", rows);
+    if (f)
+        mmixi_feature_rows(m->k, feature, mmixi_values(f), mmixi_values(rows));
     return f;
 }
 static void mmixi_linear_features(mmix_ctx *m, mmix_mixer *o)
 {
     o->q = mmixi_features(m, o->q, o->feature);
-    if (o->feature == MMIX_FEATURE_EFFICIENT) o->k = mmix_softmax(m, o->k, 1);
+    if (o->feature == MMIX_FEATURE_EFFICIENT)
+        o->k = mmix_softmax(m, o->k, 1);
     else o->k = mmixi_features(m, o->k, o->feature);
 }
 static mmixi_form mmixi_linear_form(void)
@@ -8068,15 +8171,19 @@ MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real
         double largest = -HUGE_VAL, sum = 0;
         for (size_t j = 0; j < n; j++) {
             double s = 0;
-            for (size_t c = 0; c < N; c++) s += (double)q[i * N + c] * (double)k[j * N + c];
+            for (size_t c = 0; c < N; c++)
+                s += (double)q[i * N + c] * (double)k[j * N + c];
             p[j] = (mmix_real)(scale * s);
             if ((double)p[j] > largest) largest = (double)p[j];
         }
-        for (size_t j = 0; j < n; j++) sum += mmixi_exp((double)p[j] - largest);
-        for (size_t c = 0; c < P; c++) y[i * P + c] = 0;
+        for (size_t j = 0; j < n; j++)
+            sum += mmixi_exp((double)p[j] - largest);
+        for (size_t c = 0; c < P; c++)
+            y[i * P + c] = 0;
         for (size_t j = 0; j < S; j++) {
             p[j] = j < n ? (mmix_real)(mmixi_exp((double)p[j] - largest) / sum) : 0;
-            for (size_t c = 0; c < P; c++) y[i * P + c] += p[j] * v[j * P + c];
+            for (size_t c = 0; c < P; c++)
+                y[i * P + c] += p[j] * v[j * P + c];
         }
     }
 }
@@ -8089,7 +8196,8 @@ MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix
 {
     for (size_t i = 0; i < L; i++, p += S) {
         double delta = 0;
-        for (size_t c = 0; c < P; c++) delta += (double)dy[i * P + c] * (double)y[i * P + c];
+        for (size_t c = 0; c < P; c++)
+            delta += (double)dy[i * P + c] * (double)y[i * P + c];
         for (size_t j = 0; j < S; j++) {
             double dp = 0;
             for (size_t c = 0; c < P; c++) {
@@ -8171,7 +8279,8 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
             double s = -HUGE_VAL;
             if (t >= seen.begin && t < seen.end && query.window == key.window) {
                 s = p->o.scale * (double)p->k->dot(r->N, q, mmixi_at(&r->k, b, t, h));
-                if (r->bias) s += (double)r->bias[mmixi_bias_at(p, h, query.place) - key.place];
+                if (r->bias)
+                    s += (double)r->bias[mmixi_bias_at(p, h, query.place) - key.place];
             }
             M[t] = (mmix_real)s;
             if (s > largest) largest = s;
@@ -8180,7 +8289,8 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
             M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
             sum += (double)M[t];
         }
-        for (size_t t = 0; t < r->S; t++) M[t] = (mmix_real)((double)M[t] / sum);
+        for (size_t t = 0; t < r->S; t++)
+            M[t] = (mmix_real)((double)M[t] / sum);
     }
 }
 
@@ -8225,8 +8335,13 @@ static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task 
 {
     const mmixi_softmax_plan *s = &p->softmax;
     mmixi_room room = { scratch, 0 };
-    size_t R = MMIXI_QUERY_BLOCK, N = p->r.N, P = p->r.P, T = s->T, back = p->back != 0;
-    size_t windows = p->o.window[0] != 0, copies_v = windows || (!back && s->run > 1);
+    size_t R = MMIXI_QUERY_BLOCK;
+    size_t N = p->r.N;
+    size_t P = p->r.P;
+    size_t T = s->T;
+    size_t back = p->back != 0;
+    size_t windows = p->o.window[0] != 0;
+    size_t copies_v = windows || (!back && s->run > 1);
     size_t queries = back ? 0 : s->run;
     t->key_t = mmixi_room_matrix(&room, N, s->ld);
     t->value_t = mmixi_room_matrix(&room, back * P, s->ld);
@@ -8281,7 +8396,8 @@ static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, 
         size_t query = i + r;
         if (query < t->own.begin || query >= t->own.end)
             t->own = mmixi_sequence(&p->r, t->b, query);
-        mmixi_keys all = mmixi_seen(p, t->own, query), *seen = &b->seen[r];
+        mmixi_keys all = mmixi_seen(p, t->own, query);
+        mmixi_keys *seen = &b->seen[r];
         b->again[r] = all.begin < t->tile;
         b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= t->tile + t->n;
         b->add |= b->again[r];
@@ -8360,23 +8476,25 @@ static void mmixi_softmax_tile_find(const mmixi_pass *p, mmixi_softmax_task *t, 
 /* What the forward reads of a tile. */
 static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
 {
-    t->key = mmixi_softmax_rows_of(t, &p->r.k, t->tile, t->n, t->near_key);
+    const mmix_raw *r = &p->r;
+    t->key = mmixi_softmax_rows_of(t, &r->k, t->tile, t->n, t->near_key);
     if (p->softmax.single) {
-        t->value = mmixi_softmax_rows_of(t, &p->r.v, t->tile, t->n, t->near_value);
+        t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
         return;
     }
     mmixi_transpose(p->k, t->key_t, t->key);
-    t->value = mmixi_softmax_gather(t, &p->r.v, t->tile, t->n, t->near_value);
+    t->value = mmixi_softmax_gather(t, &r->v, t->tile, t->n, t->near_value);
 }
 /* What the backward does. */
 static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task *t)
 {
-    t->key = mmixi_softmax_gather(t, &p->r.k, t->tile, t->n, t->near_key);
-    if (!p->r.kept) mmixi_transpose(p->k, t->key_t, t->key);
-    t->value = mmixi_softmax_rows_of(t, &p->r.v, t->tile, t->n, t->near_value);
+    const mmix_raw *r = &p->r;
+    t->key = mmixi_softmax_gather(t, &r->k, t->tile, t->n, t->near_key);
+    if (!r->kept) mmixi_transpose(p->k, t->key_t, t->key);
+    t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
     mmixi_transpose(p->k, t->value_t, t->value);
-    t->dkey = mmixi_softmax_sums(t, &p->r.dk, t->near_dkey, p->r.add[MMIX_IN_K]);
-    t->dvalue = mmixi_softmax_sums(t, &p->r.dv, t->near_dvalue, p->r.add[MMIX_IN_V]);
+    t->dkey = mmixi_softmax_sums(t, &r->dk, t->near_dkey, r->add[MMIX_IN_K]);
+    t->dvalue = mmixi_softmax_sums(t, &r->dv, t->near_dvalue, r->add[MMIX_IN_V]);
 }
 
 /* ---- a block against a tile ---- */
@@ -8392,7 +8510,8 @@ static mmix_real *mmixi_softmax_kept(const mmixi_pass *p, const mmixi_softmax_ta
 static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real *row)
 {
     size_t all = b->from + b->n;
-    size_t begin = mmixi_min(b->seen[r].begin, all), end = mmixi_min(b->seen[r].end, all);
+    size_t begin = mmixi_min(b->seen[r].begin, all);
+    size_t end = mmixi_min(b->seen[r].end, all);
     memset(row + b->from, 0, (begin - b->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
@@ -8419,7 +8538,8 @@ static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *
     for (size_t r = 0; r < b->rows; r++) {
         const mmix_real *bias = p->r.bias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
         mmix_real *row = mmixi_row(S, r);
-        for (size_t j = 0; j < b->n; j++) row[j] += bias[-(ptrdiff_t)key[j].place];
+        for (size_t j = 0; j < b->n; j++)
+            row[j] += bias[-(ptrdiff_t)key[j].place];
     }
 }
 
@@ -8431,8 +8551,12 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
                                       const mmixi_softmax_block *b, size_t r, mmix_real *row,
                                       mmix_real *y)
 {
-    size_t begin = b->seen[r].begin, n = b->seen[r].end - begin, query = b->i - t->first + r;
-    mmix_real *largest = &t->row_max[query], *sum = &t->sum[query], before = *largest;
+    size_t begin = b->seen[r].begin;
+    size_t n = b->seen[r].end - begin;
+    size_t query = b->i - t->first + r;
+    mmix_real *largest = &t->row_max[query];
+    mmix_real *sum = &t->sum[query];
+    mmix_real before = *largest;
     if (n) {
         mmix_real here = p->k->largest(n, row + begin);
         if (here < -FLT_MAX) here = -FLT_MAX; /* -infinity alone: e^(s - m) is 0, not NaN */
@@ -8451,7 +8575,8 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
 static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                   const mmixi_softmax_block *b)
 {
-    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, b->rows, t->near_y), all = t->scores;
+    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, b->rows, t->near_y);
+    mmixi_mat all = t->scores;
     if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
     mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
     mmixi_softmax_scores(p, t, b, scores, mmixi_softmax_queries(p, t, b));
@@ -8463,14 +8588,16 @@ static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task 
 /* All tiles are in: y = y'/l */
 static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *t)
 {
+    const mmix_raw *r = &p->r;
     for (size_t i = t->first; i < t->last; i++) {
-        size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, i);
+        size_t at = (t->b * r->H + t->head) * r->L + mmixi_softmax_token(t, i);
         size_t query = i - t->first;
-        mmix_real inverse = 1 / t->sum[query], *y = mmixi_softmax_row(t, &p->r.y, i);
-        p->k->scale(p->r.P, inverse, y, y);
-        if (!p->r.row_max) continue;
-        p->r.row_max[at] = t->row_max[query];
-        p->r.inverse_sum[at] = inverse;
+        mmix_real inverse = 1 / t->sum[query];
+        mmix_real *y = mmixi_softmax_row(t, &r->y, i);
+        p->k->scale(r->P, inverse, y, y);
+        if (!r->row_max) continue;
+        r->row_max[at] = t->row_max[query];
+        r->inverse_sum[at] = inverse;
     }
 }
 static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
@@ -8514,7 +8641,8 @@ static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_
     size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, b->i + r);
     const mmix_real *e = p->r.kept ? mmixi_softmax_kept(p, t, b, r) : prob;
     mmix_real delta;
-    if (!p->r.kept) k->exp_row(n, 1, prob + begin, p->r.row_max[at], prob + begin);
+    if (!p->r.kept)
+        k->exp_row(n, 1, prob + begin, p->r.row_max[at], prob + begin);
     k->scale(n, p->r.inverse_sum[at], e + begin, prob + begin);
     /* where one tile has all of the row, the sum over j is as good, and exact with one key */
     if (b->whole[r]) delta = k->dot(n, prob + begin, ds + begin);
@@ -8532,15 +8660,18 @@ static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task
     size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
     mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
     mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
-    mmixi_mat Q = mmixi_softmax_queries(p, t, b), dq = mmixi_part(t->dquery, 0, 0, rows, N);
+    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
     mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
     if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
     mmixi_multiply(k, dscores, dy, mmixi_part(t->value_t, 0, from, P, n), 0);
     for (size_t r = 0; r < rows; r++)
         mmixi_softmax_row_backward(p, t, b, r, mmixi_row(t->scores, r), mmixi_row(t->dscores, r),
                                    mmixi_row(dy, r));
-    if (x->dv.p) mmixi_multiply(k, mmixi_part(t->dvalue, from, 0, n, P), mmixi_t(scores), dy, 1);
-    if (x->dk.p) mmixi_multiply(k, mmixi_part(t->dkey, from, 0, n, N), mmixi_t(dscores), Q, 1);
+    if (x->dv.p)
+        mmixi_multiply(k, mmixi_part(t->dvalue, from, 0, n, P), mmixi_t(scores), dy, 1);
+    if (x->dk.p)
+        mmixi_multiply(k, mmixi_part(t->dkey, from, 0, n, N), mmixi_t(dscores), Q, 1);
     if (!x->dq.p) return;
     mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
     k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
@@ -8558,10 +8689,13 @@ static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_
         mmixi_softmax_tile_backward(p, &t);      /* dk and dv begin at 0, whoever sees the keys */
         for (; t.head < t.group + p->softmax.shared; t.head++)
             for (size_t i = t.first; i < t.last; i += b.rows)
-                if (mmixi_softmax_block_find(p, &t, i, &b)) mmixi_softmax_backward(p, &t, &b);
+                if (mmixi_softmax_block_find(p, &t, i, &b))
+                    mmixi_softmax_backward(p, &t, &b);
         t.head = t.group;
-        if (t.order && r->dk.p) mmixi_softmax_put(p, &t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
-        if (t.order && r->dv.p) mmixi_softmax_put(p, &t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
+        if (t.order && r->dk.p)
+            mmixi_softmax_put(p, &t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
+        if (t.order && r->dv.p)
+            mmixi_softmax_put(p, &t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
     }
 }
 
@@ -8595,7 +8729,8 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     }
     for (int a = 0; a < 3; a++) {
         double most = (double)(o.window[a] - 1);
-        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, most)) return 0;
+        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, most))
+            return 0;
         tokens *= (double)o.grid[a];
         distances *= 2 * (double)o.window[a] - 1;
     }
@@ -8618,7 +8753,8 @@ static int mmixi_softmax_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     if (x->initial_state || x->final_state)
         return mmixi_mixer_refuse(m, who, x, "softmax attention has no initial or final state; see "
                                   "mmix_mix_step");
-    if (x->bias && !x->window[0]) return mmixi_mixer_refuse(m, who, x, "a bias without windows");
+    if (x->bias && !x->window[0])
+        return mmixi_mixer_refuse(m, who, x, "a bias without windows");
     if (x->window[0] && (x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
         return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention with MMIX_MASK_NONE "
                                   "or _CAUSAL and without seq_idx");
@@ -8655,7 +8791,8 @@ static void mmixi_softmax_windows(mmixi_pass *p)
 /* Queries of a task. Of few heads in the forward, runs of each are tasks of their own. */
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
-    size_t heads = p->r.B * p->r.H, L = p->r.L;
+    const mmix_raw *r = &p->r;
+    size_t heads = r->B * r->H, L = r->L;
     if (p->back || p->o.window[0] || heads >= 16) return p->softmax.L;
     size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
     return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), L);
@@ -8687,10 +8824,11 @@ static void mmixi_softmax_begin(mmixi_pass *p)
 }
 static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
 {
+    const mmix_raw *r = &p->r;
     mmixi_softmax_plan *s = &p->softmax;
     if (!p->o.window[0]) return;
-    if (p->back && p->r.grad[MMIX_IN_BIAS])
-        s->dbias = mmixi_room_reals(room, p->r.B * s->windows * p->r.H * s->distances);
+    if (p->back && r->grad[MMIX_IN_BIAS])
+        s->dbias = mmixi_room_reals(room, r->B * s->windows * r->H * s->distances);
     s->order = (mmixi_spot *)mmixi_room_bytes(room, s->windows * s->L * sizeof *s->order);
     s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
 }
@@ -8712,7 +8850,8 @@ static void mmixi_softmax_finish(mmix_ctx *m, mmixi_pass *p)
     const mmixi_softmax_plan *s = &p->softmax;
     (void)m;
     size_t numbers = p->r.H * s->distances;
-    if (s->dbias) mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows, s->dbias);
+    if (s->dbias)
+        mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows, s->dbias);
 }
 static mmixi_form mmixi_softmax_form(void)
 {
