@@ -5838,8 +5838,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* A run of tokens: begin … end - 1. */
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
 /* A token of a grid: where it stands in the sequence, its window, and a number for its place. The
-   numbers of two places differ by the distance that the bias of the one for the other is looked up
-   by. */
+   difference of two places says by which distance their bias is looked up. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
 
 /* What the scan plans, the pass of SSD and of linear attention; see >>ssd. */
@@ -5879,7 +5878,7 @@ typedef struct mmixi_softmax_plan {
     size_t *count;                   /* … and how many they are; both NULL without windows */
 } mmixi_softmax_plan;
 
-/* Parts of scratch that lie one behind the other. Without a base only their sizes are added up. */
+/* Scratch that is handed out part by part. Without a base the parts are only added up. */
 typedef struct mmixi_room { mmix_real *base; size_t used; } mmixi_room;
 
 typedef struct mmixi_pass mmixi_pass;
@@ -6018,9 +6017,9 @@ static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t part
 
 /* ---- raw calls ---- */
 
-/* The level that mmixi_kernels_fill lowers to what this machine has, if it is given in place of
-   MMIX_SIMD_AUTO, for which the environment would be asked: what mmix_raw_forward does not do,
-   since getenv in one thread and setenv in another do not go together. */
+/* The SIMD level of raw calls: mmixi_kernels_fill lowers it to what this machine has. With
+   MMIX_SIMD_AUTO it would also ask the environment, at each call, and getenv in one thread does not
+   go together with setenv in another. */
 #ifdef MMIXI_ARM
 enum { MMIXI_SIMD_BEST = MMIX_SIMD_NEON };
 #else
@@ -6057,9 +6056,8 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch)
     mmixi_raw_run(x, 1, scratch);
 }
 
-/* ---- the ops ----
-   in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options: the mixer, settled,
-   whose tensors are not read. */
+/* ---- the ops ---- in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options:
+   the mixer, settled, whose tensors are not read. */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
@@ -6174,7 +6172,7 @@ MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
     }
     return wrong ? -1 : 0;
 }
-/* An error about a mixer: what is wrong in a printf's words, then what it is. Returns 0. */
+/* Fails with what is wrong, in the words of a printf, and with what the mixer is. Returns 0. */
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
                               const char *format, ...)
 {
@@ -6190,7 +6188,7 @@ static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
               (double)mmixi_form_of(x->kind).heads(x), (double)x->prefix, x->feature, x->direction);
     return 0;
 }
-/* What the two attentions expect alike; d has their L, S, H and G. */
+/* What both attentions expect; d has their L, S, H and G. */
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x,
                                  const mmixi_dims *d)
 {
@@ -6201,8 +6199,8 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
         return mmixi_mixer_refuse(m, who, x, "expected a mask of MMIX_MASK_NONE, 0, to _BAND, 3, "
                                   "found %d", x->mask);
     if (x->mask && S < L)
-        return mmixi_mixer_refuse(m, who, x, "a mask needs a key for each query: k has %.0f tokens, "
-                                  "expected at least q's %.0f", S, L);
+        return mmixi_mixer_refuse(m, who, x, "a mask needs a key for each query: k has %.0f "
+                                  "tokens, expected at least q's %.0f", S, L);
     if (x->seq_idx && d->S != d->L)
         return mmixi_mixer_refuse(m, who, x, "seq_idx needs as many keys as queries: k has %.0f "
                                   "tokens, expected q's %.0f", S, L);
@@ -6227,14 +6225,14 @@ static size_t mmixi_query_heads(const mmix_mixer *x) { return x->q->shape[2]; }
 
 /* ---- the faces. Their mixers were checked and are settled ---- */
 
-/* A pass for plain loops, which do not run its tasks but read what it knows. 0, or -1 on error. */
+/* A pass for plain loops, which read what it knows and run none of its tasks. 0, or -1 on error. */
 static int mmixi_plain_begin(mmix_ctx *m, const mmix_call *call, mmixi_pass *p)
 {
     if (m->error_kind) return -1;
     return mmixi_pass_start(p, mmixi_reals(m, mmixi_pass_begin(p, mmixi_raw_of(call), 0, m), 1));
 }
 typedef mmix_tensor *mmixi_face(mmix_ctx *m, const mmix_mixer *o, void *arg);
-/* y; arg: NULL, or where the final state goes if the mixer does not ask for it. */
+/* y. arg is NULL, or where the final state goes if the mixer does not ask for it. */
 static mmix_tensor *mmixi_mix_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
     mmix_call call = mmixi_mixer_call(m, o);
@@ -6247,7 +6245,7 @@ static mmix_tensor *mmixi_mix_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
     }
     return mmixi_run(m, call.op, &call, o, sizeof *o);
 }
-/* M, head by head */
+/* M, made head by head. */
 static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *arg)
 {
     mmix_mixer o = *x;
@@ -6332,7 +6330,7 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
     if (m->error_kind) return NULL;
     return mmixi_face_of(m, x, mmixi_mix_once, NULL);
 }
-/* M, or what there is to see of it. */
+/* Shows M, or a mean of its rows, if y = M x. */
 static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x,
                                     mmixi_face *face, mmixi_row_list *rows)
 {
@@ -6365,9 +6363,9 @@ MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of
-   softmax attention keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state
-   (B, H, P, N), and for a convolution its last inputs (B, D, W-1, 1). */
+/* What a slot carries outlives the step: arrays (B, rows, ·, ·), with stride[0] for more rows than
+   there are. Softmax attention carries keys and values (B, tokens, G, ·), M-MATE's text also
+   places; other mixers a state (B, H, P, N), and a convolution its last inputs (B, D, W-1, 1). */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
@@ -6394,8 +6392,8 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
     size_t bytes = mmixi_mul(slots, sizeof(mmix_state) + sizeof(mmixi_state_slot));
     if (!slots || bytes == SIZE_MAX)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory "
-                  "has room for", (double)slots);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what "
+                  "memory has room for", (double)slots);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
     s->m = m;
@@ -6442,8 +6440,8 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows go with what is carried. sees 0: the rows are all there is, so that there must be as
-   many. */
+/* Whether rows fit to what is carried. With sees 0 they are all there is, so their number must fit,
+   too. */
 static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what,
                                const mmix_tensor *rows, size_t sees)
 {
@@ -6456,8 +6454,8 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
               mmixi_shape_text(rows, found), mmixi_shape_text(c, carried));
     return 0;
 }
-/* Room for shape[1] rows more than the n last ones that c has, which are copied: twice as much as
-   those need, so that a sequence of steps copies each row about once. 0, or -1. */
+/* Moves the n last rows of c to a larger array, which has room for shape[1] more and for twice what
+   is kept, so that a long sequence of steps copies each row about once. 0, or -1. */
 static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
                               const size_t *shape, size_t have, size_t n)
 {
@@ -6474,10 +6472,10 @@ static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
     *c = *room;
     return 0;
 }
-/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes
-   them adds them to c->shape[1]. A row sees the last `sees`, itself included: if room is short it
-   doubles, and the others go. An array that does not grow has sees 0. NULL on error: other sizes
-   than before, or memory. */
+/* A view of what c carries and of shape[1] rows behind it, zeros where nothing was; whoever writes
+   them adds them to c->shape[1]. A row sees the last `sees`, itself included: when room is short it
+   doubles, and rows that nobody sees any more are dropped. An array that does not grow has sees 0.
+   NULL on error: other sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what,
                                        const size_t *shape, size_t sees)
 {
@@ -6513,7 +6511,7 @@ static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, s
               "context's", who, (double)slot, s ? (double)s->slots : 0.0);
     return 0;
 }
-/* Whether x, settled as o, goes on from what the slot carries. */
+/* Whether x can go on from what the slot carries; o is x settled. */
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o,
                             const mmixi_state_slot *at)
 {
@@ -6533,8 +6531,8 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *
         return mmixi_mixer_refuse(m, who, x, "the first piece has less tokens than the prefix");
     return 1;
 }
-/* Copies *t behind what c carries, of which a query sees the last `sees`; *t becomes a view of all
-   that. */
+/* Copies the rows of *t behind those that c carries, of which a query sees the last `sees`. *t
+   becomes a view of them all. */
 static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_tensor **t,
                             size_t sees)
 {
@@ -6546,7 +6544,7 @@ static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_
     mmix_tensor *to = mmix_slice(m, all, 1, all->shape[1] - L, L);
     if (to) mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
 }
-/* Softmax attention of the next tokens with all keys so far. */
+/* A step of softmax attention: the next tokens with all keys so far. */
 static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot *at)
 {
     mmix_tensor *keys = &at->part[MMIXI_CARRIED_KEYS];
@@ -6563,7 +6561,7 @@ static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot
     values->shape[1] += L;
     return y;
 }
-/* Another mixer's next tokens: its state is changed in place. */
+/* A step of another mixer, whose state is changed in place. */
 static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot *at)
 {
     const mmix_tensor *initial = o->initial_state;
@@ -6594,8 +6592,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     return y;
 }
 
-/* The rank of token i of frame t, in an order of rows or columns of a frame, or of all frames'
-   cells with time innermost. */
+/* Where mmix_scan_order puts token i of frame t. */
 static size_t mmixi_scan_rank(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
                               size_t t, size_t i)
 {
@@ -6739,7 +6736,7 @@ static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_re
     mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
-/* M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j. From i away: the scan forgets on the way. */
+/* M as a loop. It goes from i away, since the scan forgets on the way. */
 static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                              mmix_real *M)
 {
@@ -6763,8 +6760,8 @@ static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real 
         if (r->D) M[i] += r->D[h];
     }
 }
-/* The loop over time of a head on what a mixer has: packed sequences, either direction, a D for
-   each channel. state (P, N) as in the interface; room as in mmixi_ssd_matrix. */
+/* The loop over time for all that a mixer has: packed sequences, either direction, a D for each
+   channel. state (P, N) is as in the interface; room as in mmixi_ssd_matrix. */
 static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                            mmix_real *state)
 {
@@ -6823,7 +6820,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
-/* The place of a task: where it is in its heads and tokens. */
+/* The place of a task among heads and tokens. */
 typedef struct mmixi_scan_task {
     size_t b, first, last;           /* heads first … last - 1 of sequence b */
     size_t origin;                   /* the scan's first token, … */
@@ -6834,8 +6831,8 @@ typedef struct mmixi_scan_task {
     int enters, leaves;              /* a state comes in; one goes out to the next chunk */
     size_t head;                     /* the one at work */
 } mmixi_scan_task;
-/* What there is of a chunk of q tokens and a head, with the letters of the formulas above. Arrays are
-   in scratch, or where the interface has them. */
+/* What there is of a chunk of q tokens and a head, with the letters of the formulas above. Arrays
+   are in scratch, or where the interface has them. */
 typedef struct mmixi_chunk {
     size_t q;
     mmix_real *states;               /* (heads, N, V): h of each, in the backward dh */
@@ -6917,14 +6914,13 @@ static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_heads 
     return mmixi_matrix(first, t->q, cols, step);
 }
 
-/* Whether a state comes into the chunk, whose packed sequence begins at token `first` of the
-   scan. */
+/* Whether a state comes into the chunk; `first` is where its packed sequence begins in the scan. */
 static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, size_t first)
 {
     if (t->start) return t->start > first;
     return p->r.initial_state || p->r.grad[MMIX_IN_STATE];
 }
-/* Whether what becomes of it goes on, in a sequence that ends before `last`. */
+/* Whether a state goes out of it; `last` is where the sequence ends. */
 static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, size_t last)
 {
     const mmix_raw *r = &p->r;
@@ -6932,8 +6928,8 @@ static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, siz
     if (p->back) return r->dfinal != NULL;
     return r->final_state != NULL;
 }
-/* Goes to the chunk of the scan's token i. Chunks begin anew where a packed sequence begins, and
-   depend on that sequence alone, so that packed equals separate. */
+/* Goes to the chunk that has the scan's token i. Chunks begin anew where a packed sequence begins,
+   and depend on that sequence alone, so that packed equals separate. */
 static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
 {
     const mmixi_scan_plan *s = &p->scan;
@@ -6988,14 +6984,14 @@ static inline mmix_real *mmixi_state_kept(const mmixi_pass *p, const mmixi_scan_
     size_t index = (t->b * p->r.H + t->head) / s->shared;
     return p->r.kept + (index * s->kept_states + t->number - 1) * s->NV;
 }
-/* This head's state out of an array of the interface, or zeros. */
+/* Reads this head's state from an array of the interface; without one it is 0. */
 static void mmixi_state_read(const mmixi_pass *p, const mmixi_scan_task *t,
                              const mmix_real *from, mmixi_mat h)
 {
     if (from) mmixi_transpose(p->k, h, mmixi_state_outside(p, t, from));
     else memset(h.p, 0, p->scan.NV * sizeof *h.p);
 }
-/* The states that a task begins with. */
+/* Reads the states that a task begins with. */
 static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
                               const mmix_real *from)
 {
@@ -7003,8 +6999,7 @@ static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmi
         mmixi_state_read(p, t, from, mmixi_state(p, t, c));
     t->head = t->first;
 }
-/* What they have become is put, or with add 1 added, where the interface wants it; `to` may be
-   NULL. */
+/* Writes what they have become, or with add 1 adds it, to an array of the interface, or to none. */
 static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
                                mmix_real *to, int add)
 {
@@ -7013,7 +7008,7 @@ static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mm
         mmixi_put_rows(p->k, c->in_t, mmixi_state_outside(p, t, to), add);
     }
 }
-/* Task `index`, and its scratch laid out for one token. */
+/* Begins task `index`, with scratch laid out for one token. */
 static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                   mmixi_scan_task *t, mmixi_chunk *c)
 {
@@ -7029,7 +7024,7 @@ static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *
     t->origin = s->reverse ? p->r.L - 1 : 0;
     t->turn = s->reverse ? -1 : 1;
 }
-/* Scratch for the chunk that the task has come to. */
+/* Lays scratch out for the chunk that the task has come to. */
 static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t,
                                    mmixi_chunk *c)
 {
@@ -7077,9 +7072,8 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
     }
 }
 
-/* ---- products with lower triangular matrices; entries right of the diagonal are 0 as far as a
-   tile that has
-        row i may read ---- */
+/* ---- products with lower triangular matrices ----
+   Entries right of the diagonal are 0 as far as a tile that has row i may read. */
 
 static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
 {
@@ -7139,8 +7133,8 @@ static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
 
 /* ---- what a chunk reads ---- */
 
-/* Of >>linear attention: C = φ(q), B = ψ(k); back from dC and dB to dq and dk; y = num / den; dnum
-   and dden. */
+/* These are of >>linear attention: C = φ(q), B = ψ(k); back from dC and dB to dq and dk; y = num /
+   den; dnum and dden. */
 static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
                                  const mmixi_chunk *c);
 static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
@@ -7169,10 +7163,12 @@ static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_c
 /* Where y goes; of linear attention that divides, num and den side by side. */
 static void mmixi_chunk_y(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
-    const mmix_raw *r = &p->r;
-    c->y = p->scan.V == r->P ? mmixi_tokens(t, &r->y, r->P) : c->near_y;
+    size_t P = p->r.P;
+    if (p->scan.V == P) c->y = mmixi_tokens(t, &p->r.y, P);
+    else c->y = c->near_y;
 }
-/* dy near each other, as x; or the gradients of num and den side by side. */
+/* dy, whose rows are put near each other as those of x; or the gradients of num and den side by
+   side. */
 static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
@@ -7182,7 +7178,7 @@ static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_
     else mmixi_put_rows(p->k, c->dy, c->near_y, 0);
     c->dy = c->near_y;
 }
-/* Whether a head reads its B (or C, or x) anew, and not that of the task's head before. */
+/* Whether a head reads an array of B, C or x that the task's head before did not. */
 static int mmixi_reads_anew(const mmixi_scan_task *t, const mmix_heads *v, size_t head)
 {
     return head == t->first || head % v->share == 0;
@@ -7191,7 +7187,7 @@ static int mmixi_scores_anew(const mmixi_pass *p, const mmixi_scan_task *t, size
 {
     return mmixi_reads_anew(t, &p->r.q, head) || mmixi_reads_anew(t, &p->r.k, head);
 }
-/* B, C and x of the task's head, S and W. What heads share is read once. */
+/* Reads B, C and x of the task's head and makes S and W. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
@@ -7201,8 +7197,7 @@ static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmix
         c->B = mmixi_tokens(t, &r->k, r->N);
     }
     else {
-        if (mmixi_reads_anew(t, &r->q, t->head))
-            mmixi_linear_queries(p, t, c);
+        if (mmixi_reads_anew(t, &r->q, t->head)) mmixi_linear_queries(p, t, c);
         if (mmixi_reads_anew(t, &r->k, t->head)) mmixi_linear_keys(p, t, c);
     }
     if (mmixi_scores_anew(p, t, t->head))
@@ -7225,7 +7220,8 @@ static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, in
     if (!mmixi_reads_anew(t, from, t->head)) return;
     if (s->linear || part || !r->add[input]) mmixi_zero_rows(*target);
 }
-/* On the way back also dy, dW = dY Xᵀ and room for dB, dC and dS. */
+/* What the backward reads besides: dy, dW = dY Xᵀ, and the rows where dB, dC and dS are
+   collected. */
 static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                       mmixi_chunk *c)
 {
@@ -7240,7 +7236,8 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
 
 /* ---- the scan, forward ---- */
 
-/* h = p_Q h + fromᵀ values, where h is 0 if none came in: (r δ B)ᵀ x for h, (p C)ᵀ dy for dh */
+/* h = p_Q h + fromᵀ values, without the first term if no state came in. For h these are r δ B and
+   x, on the way back for dh p C and dy. */
 static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
                              const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
 {
@@ -7264,7 +7261,7 @@ static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
     if (t->leaves && (t->head + 1) % s->shared == 0)
         mmixi_state_next(p, t, c, c->faded_B, c->x);
 }
-/* Chunk after chunk, head after head. */
+/* A task of the forward: chunk after chunk, head after head. */
 static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
@@ -7303,7 +7300,8 @@ static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk 
         c->d_delta[i] += dW[i] * S[i];
     }
 }
-/* Of a product of w_i a_i with a state: E = d stateᵀ,  along_row_i = E_i · a_i,  da_i += w_i E_i */
+/* The backward of a product of w_i a_i with a state: E = d stateᵀ, along_row_i = E_i · a_i, and
+   da_i += w_i E_i. */
 static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk *c,
                                        mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
                                        mmixi_mat a, mmixi_mat da)
@@ -7364,7 +7362,7 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_
         dbias += c->d_delta[i];
     return dbias;
 }
-/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. */
+/* Makes a head's dA, dbias and dD, and on the way dS, dB, dC and ddt. */
 static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                     const mmixi_chunk *c)
 {
@@ -7427,11 +7425,12 @@ static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, m
         if (t->leaves && first) mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
     }
     mmixi_scan_dx(p, t, c, first);
-    if (t->enters) mmixi_state_next(p, t, c, c->faded_C, c->dy);         /* dh becomes ∂/∂h_in */
+    /* dh becomes ∂/∂h_in */
+    if (t->enters) mmixi_state_next(p, t, c, c->faded_C, c->dy);
     else memset(dh.p, 0, p->scan.NV * sizeof *dh.p);
     mmixi_scan_scores_backward(p, t, c);
 }
-/* From the last chunk to the first, head after head. */
+/* A task of the backward: from the last chunk to the first, head after head. */
 static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
@@ -7454,8 +7453,8 @@ static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_rea
 
 /* ---- the plan of a scan ---- */
 
-/* About so many tasks are wanted. Where heads share B and C, the fewer the tasks the fewer times S
-   is computed and the fewer partial sums dB and dC have. Those fix the order of summation: a
+/* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
+   S is computed and the fewer partial sums dB and dC have. Those fix the order of summation: a
    backward's number of tasks may not depend on that of threads. */
 static size_t mmixi_scan_tasks(const mmixi_pass *p)
 {
@@ -7469,7 +7468,7 @@ static size_t mmixi_scan_tasks(const mmixi_pass *p)
     if (p->back) return mmixi_max(least, 8);
     return mmixi_max(least, mmixi_max(4, 2 * p->lanes));
 }
-/* Whether n heads are whole groups of those that share an array, or equal parts of a group. */
+/* Whether n heads are whole groups of those that share an array, or an equal part of a group. */
 static int mmixi_scan_fits(size_t n, size_t share) { return n % share == 0 || share % n == 0; }
 /* Heads that share an x stay together, because they add into one dx; a task takes whole groups of B
    and C or equal parts of one. */
@@ -7509,7 +7508,8 @@ static void mmixi_scan_cut(mmixi_pass *p)
         s->chunk = MMIXI_SCAN_CHUNK;
         s->one_chunk = mmixi_min(MMIXI_SCAN_ONE_CHUNK, worth);
     }
-    s->longest = r->seq_idx || r->L <= s->one_chunk ? mmixi_max(s->one_chunk, s->chunk) : s->chunk;
+    s->longest = s->chunk;
+    if (r->seq_idx || r->L <= s->one_chunk) s->longest = mmixi_max(s->one_chunk, s->chunk);
     s->longest = mmixi_min(r->L, s->longest);
     memset(&t, 0, sizeof t);
     for (t.b = 0; t.b < r->B; t.b++) {
@@ -7517,8 +7517,8 @@ static void mmixi_scan_cut(mmixi_pass *p)
         s->kept_states = mmixi_max(s->kept_states, mmixi_scan_chunks(p, &t) - 1);
     }
 }
-/* What SSD and linear attention plan alike, once `linear`, `full`, `reverse`, `step`, `shared` and
-   V are set. */
+/* What SSD and linear attention plan alike; `linear`, `full`, `reverse`, `step`, `shared` and V are
+   set before. */
 static void mmixi_scan_begin(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -7625,7 +7625,7 @@ static void mmixi_ssd_start(mmixi_pass *p)
     if (p->back)
         memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
 }
-/* Tokens of one gradient: the sums of what the tasks made of them. */
+/* Sums up what the tasks made of dC or dB, token by token. */
 static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_heads *to,
                                  mmixi_range range)
 {
@@ -7693,10 +7693,10 @@ static mmixi_form mmixi_ssd_form(void)
 
 /* ---- the definition: one head, f = φ(q) (L, N), g = ψ(k) (S, N), v (S, P) ---- */
 
-/* Keys that query i sees: with `causal` itself and those before it. */
+/* How many keys query i sees: all, or with `causal` itself and those before it. */
 static size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal) { return causal ? i + 1 : S; }
 
-/* den (L): what rows are divided by; `normalise` 0: ones. */
+/* den (L) takes what each row is divided by, for the backward: ones without `normalise`. */
 MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_real *f,
                                     const mmix_real *g, const mmix_real *v, size_t L, size_t S,
                                     size_t N, size_t P, int causal, int normalise, double eps)
@@ -7745,7 +7745,7 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_
             }
         }
 }
-/* M, with φ(q) and ψ(k) in place of q and k. */
+/* M as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
 static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                                 mmix_real *M)
 {
@@ -7773,28 +7773,29 @@ static inline int mmixi_feature_is_softmax(int feature)
 {
     return feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
 }
-/* φ of one number: x + 1 above 0 and e^x below, or relu; NaN stays. */
+/* φ of one number is x + 1 above 0 and e^x below, or relu. NaN stays NaN. */
 static inline mmix_real mmixi_feature_of(int feature, mmix_real x)
 {
     int elu = feature == MMIX_FEATURE_ELU1;
     if (!(x < 0)) return x + (mmix_real)elu;
     return elu ? mmixi_exp_real(x) : 0;
 }
-/* Its slope from f = φ(x). */
+/* The slope of φ where it is f. */
 static inline mmix_real mmixi_feature_slope(int feature, mmix_real f)
 {
     if (feature == MMIX_FEATURE_NONE) return 1;
     if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
-    return f > 0 ? 1 : 0 * f;                    /* NaN stays */
+    return f > 0 ? 1 : 0 * f;        /* NaN stays NaN */
 }
-/* f = φ of the rows of x. Keys of MMIX_FEATURE_EFFICIENT have a softmax over tokens instead. */
+/* f = φ(x), row by row. Keys of MMIX_FEATURE_EFFICIENT do not come here: theirs is a softmax over
+   tokens. */
 static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
 {
     size_t N = x.cols;
     for (size_t r = 0; r < x.rows; r++) {
         const mmix_real *from = mmixi_row(x, r);
         mmix_real *to = mmixi_row(f, r);
-        /* a head's rows lie so far apart that the machine does not guess the next ones */
+        /* A head's rows lie so far apart that the machine does not guess the next ones. */
         for (size_t i = 0; i < N; i += 64 / sizeof *to)
             MMIXI_FETCH(from + 8 * x.rs + i);
         if (mmixi_feature_is_softmax(feature)) k->softmax(N, from, to);
@@ -7804,7 +7805,7 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
             to[i] = mmixi_feature_of(feature, from[i]);
     }
 }
-/* dx = or += the gradient of x from f = φ(x) and df */
+/* dx = df φ'(x), or with `add` it is added, from f = φ(x). */
 static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f,
                                         mmixi_mat df, mmixi_mat dx, int add)
 {
@@ -7822,7 +7823,7 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* The maximum and 1/sum of each feature of a head's keys, for a softmax over tokens. */
+/* Finds the maximum and 1/sum of each feature of a head's keys, for a softmax over tokens. */
 static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
 {
     for (size_t n = 0; n < keys.cols; n++) {
@@ -7836,7 +7837,7 @@ static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
         c->sum[n] = (mmix_real)(1 / sum);
     }
 }
-/* C = φ of a block of queries, and dq from dC. */
+/* Makes C = φ(q) of a block of queries, and on the way back dq from dC. */
 static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
                                  const mmixi_chunk *c)
 {
@@ -7850,7 +7851,7 @@ static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_
     mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
                                 r->add[MMIX_IN_Q]);
 }
-/* B = ψ of a block of keys, and dk from dB. */
+/* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. */
 static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
                               const mmixi_chunk *c)
 {
@@ -7889,13 +7890,13 @@ static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_tas
 
 /* ---- rows that are divided by their sums ---- */
 
-/* This block's place in mmix_raw's inverse_sum. */
+/* Where 1/den of this block's rows is kept: in mmix_raw's inverse_sum. */
 static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_task *t)
 {
     const mmix_raw *r = &p->r;
     return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
 }
-/* y = num / den, which lie side by side. */
+/* y = num / den. num and den lie side by side in a row of near_y. */
 static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
                                 const mmixi_chunk *c)
 {
@@ -7911,7 +7912,7 @@ static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
         if (inverse) inverse[i] = scale;
     }
 }
-/* dnum and dden, side by side */
+/* Puts dnum = dy / den and dden = -(dy · y) / den side by side into a row of near_y. */
 static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                          const mmixi_chunk *c)
 {
@@ -7927,11 +7928,11 @@ static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_t
     }
 }
 
-/* ---- the full form: one key/value group of one sequence, whose state serves all its query heads.
-   Two
-        sweeps over blocks of tokens, of which the first makes a state for the second ---- */
+/* ---- the full form ---- A task takes one key/value group of one sequence, whose state serves all
+   its query heads. It has two sweeps over blocks of tokens, of which the first makes a state for
+   the second. */
 
-/* Goes to the block of a sweep that begins at token `start` of n. */
+/* Goes to the block of a sweep over n tokens that begins at token `start`. */
 static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c,
                                size_t start, size_t n)
 {
@@ -7939,7 +7940,7 @@ static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_ch
     t->q = mmixi_min(p->scan.longest, n - start);
     mmixi_chunk_fit(p, t, c);
 }
-/* A task, and the state that is kept for the backward, or the task's own. */
+/* Begins a task. Returns its state: what is kept for the backward, or else scratch. */
 static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
                                          mmixi_scan_task *t, mmixi_chunk *c)
 {
@@ -7956,7 +7957,7 @@ static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix
     }
     return state;
 }
-/* state = ψ(K)ᵀ V, then Y = φ(Q) state */
+/* The first sweep makes state = ψ(K)ᵀ V, the second Y = φ(Q) state. */
 static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmixi_kernels *k = p->k;
@@ -7979,8 +7980,8 @@ static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_re
             mmixi_linear_divide(p, &t, &c);
         }
 }
-/* From the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; then dV = ψ(K) dstate, dψ = V
-   dstateᵀ */
+/* The first sweep makes dstate = φ(Q)ᵀ dY and dφ = dY stateᵀ, the second dV = ψ(K) dstate and
+   dψ = V dstateᵀ. */
 static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
@@ -8002,7 +8003,7 @@ static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_r
         }
     t.head = t.first;
     mmixi_transpose(k, c.dh_t, dstate);
-    /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
+    /* The gradient of a softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate. */
     for (size_t n = 0; n < N; n++)
         c.along[n] = k->dot(p->scan.V, mmixi_row(state, n), mmixi_row(dstate, n));
     for (size_t start = 0; start < S; start += t.q) {
@@ -8095,7 +8096,7 @@ static void mmixi_linear_begin(mmixi_pass *p)
     else p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
     mmixi_scan_begin(p);
 }
-/* φ of a tensor */
+/* φ of all rows of a tensor */
 static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
 {
     mmix_tensor *rows = mmixi_compact(m, x);
@@ -8156,7 +8157,7 @@ static mmixi_form mmixi_linear_form(void)
 
 /* ---- the definition: one head, q (L, N), k (S, N), v (S, P), y (L, P), p (L, S) ---- */
 
-/* Keys that query i sees: all, or with `causal` none behind it; the queries are the last L of S
+/* How many keys query i sees: all, or with `causal` none behind it. The queries are the last L of S
    tokens. */
 static size_t mmixi_plain_softmax_sees(size_t i, size_t L, size_t S, int causal)
 {
@@ -8187,7 +8188,7 @@ MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real
         }
     }
 }
-/* From p, as the forward left it; gradients are added. */
+/* p is what the forward made of it. Gradients are added. */
 MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix_real *dv,
                                               const mmix_real *dy, const mmix_real *y,
                                               const mmix_real *p, const mmix_real *q,
@@ -8215,13 +8216,14 @@ MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix
 
 /* ---- what a query sees ---- */
 
-/* Keys of query i, whose packed sequence is `own`; windows aside. Where there are more keys than
-   queries, those are the last tokens. */
+/* The keys that query i sees, windows aside; `own` is its packed sequence. Where there are more
+   keys than queries, the queries are the last tokens. */
 static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
 {
     const mmix_raw *r = &p->r;
     const mmix_mixer *o = &p->o;
-    size_t at = i + r->S - r->L, left = at, right = r->S - 1 - at;      /* tokens beside it */
+    size_t at = i + r->S - r->L;
+    size_t left = at, right = r->S - 1 - at;                 /* keys on either side of its own */
     switch (o->mask) {
     case MMIX_MASK_CAUSAL:
         right = 0;
@@ -8241,7 +8243,7 @@ static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
     own.end = mmixi_min(own.end, at + 1 + right);
     return own;
 }
-/* Token i of the sequence. Without windows it has window and place 0. */
+/* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0. */
 static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
 {
     const mmix_mixer *o = &p->o;
@@ -8257,13 +8259,13 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
     }
     return s;
 }
-/* Where head h's numbers of bias lie for a query at this place: that for a key at another is
-   [-place]. */
+/* Where head h's numbers of bias lie for a query at this place: the number for a key is at
+   [-its place]. */
 static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
 {
     return h * p->softmax.distances + p->softmax.distances / 2 + place;
 }
-/* M of a head, for all masks, windows and bias. */
+/* M as a loop, for all masks, windows and bias. */
 static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
                                  mmix_real *M)
 {
@@ -8298,8 +8300,9 @@ static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_r
 
 enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
-/* A task: a head of window `window` of all sequences, its tokens in order; in the backward all heads
-   that have k and v in common. Its scratch, and the tile of keys at work. */
+/* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
+   the backward it takes all heads that have k and v in common. It has scratch, and a tile of keys
+   at work. */
 typedef struct mmixi_softmax_task {
     size_t b, window;
     size_t group, head;              /* the first of the task's heads, the one at work */
@@ -8309,19 +8312,20 @@ typedef struct mmixi_softmax_task {
     mmixi_keys own;                  /* the packed sequence met last */
     mmix_real *dbias;                /* this window's, or NULL */
     size_t tile, n;                  /* keys tile … tile + n - 1 */
-    /* (n, N) and (n, P): where they lie, or in near_…. In the forward v and in the backward k are
-       brought side by side, for heads may lie pages apart, and their rows fall into a few sets of
-       the nearest cache. A window's rows are gathered. */
+    /* Rows of the tile, (n, N) and (n, P): where they lie, or copies in near_…. The forward copies
+       v and the backward k, because heads may lie pages apart, and their rows fall into a few sets
+       of the nearest cache. A window's rows are always copied. */
     mmixi_mat key, value, dkey, dvalue;
     mmixi_mat near_key, near_value, near_dkey, near_dvalue;
     mmixi_mat key_t, value_t;        /* transposes */
-    /* Of a block of queries: scale q, y of a window, dy, dq; s, then e^(s - m), then p; dp, then ds */
+    /* Of a block: scale q, y of a window, dy, dq. scores are s, then e^(s - m), then p; dscores are
+       dp, then ds. */
     mmixi_mat query, near_y, near_dy, dquery;
     mmixi_mat scores, dscores;
     mmix_real *row_max, *sum;        /* m and l of each query */
 } mmixi_softmax_task;
-/* Queries i … i + rows - 1 against the tile: they see n of its keys from `from` on, row r those of
-   seen[r]. Keys count from the tile's first. */
+/* A block is queries i … i + rows - 1 against the tile. They see n of its keys from `from` on, and
+   row r sees those of seen[r]. Keys count from the first of the tile. */
 typedef struct mmixi_softmax_block {
     size_t i, rows, from, n;
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
@@ -8383,7 +8387,7 @@ static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_rea
     t->dbias = s->dbias + t->window * p->r.H * s->distances;
     memset(t->dbias + t->group * s->distances, 0, s->shared * s->distances * sizeof *t->dbias);
 }
-/* Goes to the block of queries from i on; whether they see any key of the tile. */
+/* Goes to the block of queries that begins with i. Returns whether they see any key of the tile. */
 static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t i,
                                     mmixi_softmax_block *b)
 {
@@ -8427,20 +8431,20 @@ static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mm
 {
     return mmixi_at(a, t->b, mmixi_softmax_token(t, i), t->head);
 }
-/* The rows of tokens from i on are put, or with add 1 added, where they belong. */
+/* Puts the rows of the tokens from i on where they belong, or with add 1 adds them there. */
 static void mmixi_softmax_put(const mmixi_pass *p, const mmixi_softmax_task *t, mmixi_mat rows,
                               const mmix_heads *a, size_t i, int add)
 {
     for (size_t r = 0; r < rows.rows; r++)
         mmixi_put(p->k, rows.cols, mmixi_row(rows, r), mmixi_softmax_row(t, a, i + r), add);
 }
-/* n rows from token i on as they lie, which without windows is one behind the other. */
+/* The rows of n tokens from i on, as they lie: without windows one behind the other. */
 static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_heads *a, size_t i,
                                    size_t n, size_t cols)
 {
     return mmixi_matrix(mmixi_at(a, t->b, i, t->head), n, cols, a->token);
 }
-/* A copy of them in `room`. */
+/* A copy of such rows, in `room`. */
 static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_heads *a,
                                       size_t i, size_t n, mmixi_mat room)
 {
@@ -8449,14 +8453,15 @@ static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_he
         memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), room.cols * sizeof *room.p);
     return room;
 }
-/* The rows as they lie, or in `room` if they lie apart. */
+/* The rows as they lie, or copied into `room` if they lie apart. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_heads *a,
                                        size_t i, size_t n, mmixi_mat room)
 {
     if (t->order) return mmixi_softmax_gather(t, a, i, n, room);
     return mmixi_softmax_lie(t, a, i, n, room.cols);
 }
-/* The rows of dk or dv that a tile's products are added to, zeroed by the first tile. */
+/* The rows of dk or dv that a tile adds its products to. They begin at 0, unless the gradient is to
+   be added to what is there. */
 static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_heads *a,
                                     mmixi_mat room, int add)
 {
@@ -8473,7 +8478,7 @@ static void mmixi_softmax_tile_find(const mmixi_pass *p, mmixi_softmax_task *t, 
     t->tile = tile;
     t->n = mmixi_min(p->softmax.T, t->keys - tile);
 }
-/* What the forward reads of a tile. */
+/* Makes ready what the forward reads of a tile. */
 static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
 {
     const mmix_raw *r = &p->r;
@@ -8485,7 +8490,7 @@ static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
     mmixi_transpose(p->k, t->key_t, t->key);
     t->value = mmixi_softmax_gather(t, &r->v, t->tile, t->n, t->near_value);
 }
-/* What the backward does. */
+/* Makes ready what the backward reads of a tile, and where it adds. */
 static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task *t)
 {
     const mmix_raw *r = &p->r;
@@ -8499,14 +8504,14 @@ static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task 
 
 /* ---- a block against a tile ---- */
 
-/* Kept e^(s - m) of row r of the block, from the tile's first key on. */
+/* Where e^(s - m) of row r of the block is kept, from the tile's first key on. */
 static mmix_real *mmixi_softmax_kept(const mmixi_pass *p, const mmixi_softmax_task *t,
                                      const mmixi_softmax_block *b, size_t r)
 {
     const mmixi_softmax_plan *s = &p->softmax;
     return p->r.kept + ((t->window * p->r.H + t->head) * s->L + b->i + r) * s->ld;
 }
-/* Row r's numbers for keys that it does not see become 0. */
+/* Sets the numbers of row r to 0 for keys that it does not see. */
 static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real *row)
 {
     size_t all = b->from + b->n;
@@ -8515,7 +8520,7 @@ static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real
     memset(row + b->from, 0, (begin - b->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
-/* Q = scale q of the block */
+/* Makes Q = scale q of the block. */
 static mmixi_mat mmixi_softmax_queries(const mmixi_pass *p, const mmixi_softmax_task *t,
                                        const mmixi_softmax_block *b)
 {
@@ -8545,8 +8550,7 @@ static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *
 
 /* ---- forward ---- */
 
-/* Row r of the block's scores becomes e^(s - m), with m and l brought up to date and y rescaled to
-   them. */
+/* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y to them. */
 static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                       const mmixi_softmax_block *b, size_t r, mmix_real *row,
                                       mmix_real *y)
@@ -8559,7 +8563,7 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
     mmix_real before = *largest;
     if (n) {
         mmix_real here = p->k->largest(n, row + begin);
-        if (here < -FLT_MAX) here = -FLT_MAX; /* -infinity alone: e^(s - m) is 0, not NaN */
+        if (here < -FLT_MAX) here = -FLT_MAX;    /* of -infinity alone e^(s - m) is 0, not NaN */
         if (b->again[r] && before > here) here = before;
         *largest = here;
         mmix_real more = p->k->exp_row(n, 1, row + begin, *largest, row + begin);
@@ -8585,7 +8589,7 @@ static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task 
     mmixi_multiply(p->k, y, scores, mmixi_part(t->value, b->from, 0, b->n, p->r.P), b->add);
     if (t->order) mmixi_softmax_put(p, t, y, &p->r.y, b->i, 0);
 }
-/* All tiles are in: y = y'/l */
+/* After the last tile: y = y'/l, and m and 1/l are kept for the backward. */
 static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *t)
 {
     const mmix_raw *r = &p->r;
@@ -8606,7 +8610,7 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
     mmixi_softmax_block b;
     mmixi_softmax_task_begin(p, index, scratch, &t);
     for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
-        int ready = 0;                           /* nobody may see the tile */
+        int ready = 0;               /* a tile that no query sees is not touched */
         mmixi_softmax_tile_find(p, &t, tile);
         for (size_t i = t.first; i < t.last; i += b.rows) {
             if (!mmixi_softmax_block_find(p, &t, i, &b)) continue;
@@ -8620,7 +8624,7 @@ static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_r
 
 /* ---- backward ---- */
 
-/* The gradient of bias, for row r of the block. */
+/* Adds ds of row r to the gradient of bias. */
 static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                         const mmixi_softmax_block *b, size_t r,
                                         const mmix_real *ds)
@@ -8630,8 +8634,8 @@ static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax
     for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
         dbias[-(ptrdiff_t)key[j].place] += ds[j];
 }
-/* Row r: prob becomes p, from the scores or from what was kept of them, and ds, which was dp,
-   becomes ds. */
+/* Makes p of row r, in prob, from its scores or from what was kept of them, and ds in place of
+   dp. */
 static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
                                        const mmixi_softmax_block *b, size_t r, mmix_real *prob,
                                        mmix_real *ds, const mmix_real *dy)
@@ -8644,7 +8648,8 @@ static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_
     if (!p->r.kept)
         k->exp_row(n, 1, prob + begin, p->r.row_max[at], prob + begin);
     k->scale(n, p->r.inverse_sum[at], e + begin, prob + begin);
-    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+    /* Where one tile has all of the row, the sum over j is as good as dy · y, and exact with one
+       key. */
     if (b->whole[r]) delta = k->dot(n, prob + begin, ds + begin);
     else delta = k->dot(p->r.P, dy, mmixi_softmax_row(t, &p->r.y, b->i + r));
     k->softmax_backward(n, prob + begin, ds + begin, delta, ds + begin, 0);
@@ -8686,7 +8691,7 @@ static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_
     for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
         mmixi_softmax_tile_find(p, &t, tile);
         t.head = t.group;
-        mmixi_softmax_tile_backward(p, &t);      /* dk and dv begin at 0, whoever sees the keys */
+        mmixi_softmax_tile_backward(p, &t);      /* always: dk and dv of keys nobody sees are 0 */
         for (; t.head < t.group + p->softmax.shared; t.head++)
             for (size_t i = t.first; i < t.last; i += b.rows)
                 if (mmixi_softmax_block_find(p, &t, i, &b))
@@ -8716,15 +8721,15 @@ static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
     o->D = NULL;
     o->dt_bias = NULL;
 }
-/* d has H, L and S. */
+/* Whether windows, grid and bias go together; d has H, L and S. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
     static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
     mmix_mixer o = mmixi_mixer_settled(x, d->N);
     double tokens = 1, distances = 1;
     if (x->windows_wrong) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected "
-                  "1 to 3, and the grid and the window on each, not NULL", who, x->windows_axes);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, "
+                  "expected 1 to 3, and the grid and the window on each, not NULL", who, x->windows_axes);
         return 0;
     }
     for (int a = 0; a < 3; a++) {
@@ -8756,8 +8761,8 @@ static int mmixi_softmax_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     if (x->bias && !x->window[0])
         return mmixi_mixer_refuse(m, who, x, "a bias without windows");
     if (x->window[0] && (x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
-        return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention with MMIX_MASK_NONE "
-                                  "or _CAUSAL and without seq_idx");
+        return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention with "
+                                  "MMIX_MASK_NONE or _CAUSAL and without seq_idx");
     if (x->lefts && x->mask != MMIX_MASK_BAND)
         return mmixi_mixer_refuse(m, who, x, "lefts are for MMIX_MASK_BAND");
     return mmixi_index_ok(m, who, "lefts", x->lefts, mmixi_min(x->left, INT32_MAX) + 1);
@@ -8772,7 +8777,7 @@ static void mmixi_softmax_arrays(const mmix_call *c, mmix_raw *r)
     r->bias = mmixi_of(c->in[MMIX_IN_BIAS]);
     r->lefts = mmix_data_i32(c->in[MMIX_IN_LEFTS]);
 }
-/* The windows of a grid: how many, their tokens, and the distances that bias has numbers for. */
+/* Counts the windows of a grid, their tokens, and the distances that bias has numbers for. */
 static void mmixi_softmax_windows(mmixi_pass *p)
 {
     const mmix_mixer *o = &p->o;
@@ -8788,7 +8793,7 @@ static void mmixi_softmax_windows(mmixi_pass *p)
     s->L = tokens;
     s->S = tokens;
 }
-/* Queries of a task. Of few heads in the forward, runs of each are tasks of their own. */
+/* How many queries a task takes. With few heads the forward cuts each head into runs. */
 static size_t mmixi_softmax_run(const mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
@@ -8808,7 +8813,7 @@ static void mmixi_softmax_begin(mmixi_pass *p)
     s->distances = r->bias ? 1 : 0;
     if (p->o.window[0]) mmixi_softmax_windows(p);
     s->T = mmixi_min(s->S, MMIXI_KEY_TILE);
-    s->ld = mmixi_round_up(s->T, 16) | 16;       /* else the rows share a few sets of the cache */
+    s->ld = mmixi_round_up(s->T, 16) | 16;       /* odd x 16: rows spread over the cache's sets */
     s->run = mmixi_softmax_run(p);
     s->runs = mmixi_ceil_div(s->L, s->run);
     s->single = s->run < 2 && !p->back;
@@ -8871,9 +8876,8 @@ static mmixi_form mmixi_softmax_form(void)
     return f;
 }
 
-/* ---- the mixers: a new one is a room like the three above, and a row here. These are calls and
-   not a table,
-        whose addresses would be data that the loader writes ---- */
+/* ---- the mixers ---- A new one is a room like the three above, and a row here. The rows are calls
+   and not a table, since addresses in a table would be data that the loader writes. */
 
 static mmixi_form mmixi_form_of(int kind)
 {
