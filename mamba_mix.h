@@ -6056,8 +6056,9 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch)
     mmixi_raw_run(x, 1, scratch);
 }
 
-/* ---- the ops ---- in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options:
-   the mixer, settled, whose tensors are not read. */
+/* ---- the ops ----
+   in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options: the mixer,
+   settled, whose tensors are not read. */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
@@ -7928,9 +7929,9 @@ static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_t
     }
 }
 
-/* ---- the full form ---- A task takes one key/value group of one sequence, whose state serves all
-   its query heads. It has two sweeps over blocks of tokens, of which the first makes a state for
-   the second. */
+/* ---- the full form ----
+   A task takes one key/value group of one sequence, whose state serves all its query heads. It has
+   two sweeps over blocks of tokens, of which the first makes a state for the second. */
 
 /* Goes to the block of a sweep over n tokens that begins at token `start`. */
 static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c,
@@ -8729,7 +8730,8 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     double tokens = 1, distances = 1;
     if (x->windows_wrong) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, "
-                  "expected 1 to 3, and the grid and the window on each, not NULL", who, x->windows_axes);
+                  "expected 1 to 3, and the grid and the window on each, not NULL", who,
+                  x->windows_axes);
         return 0;
     }
     for (int a = 0; a < 3; a++) {
@@ -8876,8 +8878,9 @@ static mmixi_form mmixi_softmax_form(void)
     return f;
 }
 
-/* ---- the mixers ---- A new one is a room like the three above, and a row here. The rows are calls
-   and not a table, since addresses in a table would be data that the loader writes. */
+/* ---- the mixers ----
+   A new one is a room like the three above, and a row here. The rows are calls and not a table,
+   since addresses in a table would be data that the loader writes. */
 
 static mmixi_form mmixi_form_of(int kind)
 {
