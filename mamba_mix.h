@@ -545,7 +545,7 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    int windows_wrong, windows_axes;             /* what mmix_mixer_windows was called with, if that is wrong */
+    int windows_wrong, windows_axes;     /* 1: mmix_mixer_windows was given so many axes, or NULL, and failed */
     /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
        i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
@@ -575,12 +575,13 @@ typedef struct mmix_mixer {
 /* The structs with these tensors and all options at their defaults. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
-/* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). */
+/* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). RetNet's retention with decay γ is
+   this with x = v, dt = 1, A = ln γ, B = k and C = q. */
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
                                   mmix_tensor *C);
 
 /* Swin's windows (Liu et al. 2021) on 1 to 3 axes: with `shifted` they are moved by half a window on the axes
-   that have more than one. */
+   that have more than one. 0, or -1 for other axes or for arrays that are NULL: mmix_mix refuses the mixer. */
 MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
                                int shifted);
 
@@ -654,8 +655,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 
    For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for all
    says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
-   calling thread; calls on others can run in other threads. Nothing is checked. Gradients are written over
-   what was there, or added, and left out where p is NULL.
+   calling thread; calls on others can run in other threads. Nothing is checked, and MMIX_SIMD in the
+   environment is not read. Gradients are written over what was there, or added, and left out where p is NULL.
 
        mmix_raw x = {0};
        x.o.kind = MMIX_SOFTMAX;
