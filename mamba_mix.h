@@ -7005,9 +7005,10 @@ static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmi
 static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
                                mmix_real *to, int add)
 {
+    const mmixi_kernels *k = p->k;
     for (t->head = t->first; to && t->head < t->last; t->head += p->scan.shared) {
-        mmixi_transpose(p->k, c->in_t, mmixi_state(p, t, c));
-        mmixi_put_rows(p->k, c->in_t, mmixi_state_outside(p, t, to), add);
+        mmixi_transpose(k, c->in_t, mmixi_state(p, t, c));
+        mmixi_put_rows(k, c->in_t, mmixi_state_outside(p, t, to), add);
     }
 }
 /* Begins task `index`, with scratch laid out for one token. */
@@ -7038,26 +7039,29 @@ static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t
 /* u, δ and e^(δ A) */
 static void mmixi_ssd_steps(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
 {
+    const mmixi_kernels *k = p->k;
     mmixi_ssd_delta(p, t->head, mmixi_tokens(t, &p->r.dt, 1), c->u, c->delta);
-    p->k->scale(t->q, p->r.A[t->head], c->delta, c->step_decay);
-    p->k->exp_each(t->q, c->step_decay, c->step_decay);
+    k->scale(t->q, p->r.A[t->head], c->delta, c->step_decay);
+    k->exp_each(t->q, c->step_decay, c->step_decay);
 }
 /* y += D x; D is a number a head, or one a channel. */
 static void mmixi_ssd_skip(const mmixi_pass *p, size_t head, mmixi_mat x, mmixi_mat y)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     if (!r->D) return;
     const mmix_real *D = r->D + head * r->D_width;
     for (size_t i = 0; i < y.rows; i++) {
         if (r->D_width > 1)
-            p->k->mul_add(r->P, D, mmixi_row(x, i), mmixi_row(y, i));
-        else p->k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
+            k->mul_add(r->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        else k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
     }
 }
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
 static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     mmixi_scan_task t;
     mmixi_chunk c;
     mmixi_scan_task_begin(p, index, scratch, &t, &c);
@@ -7067,8 +7071,8 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
         const mmix_real *B = mmixi_tokens(&t, &r->k, r->N).p;
         const mmix_real *C = mmixi_tokens(&t, &r->q, r->N).p;
         mmixi_ssd_steps(p, &t, &c);
-        p->k->scale(r->P, c.delta[0], x.p, c.near_x.p);
-        p->k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
+        k->scale(r->P, c.delta[0], x.p, c.near_x.p);
+        k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
                        mmixi_state_outside(p, &t, r->final_state).p, y.p);
         mmixi_ssd_skip(p, t.head, x, y);
     }
@@ -7243,21 +7247,23 @@ static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task
 static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
                              const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
 {
+    const mmixi_kernels *k = p->k;
     mmixi_mat h = mmixi_state(p, t, c);
     if (t->enters && !p->scan.linear)
-        p->k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
-    mmixi_multiply(p->k, h, mmixi_t(from), values, t->enters);
+        k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
+    mmixi_multiply(k, h, mmixi_t(from), values, t->enters);
 }
 /* y = W x + p C h + D x of a chunk and head, and h after it. */
 static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
                                const mmixi_chunk *c)
 {
+    const mmixi_kernels *k = p->k;
     const mmixi_scan_plan *s = &p->scan;
     mmixi_mat h = mmixi_state(p, t, c);
     if (p->r.kept && t->number && t->head % s->shared == 0)
         memcpy(mmixi_state_kept(p, t), h.p, s->NV * sizeof *h.p);
-    mmixi_lower(p->k, c->y, c->weights, c->x, 0);
-    if (t->enters) mmixi_multiply(p->k, c->y, c->faded_C, h, 1);
+    mmixi_lower(k, c->y, c->weights, c->x, 0);
+    if (t->enters) mmixi_multiply(k, c->y, c->faded_C, h, 1);
     if (s->linear) mmixi_linear_divide(p, t, c);
     else mmixi_ssd_skip(p, t->head, c->x, c->y);
     if (t->leaves && (t->head + 1) % s->shared == 0)
@@ -7350,15 +7356,16 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_
                                           const mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     mmix_real low = (mmix_real)p->o.dt_low;
     mmix_real high = (mmix_real)p->o.dt_high;
     mmix_real dbias = 0;
     for (size_t i = 0; high > 0 && i < t->q; i++)
         if (!(c->delta[i] > low && c->delta[i] < high)) c->d_delta[i] = 0;
     if (p->o.dt_softplus)
-        p->k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
+        k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
     if (r->ddt.p)
-        mmixi_put_rows(p->k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &r->ddt, 1),
+        mmixi_put_rows(k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &r->ddt, 1),
                        r->add[MMIX_IN_DT]);
     for (size_t i = 0; i < t->q; i++)
         dbias += c->d_delta[i];
@@ -7369,17 +7376,18 @@ static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *
                                     const mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     size_t heads = r->B * r->H, head = t->b * r->H + t->head;
     mmix_real *dA = p->scan.dhead;
     mmix_real *dbias = dA + heads;
     mmix_real *dD = dbias + heads + head * r->D_width;
-    mmixi_ssd_inside_backward(p->k, c);
+    mmixi_ssd_inside_backward(k, c);
     dA[head] += mmixi_ssd_states_backward(p, t, c);
     dbias[head] += mmixi_ssd_steps_backward(p, t, c);
     for (size_t i = 0; r->D && i < t->q; i++) {
         const mmix_real *dy = mmixi_row(c->dy, i);
         const mmix_real *x = mmixi_row(c->x, i);
-        if (r->D_width > 1) p->k->mul_add(r->P, dy, x, dD);
+        if (r->D_width > 1) k->mul_add(r->P, dy, x, dD);
         else *dD += p->k->dot(r->P, dy, x);
     }
 }
@@ -7388,24 +7396,26 @@ static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const m
                           int first)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     size_t P = r->P;
     if (!r->dv.p) return;
     mmixi_mat dx = mmixi_tokens(t, &r->dv, P);
     mmixi_mat dh = mmixi_state(p, t, c);
     int add = r->add[MMIX_IN_V] || t->head % r->dv.share;
-    mmixi_lower(p->k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
+    mmixi_lower(k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
     if (t->leaves && first)
-        mmixi_multiply(p->k, dx, c->faded_B, mmixi_part(dh, 0, 0, r->N, P), 1);
+        mmixi_multiply(k, dx, c->faded_B, mmixi_part(dh, 0, 0, r->N, P), 1);
     if (!p->scan.linear) mmixi_ssd_skip(p, t->head, c->dy, dx);
 }
 /* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
 static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_task *t,
                                        const mmixi_chunk *c)
 {
+    const mmixi_kernels *k = p->k;
     size_t next = t->head + 1;
     if (next < t->last && !mmixi_scores_anew(p, t, next)) return;
-    mmixi_lower(p->k, c->dC, c->d_scores, c->B, 1);
-    mmixi_lower(p->k, c->dB, mmixi_t(c->d_scores), c->C, 1);
+    mmixi_lower(k, c->dC, c->d_scores, c->B, 1);
+    mmixi_lower(k, c->dB, mmixi_t(c->d_scores), c->C, 1);
     if (!p->scan.linear) return;
     mmixi_linear_queries_backward(p, t, c);
     if (next % p->scan.shared == 0) mmixi_linear_keys_backward(p, t, c);
@@ -7919,14 +7929,15 @@ static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_t
                                          const mmixi_chunk *c)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     size_t P = r->P;
     mmixi_mat y = mmixi_tokens(t, &r->y, P);
     mmixi_mat dy = mmixi_tokens(t, &r->dy, P);
     const mmix_real *inverse = mmixi_linear_inverse(p, t);
     for (size_t i = 0; i < t->q; i++) {
         mmix_real *dnum = mmixi_row(c->near_y, i);
-        dnum[P] = -p->k->dot(P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
-        p->k->scale(P, inverse[i], mmixi_row(dy, i), dnum);
+        dnum[P] = -k->dot(P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
+        k->scale(P, inverse[i], mmixi_row(dy, i), dnum);
     }
 }
 
@@ -8252,8 +8263,9 @@ static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
     mmixi_spot s = { i, 0, 0 };
     size_t windows = 1, places = 1;
     if (!o->window[0]) return s;
-    for (int a = 3; a-- > 0; i /= o->grid[a]) {
+    for (int a = 3; a-- > 0;) {
         size_t at = i % o->grid[a];
+        i /= o->grid[a];
         s.window += (at + p->softmax.before[a]) / o->window[a] * windows;
         s.place += at * places;
         windows *= p->softmax.many[a];
@@ -8496,10 +8508,11 @@ static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
 static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task *t)
 {
     const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
     t->key = mmixi_softmax_gather(t, &r->k, t->tile, t->n, t->near_key);
-    if (!r->kept) mmixi_transpose(p->k, t->key_t, t->key);
+    if (!r->kept) mmixi_transpose(k, t->key_t, t->key);
     t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
-    mmixi_transpose(p->k, t->value_t, t->value);
+    mmixi_transpose(k, t->value_t, t->value);
     t->dkey = mmixi_softmax_sums(t, &r->dk, t->near_dkey, r->add[MMIX_IN_K]);
     t->dvalue = mmixi_softmax_sums(t, &r->dv, t->near_dvalue, r->add[MMIX_IN_V]);
 }
@@ -8536,10 +8549,11 @@ static mmixi_mat mmixi_softmax_queries(const mmixi_pass *p, const mmixi_softmax_
 static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *t,
                                  const mmixi_softmax_block *b, mmixi_mat S, mmixi_mat Q)
 {
+    const mmixi_kernels *k = p->k;
     if (p->softmax.single)
         for (size_t j = 0; j < b->n; j++)
             S.p[j] = p->k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
-    else mmixi_multiply(p->k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
+    else mmixi_multiply(k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
     if (!p->r.bias) return;
     const mmixi_spot *key = t->order + t->tile + b->from;
     for (size_t r = 0; r < b->rows; r++) {
@@ -8557,6 +8571,7 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
                                       const mmixi_softmax_block *b, size_t r, mmix_real *row,
                                       mmix_real *y)
 {
+    const mmixi_kernels *k = p->k;
     size_t begin = b->seen[r].begin;
     size_t n = b->seen[r].end - begin;
     size_t query = b->i - t->first + r;
@@ -8572,7 +8587,7 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
         if (b->again[r]) {
             mmix_real fade = mmixi_exp_real(before - *largest);
             more += *sum * fade;
-            p->k->scale(p->r.P, fade, y, y);
+            k->scale(p->r.P, fade, y, y);
         }
         *sum = more;
     }
@@ -8816,7 +8831,7 @@ static void mmixi_softmax_begin(mmixi_pass *p)
     s->distances = r->bias ? 1 : 0;
     if (p->o.window[0]) mmixi_softmax_windows(p);
     s->T = mmixi_min(s->S, MMIXI_KEY_TILE);
-    s->ld = mmixi_round_up(s->T, 16) | 16;       /* odd x 16: rows spread over the cache's sets */
+    s->ld = mmixi_round_up(s->T, 16) | 16;       /* an odd multiple: rows spread over the cache */
     s->run = mmixi_softmax_run(p);
     s->runs = mmixi_ceil_div(s->L, s->run);
     s->single = s->run < 2 && !p->back;
@@ -8883,6 +8898,7 @@ static mmixi_form mmixi_softmax_form(void)
    A new one is a room like the three above, and a row here. The rows are calls and not a table,
    since addresses in a table would be data that the loader writes. */
 
+/* What is known of a kind; of none, zeros. */
 static mmixi_form mmixi_form_of(int kind)
 {
     mmixi_form none;
