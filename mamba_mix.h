@@ -6623,25 +6623,28 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)).
    Dao & Gu 2024. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
 
-   RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1, A = ln
-   γ, B = k, C = q and x = v: e^(a) is γ then.
+   RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1,
+   A = ln γ, B = k, C = q and x = v: e^(a) is γ then.
 
    The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix,
    between chunks it is the state:
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,    h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
-       r_j = L_Qj,
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i)
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,   h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),
+       p_i = e^(a_1 + … + a_i),   r_j = L_Qj
 
    Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token
-   and head, and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4
-   N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the last
-   writes none. L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and
-   never a quotient of prefix products, so that a large |a| somewhere leaves small terms elsewhere
-   exact; one multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is
-   shared by all heads that share B and C. Causal linear attention is the same scan of B = ψ(K), C =
-   φ(Q) and x = V that forgets nothing: a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share
-   B and x share the state, too.
+   and head, and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to
+   4 N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the
+   last writes none.
+
+   L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient
+   of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
+   multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is shared by
+   all heads that share B and C.
+
+   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing:
+   a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share B and x share the state, too.
 
    Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
@@ -6657,23 +6660,26 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 
 /* ---- the definition: one head, token after token ---- */
 
-/* h (L + 1, P, N): the initial state, and then the state after each token, for the backward. */
+/* The two lines on top of this room. h (L + 1, P, N) has the initial state, and takes the state
+   after each token, for the backward. */
 MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
                                  const mmix_real *delta, mmix_real A, const mmix_real *B,
                                  const mmix_real *C, mmix_real D, size_t L, size_t N, size_t P)
 {
     for (size_t t = 0; t < L; t++) {
+        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N;
         const mmix_real *before = h + t * P * N;
         mmix_real *now = h + (t + 1) * P * N;
         double decay = mmixi_exp((double)delta[t] * (double)A);
         for (size_t p = 0; p < P; p++) {
-            double sum = 0;
+            double step = (double)delta[t] * (double)x_t[p];
+            double sum = (double)D * (double)x_t[p];
             for (size_t n = 0; n < N; n++) {
-                double in = (double)delta[t] * (double)x[t * P + p] * (double)B[t * N + n];
-                now[p * N + n] = (mmix_real)(decay * (double)before[p * N + n] + in);
-                sum += (double)now[p * N + n] * (double)C[t * N + n];
+                double kept = decay * (double)before[p * N + n];
+                now[p * N + n] = (mmix_real)(kept + step * (double)B_t[n]);
+                sum += (double)now[p * N + n] * (double)C_t[n];
             }
-            y[t * P + p] = (mmix_real)(sum + (double)D * (double)x[t * P + p]);
+            y[t * P + p] = (mmix_real)sum;
         }
     }
 }
@@ -6689,23 +6695,23 @@ MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix
                                           size_t L, size_t N, size_t P)
 {
     for (size_t t = L; t-- > 0;) {
-        const mmix_real *before = h + t * P * N;
-        const mmix_real *now = h + (t + 1) * P * N;
+        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N, *dy_t = dy + t * P;
+        const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
+        mmix_real *dx_t = dx + t * P, *dB_t = dB + t * N, *dC_t = dC + t * N;
         mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * (double)A);
         double da = 0, d_step = 0;
         for (size_t p = 0; p < P; p++) {
-            mmix_real dy_p = dy[t * P + p], x_p = x[t * P + p];
-            *dD += dy_p * x_p;
-            dx[t * P + p] += D * dy_p;
+            *dD += dy_t[p] * x_t[p];
+            dx_t[p] += D * dy_t[p];
             for (size_t n = 0; n < N; n++) {
-                mmix_real *g = &dh[p * N + n];
-                *g += dy_p * C[t * N + n];
-                dC[t * N + n] += dy_p * now[p * N + n];
-                dx[t * P + p] += *g * delta[t] * B[t * N + n];
-                dB[t * N + n] += *g * delta[t] * x_p;
-                d_step += (double)*g * (double)x_p * (double)B[t * N + n];
-                da += (double)*g * (double)decay * (double)before[p * N + n];
-                *g *= decay;
+                size_t i = p * N + n;
+                dh[i] += dy_t[p] * C_t[n];
+                dC_t[n] += dy_t[p] * now[i];
+                dx_t[p] += dh[i] * delta[t] * B_t[n];
+                dB_t[n] += dh[i] * delta[t] * x_t[p];
+                d_step += (double)dh[i] * (double)x_t[p] * (double)B_t[n];
+                dh[i] *= decay;
+                da += (double)dh[i] * (double)before[i];
             }
         }
         ddelta[t] += (mmix_real)(d_step + da * (double)A);
@@ -7388,7 +7394,7 @@ static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *
         const mmix_real *dy = mmixi_row(c->dy, i);
         const mmix_real *x = mmixi_row(c->x, i);
         if (r->D_width > 1) k->mul_add(r->P, dy, x, dD);
-        else *dD += p->k->dot(r->P, dy, x);
+        else *dD += k->dot(r->P, dy, x);
     }
 }
 /* dx = Wᵀ dy + r δ B dh + D dy; `first`: of the heads that share a state. */
@@ -7705,8 +7711,19 @@ static mmixi_form mmixi_ssd_form(void)
 
 /* ---- the definition: one head, f = φ(q) (L, N), g = ψ(k) (S, N), v (S, P) ---- */
 
+/* a · b */
+MMIXI_PLAIN double mmixi_plain_mix_dot(size_t n, const mmix_real *a, const mmix_real *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
 /* How many keys query i sees: all, or with `causal` itself and those before it. */
-static size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal) { return causal ? i + 1 : S; }
+MMIXI_PLAIN size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal)
+{
+    return causal ? i + 1 : S;
+}
 
 /* den (L) takes what each row is divided by, for the backward: ones without `normalise`. */
 MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_real *f,
@@ -7714,20 +7731,20 @@ MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_rea
                                     size_t N, size_t P, int causal, int normalise, double eps)
 {
     for (size_t i = 0; i < L; i++) {
+        size_t sees = mmixi_plain_linear_sees(i, S, causal);
+        mmix_real *y_i = y + i * P;
         double sum = eps;
         for (size_t p = 0; p < P; p++)
-            y[i * P + p] = 0;
-        for (size_t j = 0; j < mmixi_plain_linear_sees(i, S, causal); j++) {
-            double M = 0;
-            for (size_t n = 0; n < N; n++)
-                M += (double)f[i * N + n] * (double)g[j * N + n];
+            y_i[p] = 0;
+        for (size_t j = 0; j < sees; j++) {
+            double M = mmixi_plain_mix_dot(N, f + i * N, g + j * N);
             for (size_t p = 0; p < P; p++)
-                y[i * P + p] += (mmix_real)M * v[j * P + p];
+                y_i[p] += (mmix_real)M * v[j * P + p];
             sum += M;
         }
         den[i] = normalise ? (mmix_real)sum : 1;
         for (size_t p = 0; p < P; p++)
-            y[i * P + p] /= den[i];
+            y_i[p] /= den[i];
     }
 }
 /* Moving M_ij moves num_i by v_j and, where rows are divided, den_i by 1: with dnum = dy / den that
@@ -7739,23 +7756,22 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_
                                              size_t S, size_t N, size_t P, int causal,
                                              int normalise)
 {
-    for (size_t i = 0; i < L; i++)
-        for (size_t j = 0; j < mmixi_plain_linear_sees(i, S, causal); j++) {
-            double M = 0, dM = 0;
-            for (size_t n = 0; n < N; n++)
-                M += (double)f[i * N + n] * (double)g[j * N + n];
+    for (size_t i = 0; i < L; i++) {
+        size_t sees = mmixi_plain_linear_sees(i, S, causal);
+        const mmix_real *y_i = y + i * P, *dy_i = dy + i * P;
+        for (size_t j = 0; j < sees; j++) {
+            mmix_real M = (mmix_real)mmixi_plain_mix_dot(N, f + i * N, g + j * N), dM = 0;
             for (size_t p = 0; p < P; p++) {
-                double dnum = (double)dy[i * P + p] / (double)den[i];
-                double moved = (double)v[j * P + p];
-                if (normalise) moved -= (double)y[i * P + p];
-                dv[j * P + p] += (mmix_real)(M * dnum);
-                dM += dnum * moved;
+                mmix_real dnum = dy_i[p] / den[i], v_jp = v[j * P + p];
+                dv[j * P + p] += M * dnum;
+                dM += dnum * (normalise ? v_jp - y_i[p] : v_jp);
             }
             for (size_t n = 0; n < N; n++) {
-                df[i * N + n] += (mmix_real)dM * g[j * N + n];
-                dg[j * N + n] += (mmix_real)dM * f[i * N + n];
+                df[i * N + n] += dM * g[j * N + n];
+                dg[j * N + n] += dM * f[i * N + n];
             }
         }
+    }
 }
 /* M as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
 static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
@@ -8172,7 +8188,7 @@ static mmixi_form mmixi_linear_form(void)
 
 /* How many keys query i sees: all, or with `causal` none behind it. The queries are the last L of S
    tokens. */
-static size_t mmixi_plain_softmax_sees(size_t i, size_t L, size_t S, int causal)
+MMIXI_PLAIN size_t mmixi_plain_softmax_sees(size_t i, size_t L, size_t S, int causal)
 {
     return causal ? i + S - L + 1 : S;
 }
@@ -8181,23 +8197,22 @@ MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real
                                      size_t N, size_t P, double scale, int causal)
 {
     for (size_t i = 0; i < L; i++, p += S) {
-        size_t n = mmixi_plain_softmax_sees(i, L, S, causal);
+        size_t sees = mmixi_plain_softmax_sees(i, L, S, causal);
+        mmix_real *y_i = y + i * P;
         double largest = -HUGE_VAL, sum = 0;
-        for (size_t j = 0; j < n; j++) {
-            double s = 0;
-            for (size_t c = 0; c < N; c++)
-                s += (double)q[i * N + c] * (double)k[j * N + c];
-            p[j] = (mmix_real)(scale * s);
+        for (size_t j = 0; j < sees; j++) {
+            p[j] = (mmix_real)(scale * mmixi_plain_mix_dot(N, q + i * N, k + j * N));
             if ((double)p[j] > largest) largest = (double)p[j];
         }
-        for (size_t j = 0; j < n; j++)
+        for (size_t j = 0; j < sees; j++)
             sum += mmixi_exp((double)p[j] - largest);
         for (size_t c = 0; c < P; c++)
-            y[i * P + c] = 0;
+            y_i[c] = 0;
         for (size_t j = 0; j < S; j++) {
-            p[j] = j < n ? (mmix_real)(mmixi_exp((double)p[j] - largest) / sum) : 0;
+            double share = j < sees ? mmixi_exp((double)p[j] - largest) / sum : 0;
+            p[j] = (mmix_real)share;
             for (size_t c = 0; c < P; c++)
-                y[i * P + c] += p[j] * v[j * P + c];
+                y_i[c] += p[j] * v[j * P + c];
         }
     }
 }
@@ -8209,16 +8224,13 @@ MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix
                                               size_t S, size_t N, size_t P, double scale)
 {
     for (size_t i = 0; i < L; i++, p += S) {
-        double delta = 0;
-        for (size_t c = 0; c < P; c++)
-            delta += (double)dy[i * P + c] * (double)y[i * P + c];
+        const mmix_real *dy_i = dy + i * P;
+        double delta = mmixi_plain_mix_dot(P, dy_i, y + i * P);
         for (size_t j = 0; j < S; j++) {
-            double dp = 0;
-            for (size_t c = 0; c < P; c++) {
-                dp += (double)dy[i * P + c] * (double)v[j * P + c];
-                dv[j * P + c] += p[j] * dy[i * P + c];
-            }
+            double dp = mmixi_plain_mix_dot(P, dy_i, v + j * P);
             mmix_real ds = (mmix_real)(scale * (double)p[j] * (dp - delta));
+            for (size_t c = 0; c < P; c++)
+                dv[j * P + c] += p[j] * dy_i[c];
             for (size_t c = 0; c < N; c++) {
                 dq[i * N + c] += ds * k[j * N + c];
                 dk[j * N + c] += ds * q[i * N + c];
@@ -8552,7 +8564,7 @@ static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *
     const mmixi_kernels *k = p->k;
     if (p->softmax.single)
         for (size_t j = 0; j < b->n; j++)
-            S.p[j] = p->k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
+            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
     else mmixi_multiply(k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
     if (!p->r.bias) return;
     const mmixi_spot *key = t->order + t->tile + b->from;
@@ -8579,11 +8591,11 @@ static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_t
     mmix_real *sum = &t->sum[query];
     mmix_real before = *largest;
     if (n) {
-        mmix_real here = p->k->largest(n, row + begin);
+        mmix_real here = k->largest(n, row + begin);
         if (here < -FLT_MAX) here = -FLT_MAX;    /* of -infinity alone e^(s - m) is 0, not NaN */
         if (b->again[r] && before > here) here = before;
         *largest = here;
-        mmix_real more = p->k->exp_row(n, 1, row + begin, *largest, row + begin);
+        mmix_real more = k->exp_row(n, 1, row + begin, *largest, row + begin);
         if (b->again[r]) {
             mmix_real fade = mmixi_exp_real(before - *largest);
             more += *sum * fade;
