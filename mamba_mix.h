@@ -7079,7 +7079,7 @@ static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *sc
         mmixi_ssd_steps(p, &t, &c);
         k->scale(r->P, c.delta[0], x.p, c.near_x.p);
         k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
-                       mmixi_state_outside(p, &t, r->final_state).p, y.p);
+                    mmixi_state_outside(p, &t, r->final_state).p, y.p);
         mmixi_ssd_skip(p, t.head, x, y);
     }
 }
