@@ -605,6 +605,7 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
+    int windows_wrong, windows_axes;     /* 1: mmix_mixer_windows was given so many axes, or NULL, and failed */
     /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
        i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
@@ -634,14 +635,15 @@ typedef struct mmix_mixer {
 /* The structs with these tensors and all options at their defaults. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
-/* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). */
+/* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). RetNet's retention with decay γ is
+   this with x = v, dt = 1, A = ln γ, B = k and C = q. */
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
                                   mmix_tensor *C);
 
 /* Swin's windows (Liu et al. 2021) on 1 to 3 axes: with `shifted` they are moved by half a window on the axes
-   that have more than one. */
-MMIXDEF void mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
-                                int shifted);
+   that have more than one. 0, or -1 for other axes or for arrays that are NULL: mmix_mix refuses the mixer. */
+MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
+                               int shifted);
 
 /* y (B, L, H, P), differentiable in every tensor of the struct; memory grows with L, not with L². */
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
@@ -713,8 +715,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 
    For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for all
    says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads in the
-   calling thread; calls on others can run in other threads. Nothing is checked. Gradients are written over
-   what was there, or added, and left out where p is NULL.
+   calling thread; calls on others can run in other threads. Nothing is checked, and MMIX_SIMD in the
+   environment is not read. Gradients are written over what was there, or added, and left out where p is NULL.
 
        mmix_raw x = {0};
        x.o.kind = MMIX_SOFTMAX;
@@ -6799,364 +6801,317 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 }
 
 /* ==== >>mixing =======================================================================
-   Y = M X: M itself, and what the three mixers have in common
+   Y = M X: what the three mixers have in common
 
        softmax attention   M_ij = e^(s_ij) / Σ_t e^(s_it),   s_ij = scale · q_i·k_j + bias_ij
        linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalise` divided by Σ_t φ(q_i)·ψ(k_t) + eps
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
-   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_plain, is this definition.
-   The fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of
-   sequences and heads, by the threads of a context or by the caller's.
+   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The next three rooms hold one mixer each:
+   the plain loops that define it, M as a loop, and the fast form, which never makes M. A fast form
+   is a pass over an mmix_raw, cut into tasks of sequences and heads, which the threads of a context
+   run, or the caller's own.
+
+   All that this room knows of a mixer stands in an mmixi_form. Each mixer's room ends with the
+   function that fills its form in, and mmixi_form_of, behind the last of them, has a row for each
+   kind.
    ==================================================================================== */
 
-enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
+/* A run of tokens: begin … end - 1. */
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
-/* A token, its window and its place on the grid: places differ as do the numbers of bias for a distance. */
+/* A token of a grid: where it stands in the sequence, its window, and a number for its place. The
+   difference of two places says by which distance their bias is looked up. */
 typedef struct mmixi_spot { size_t at, window, place; } mmixi_spot;
-/* What the tasks of a pass know; below what each writes, in a copy of its own. */
-typedef struct mmixi_pass {
-    mmix_raw r;
-    mmix_mixer o;                                /* its options, the defaults filled in */
-    const mmixi_kernels *k;
-    void (*task)(struct mmixi_pass *j, size_t index, size_t lane);
-    int back, linear, reverse;
-    size_t L, S, H, N, P, D_width;               /* with windows L and S are those of the largest */
-    size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
-    mmix_real *scratch;
-    /* the scan, SSD and linear attention */
-    size_t V, NV;                                /* columns of v, state: P, or P + 1; reals of a state */
-    size_t shared;                               /* heads that share a state; of softmax attention, a task */
-    size_t chunk, one, Q;                        /* up to `one` tokens are one chunk; Q: the longest */
-    int full, step;                              /* linear, not causal; one token, state changed in place */
-    int single;                                  /* softmax attention of one query: untransposed */
-    size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
-    size_t kept_states;                          /* of a head: before each chunk but the first */
-    mmix_real *dhead;                            /* of sequences dA, dbias (B, H), dD (B, H, D_width) */
-    /* dC, dB: so many tasks add to one, in dq and dk or, where part is not 0, each to its own reals */
-    size_t parts[2], part[2];
+
+/* What the scan plans, the pass of SSD and of linear attention; see >>ssd. */
+typedef struct mmixi_scan_plan {
+    int linear;                      /* linear attention: no decay, no steps, but features */
+    int full;                        /* linear attention that is not causal: no chunks */
+    int step;                        /* one token of SSD, whose state is changed in place */
+    int reverse;                     /* from the last token to the first */
+    size_t V;                        /* columns of v: P, or P + 1 with a row's sum */
+    size_t NV;                       /* reals of a state */
+    size_t shared;                   /* heads that share a state */
+    size_t chunk;                    /* tokens of a chunk */
+    size_t one_chunk;                /* a sequence of up to so many tokens is one */
+    size_t longest;                  /* tokens of the longest chunk: scratch has room for it */
+    size_t heads, blocks;            /* heads that a task takes, tasks of a sequence */
+    size_t kept_states;              /* of a head: before each chunk but the first */
+    mmix_real *dhead;                /* of each sequence dA, dbias (B, H), dD (B, H, D_width) */
+    /* Where dC (MMIX_IN_Q) and dB (MMIX_IN_K) are collected. `parts` tasks add to the same rows. If
+       that is one task the target is the gradient itself, else each has `part` reals of its own. */
     mmix_heads target[2];
-    /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run`
-       queries, a head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each
-       window; of each axis its windows, and the tokens that the first lacks */
-    size_t T, ld, run, runs, windows, distances, many[3], before[3];
-    mmix_real *dbias;
-    mmixi_spot *order;                           /* (windows, L): each window's tokens, … */
-    size_t *count;                               /* … and how many they are; NULL: no windows */
-    /* A task of the scan: head `head` of tokens start … end - 1, chunk `number` of sequence b; its heads, or
-       queries of softmax attention, are first … last - 1. */
-    size_t b, first, last, head, number, start, end, q;              /* q = end - start */
-    mmixi_keys own;                              /* of a packed sequence: the tokens, of the last one met */
-    size_t origin;                               /* the scan's first token, … */
-    ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
-    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    mmix_real *states, *entry;                   /* (heads, N, V): h of each, or its gradient; the place of
-                                                    `in`, which may also point at what was kept */
-    mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
-    mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
-    mmixi_mat scores, decay, W, dW, dscores;     /* (q, q): S, L, … */
-    mmix_real *t;                                /* a transpose (max(N, V), q) */
-    mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
-    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
-    /* A task of softmax attention: a head of window `window` of all sequences, its S tokens in order; in the
-       backward all `shared` heads that have k and v in common. Block by block: rows queries from i on, that
-       see n of the tile's keys from `from` on, row r those of seen[r], and whole[r]: no others; again[r]:
-       some of an earlier tile, add: any row does. Keys count from the tile's. */
-    size_t window, tile, i, rows, from, n;
-    mmixi_keys seen[MMIXI_QUERY_BLOCK];
-    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    /* Of the tile: k, v, in the forward v and in the backward k side by side (heads may lie pages apart,
-       their rows fall into a few sets of the nearest cache); transposes; sums of dk, dv. Of the block: scale
-       q, dy, dq; scores become e^(s - m), then p. A window's rows are gathered. Of queries m, l in sum. */
-    mmixi_mat key, value, key_t, value_t, dkey, dvalue, query, dy, dquery;
-    mmix_real *row_max;
-} mmixi_pass;
-static void mmixi_scan_begin(mmixi_pass *j);
-static mmixi_range_task mmixi_scan_sum;
-static void mmixi_softmax_begin(mmixi_pass *j);
+    size_t parts[2], part[2];
+} mmixi_scan_plan;
 
-/* ---- the definition ---- */
+/* What softmax attention plans; see there. */
+typedef struct mmixi_softmax_plan {
+    size_t L, S;                     /* queries, keys; on a grid, tokens of the largest window */
+    size_t T;                        /* keys of a tile */
+    size_t ld;                       /* reals from one row of scores to the next */
+    size_t run, runs;                /* queries of a forward task; such tasks for a head */
+    size_t shared;                   /* heads of a task: in the backward all that share k and v */
+    int single;                      /* one query: k is read as it lies, not transposed */
+    size_t windows;                  /* of a sequence; 1 without a grid */
+    size_t many[3], before[3];       /* windows on an axis, and tokens that the first one lacks */
+    size_t distances;                /* numbers of bias for a head */
+    mmix_real *dbias;                /* (B, windows, H, distances) */
+    mmixi_spot *order;               /* (windows, L): the tokens of each window, … */
+    size_t *count;                   /* … and how many they are; both NULL without windows */
+} mmixi_softmax_plan;
 
-/* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_linear_rows. */
-static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
+/* Scratch that is handed out part by part. Without a base the parts are only added up. */
+typedef struct mmixi_room { mmix_real *base; size_t used; } mmixi_room;
+
+typedef struct mmixi_pass mmixi_pass;
+/* Task `index` of a pass, with its lane's scratch. A pass does not change while its tasks run. */
+typedef void mmixi_pass_task(const mmixi_pass *p, size_t index, mmix_real *scratch);
+
+/* What there is to know of a mixer. Functions that a mixer does without are NULL. */
+typedef struct mmixi_form {
+    int op;                          /* MMIX_OP_… */
+    /* 1 if x is one of these, for all that is done with it; or mmix_fail and 0. */
+    int (*check)(mmix_ctx *m, const char *who, const mmix_mixer *x);
+    /* Fills the defaults in and clears what this mixer does not read; N: features of a key. */
+    void (*settle)(mmix_mixer *o, size_t N);
+    size_t (*heads)(const mmix_mixer *x);                    /* of y */
+    /* Puts the tensors that this mixer alone has into a call, and finds them there again. */
+    void (*inputs)(mmix_ctx *m, const mmix_mixer *o, mmix_call *c);
+    void (*arrays)(const mmix_call *c, mmix_raw *r);
+    /* The shape of the state that is carried from token to token; NULL: keys and values are. */
+    void (*state_shape)(const mmix_mixer *o, size_t shape[4]);
+    /* Plans a pass: its task and how many, the reals of scratch for a lane, what forward keeps. */
+    void (*begin)(mmixi_pass *p);
+    /* Lays out the arrays of a pass that all its tasks see, and fills them in. */
+    void (*layout)(mmixi_pass *p, mmixi_room *room);
+    void (*start)(mmixi_pass *p);
+    /* After a backward's tasks: sums what they made of gradients that they share. m may be NULL. */
+    void (*finish)(mmix_ctx *m, mmixi_pass *p);
+    /* M (L, S) of a head of a sequence by a plain loop; room has 2 L reals. Before that `features`
+       puts what M multiplies in place of q and k. */
+    void (*matrix)(const mmixi_pass *p, size_t b, size_t h, mmix_real *room, mmix_real *M);
+    void (*features)(mmix_ctx *m, mmix_mixer *o);
+} mmixi_form;
+static mmixi_form mmixi_form_of(int kind);
+
+struct mmixi_pass {
+    mmix_raw r;
+    mmix_mixer o;                    /* r's options, settled */
+    mmixi_form form;
+    const mmixi_kernels *k;          /* NULL while a raw call is planned */
+    int back;
+    mmixi_pass_task *task;
+    size_t tasks;
+    size_t lanes, lane_size;         /* threads; reals of scratch for each */
+    mmix_real *scratch;
+    size_t sums, maxima, kept;       /* reals of mmix_raw's inverse_sum, row_max and kept */
+    int kept_pays;                   /* `kept` is worth its memory */
+    mmixi_scan_plan scan;
+    mmixi_softmax_plan softmax;
+};
+
+/* ---- a pass ---- */
+
+static inline mmix_real *mmixi_room_reals(mmixi_room *room, size_t n)
 {
-    size_t N = x.cols;
-    mmix_real elu = feature == MMIX_FEATURE_ELU1;
-    for (size_t r = 0; r < x.rows; r++) {
-        const mmix_real *from = mmixi_row(x, r);
-        mmix_real *to = mmixi_row(f, r);
-        /* a head's rows lie so far apart that the machine does not guess the next ones */
-        for (size_t i = 0; i < N; i += 64 / sizeof *to) MMIXI_FETCH(from + 8 * x.rs + i);
-        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->softmax(N, from, to);
-        else if (feature == MMIX_FEATURE_NONE) memcpy(to, from, N * sizeof *to);
-        else for (size_t i = 0; i < N; i++)
-            to[i] = !(from[i] < 0) ? from[i] + elu : elu > 0 ? mmixi_exp_real(from[i]) : 0;    /* NaN stays */
-    }
+    mmix_real *part = room->base && n ? room->base + room->used : NULL;
+    room->used += mmixi_round_up(n, 16);
+    return part;
 }
-/* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
-static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix_real *u, mmix_real *delta)
+static inline void *mmixi_room_bytes(mmixi_room *room, size_t bytes)
 {
-    mmix_real low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high;
-    for (size_t i = 0; i < dt.rows; i++)
-        u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
-    if (j->o.dt_softplus) j->k->softplus(dt.rows, u, delta);
-    for (size_t i = 0; high > 0 && i < dt.rows; i++)
-        delta[i] = delta[i] < low ? low : delta[i] > high ? high : delta[i];
+    return mmixi_room_reals(room, mmixi_ceil_div(bytes, sizeof(mmix_real)));
 }
+static inline mmixi_mat mmixi_room_matrix(mmixi_room *room, size_t rows, size_t cols)
+{
+    return mmixi_matrix(mmixi_room_reals(room, rows * cols), rows, cols, (ptrdiff_t)cols);
+}
+
 /* The packed sequence that token t lies in. */
 static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
 {
-    const int32_t *seq = r->seq_idx ? r->seq_idx + (ptrdiff_t)b * r->seq_batch : NULL;
-    mmixi_keys run = { seq ? t : 0, seq ? t + 1 : r->L };
+    mmixi_keys run = { 0, r->L };
+    if (!r->seq_idx) return run;
+    const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
+    run.begin = t;
+    run.end = t + 1;
     while (run.begin && seq[run.begin - 1] == seq[t]) run.begin--;
     while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
     return run;
 }
-/* What query i of this packed sequence sees, windows aside. More keys than queries: those are the last. */
-static mmixi_keys mmixi_seen(const mmixi_pass *j, mmixi_keys own, size_t i)
-{
-    const mmix_raw *r = &j->r;
-    const mmix_mixer *o = &j->o;
-    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at; /* tokens beside it */
-    if (o->mask == MMIX_MASK_BAND) {
-        left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
-        right = mmixi_min(right, o->right);
-    }
-    else if (o->mask && !j->reverse)
-        right = o->mask == MMIX_MASK_PREFIX && at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
-    own.begin = mmixi_max(own.begin, at - left);
-    own.end = mmixi_min(r->seq_idx ? own.end : r->S, at + 1 + right);
-    return own;
-}
-static mmixi_spot mmixi_spot_of(const mmixi_pass *j, size_t i)
-{
-    mmixi_spot s = { i, 0, 0 };
-    size_t windows = 1, places = 1;
-    for (int a = 3; j->count && a-- > 0; i /= j->o.grid[a]) {
-        size_t at = i % j->o.grid[a];
-        s.window += (at + j->before[a]) / j->o.window[a] * windows;
-        s.place += at * places;
-        windows *= j->many[a]; places *= 2 * j->o.window[a] - 1;
-    }
-    return s;
-}
-/* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
-static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
-{
-    return h * j->distances + j->distances / 2 + place;
-}
-/* M (L, S) of a head; delta: SSD's of each token, else NULL. */
-static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
-{
-    const mmix_raw *r = &j->r;
-    int softmax = j->o.kind == MMIX_SOFTMAX;
-    for (size_t i = 0; i < r->L; i++, M += r->S) {
-        mmixi_keys seen = mmixi_seen(j, mmixi_sequence(r, b, i), i);
-        mmixi_spot query = mmixi_spot_of(j, i);
-        double largest = -HUGE_VAL, sum = j->o.eps, decay = 1;
-        for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
-            size_t t = j->reverse ? n : r->S - 1 - n;
-            mmixi_spot key = mmixi_spot_of(j, t);
-            double w = softmax ? -HUGE_VAL : 0;
-            if (t >= seen.begin && t < seen.end && query.window == key.window) {
-                w = j->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
-                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, query.place) - key.place];
-                if (delta)
-                    w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
-            }
-            M[t] = (mmix_real)w; largest = w > largest ? w : largest;
-        }
-        for (size_t t = 0; t < r->S; t++) {
-            if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
-            sum += (double)M[t];
-        }
-        for (size_t t = 0; t < r->S && j->o.normalise > 0; t++) M[t] = (mmix_real)((double)M[t] / sum);
-        if (r->D) M[i] += r->D[h];
-    }
-}
 
-/* ---- a pass ---- */
-
-static inline int mmixi_normalises(const mmix_mixer *x)
-{
-    return x->kind == MMIX_LINEAR && (x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
-                                      || x->feature == MMIX_FEATURE_RELU);
-}
-/* x with its defaults filled in. Softmax attention normalises, too, and the others have a scale of 1. */
+/* x with its defaults filled in, without what its kind does not read. */
 static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 {
     mmix_mixer o = *x;
-    int softmax = x->kind == MMIX_SOFTMAX;
-    if (!softmax || x->scale == 0) o.scale = softmax ? 1 / sqrt((double)N) : 1;
-    if (softmax || !(x->eps > 0)) o.eps = softmax ? 0 : 1e-6;
-    o.normalise = softmax || mmixi_normalises(x) ? 1 : -1;
-    if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
-    if (!softmax) o.window[0] = 0;
-    for (int a = 0; a < 3 && o.window[0]; a++) {
-        o.grid[a] = mmixi_max(x->grid[a], 1); o.window[a] = mmixi_max(x->window[a], 1);
-    }
+    mmixi_form_of(x->kind).settle(&o, N);
     return o;
 }
-/* Parts of scratch; with base NULL only their sizes are added up. */
-#define MMIXI_TABLE(name, type, n) \
-    s->name = base && (n) > 0 ? (type *)(void *)(base + at) : NULL; \
-    at += mmixi_round_up((n) * sizeof(type) / sizeof(mmix_real), 16)
-#define MMIXI_PART(name, n) MMIXI_TABLE(name, mmix_real, n)
-#define MMIXI_MAT(name, rows, cols) \
-    s->name = mmixi_matrix(base ? base + at : NULL, rows, cols, (ptrdiff_t)(cols)); \
-    at += mmixi_round_up((rows) * (cols), 16)
-static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
+/* Lays the arrays of a pass out in scratch, or with scratch NULL only adds up what they take. */
+static size_t mmixi_pass_layout(mmixi_pass *p, mmix_real *scratch)
 {
-    size_t rows = s->r.B * s->H, windows = s->o.window[0] ? s->windows : 0, at = 0;
-    MMIXI_PART(scratch, s->lanes * s->lane_size);
-    MMIXI_PART(dhead, s->back && s->o.kind == MMIX_SSD ? rows * (2 + s->D_width) : 0);
-    for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
-    MMIXI_PART(dbias, s->back && s->r.grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
-    MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
-    return at;
+    mmixi_room room = { scratch, 0 };
+    p->scratch = mmixi_room_reals(&room, p->lanes * p->lane_size);
+    if (p->form.layout) p->form.layout(p, &room);
+    return room.used;
 }
-/* A pass of r by the threads of m or, with m NULL, by the caller's. Returns what it takes of scratch. */
-static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
+/* Plans a pass of r by the threads of m or, with m NULL, by the caller's. Returns what it takes of
+   scratch. */
+static size_t mmixi_pass_begin(mmixi_pass *p, mmix_raw r, int back, mmix_ctx *m)
 {
-    memset(j, 0, sizeof *j);
-    j->r = r; j->back = back;
-    j->o = mmixi_mixer_settled(&r.o, r.N);
-    j->k = m ? m->k : NULL; j->lanes = m ? m->lanes : 1;
-    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P; j->D_width = mmixi_max(r.D_width, 1);
-    if (r.o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
-    else mmixi_scan_begin(j);
-    return mmixi_pass_room(j, NULL);
+    memset(p, 0, sizeof *p);
+    p->r = r;
+    p->r.D_width = mmixi_max(r.D_width, 1);
+    p->form = mmixi_form_of(r.o.kind);
+    p->o = mmixi_mixer_settled(&r.o, r.N);
+    p->back = back;
+    p->k = m ? m->k : NULL;
+    p->lanes = m ? m->lanes : 1;
+    p->form.begin(p);
+    return mmixi_pass_layout(p, NULL);
 }
-/* Fills the tables in scratch. 0, or -1 if there is none. */
-static int mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
+/* Lays out and fills what all tasks see. 0, or -1 if there is no scratch. */
+static int mmixi_pass_start(mmixi_pass *p, mmix_real *scratch)
 {
     if (!scratch) return -1;
-    mmixi_pass_room(j, scratch);
-    if (j->dhead) memset(j->dhead, 0, j->r.B * j->H * (2 + j->D_width) * sizeof *j->dhead);
-    if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
-    for (size_t i = 0; j->count && i < j->r.L; i++) {
-        mmixi_spot token = mmixi_spot_of(j, i);
-        j->order[token.window * j->L + j->count[token.window]++] = token;
-    }
+    mmixi_pass_layout(p, scratch);
+    if (p->form.start) p->form.start(p);
     return 0;
 }
+static void mmixi_pass_range(void *arg, mmixi_range range)
+{
+    const mmixi_pass *p = (const mmixi_pass *)arg;
+    p->task(p, range.begin, p->scratch + range.lane * p->lane_size);
+}
+static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *p)
+{
+    if (m) mmixi_ranges(m, p->tasks, 1, mmixi_pass_range, p);
+    else for (size_t i = 0; i < p->tasks; i++)
+        p->task(p, i, p->scratch);
+    if (p->back && p->form.finish) p->form.finish(m, p);
+}
 /* The gradient of an input: the sum of parts of n numbers each. */
-static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t parts, const mmix_real *from)
+static void mmixi_pass_sum(const mmixi_pass *p, int input, size_t n, size_t parts,
+                           const mmix_real *from)
 {
-    mmixi_partial_sum(j->k, parts, n, n, from, j->r.grad[input], j->r.add[input]);
+    mmixi_partial_sum(p->k, parts, n, n, from, p->r.grad[input], p->r.add[input]);
 }
-static void mmixi_pass_task(void *arg, mmixi_range range)
-{
-    mmixi_pass j = *(const mmixi_pass *)arg;
-    j.task(&j, range.begin, range.lane);
-}
-static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
-{
-    size_t B = j->r.B, H = j->H;
-    if (m) mmixi_ranges(m, j->tasks, 1, mmixi_pass_task, j);
-    else for (mmixi_range one = { 0, 1, 0 }; one.begin < j->tasks; one.begin++) mmixi_pass_task(j, one);
-    if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
-    if (!j->dhead) return;
-    mmixi_pass_sum(j, MMIX_IN_A, H, B, j->dhead);
-    mmixi_pass_sum(j, MMIX_IN_DT_BIAS, H, B, j->dhead + B * H);
-    mmixi_pass_sum(j, MMIX_IN_D, H * j->D_width, B, j->dhead + 2 * B * H);
-    if (m) mmixi_ranges(m, B * j->L, 16, mmixi_scan_sum, j);     /* alone, parts of dB, dC are in place */
-}
+
+/* ---- raw calls ---- */
+
+/* The SIMD level of raw calls: mmixi_kernels_fill lowers it to what this machine has. With
+   MMIX_SIMD_AUTO it would also ask the environment, at each call, and getenv in one thread does not
+   go together with setenv in another. */
+#ifdef MMIXI_ARM
+enum { MMIXI_SIMD_BEST = MMIX_SIMD_NEON };
+#else
+enum { MMIXI_SIMD_BEST = MMIX_SIMD_AVX512 };
+#endif
 
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
 {
-    mmixi_pass j;
-    mmixi_pass_begin(&j, *x, 0, NULL);
-    return j.kept;
+    mmixi_pass p;
+    mmixi_pass_begin(&p, *x, 0, NULL);
+    return p.kept;
 }
 MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward)
 {
-    mmixi_pass j;
-    return mmixi_pass_begin(&j, *x, backward, NULL);
+    mmixi_pass p;
+    return mmixi_pass_begin(&p, *x, backward, NULL);
 }
 static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 {
-    mmixi_pass j;
+    mmixi_pass p;
     mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_pass_begin(&j, *x, back, NULL);
-    j.k = &k;
-    mmixi_pass_tables(&j, scratch);
-    mmixi_pass_run(NULL, &j);
+    mmixi_kernels_fill(&k, MMIXI_SIMD_BEST);
+    mmixi_pass_begin(&p, *x, back, NULL);
+    p.k = &k;
+    mmixi_pass_start(&p, scratch);
+    mmixi_pass_run(NULL, &p);
 }
-MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
-MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
+MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch)
+{
+    mmixi_raw_run(x, 0, scratch);
+}
+MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch)
+{
+    mmixi_raw_run(x, 1, scratch);
+}
 
-/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max,
-        kept; options: the mixer, settled, whose tensors are not read ---- */
+/* ---- the ops ----
+   in: MMIX_IN_…; out: y, final state; saved: inverse_sum, row_max, kept; options: the mixer,
+   settled, whose tensors are not read. */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
-    mmix_tensor *const *in = c->in, *y = c->out[0], *q = in[MMIX_IN_Q], *k = in[MMIX_IN_K],
-        *v = in[MMIX_IN_V], *dt = in[MMIX_IN_DT] ? in[MMIX_IN_DT] : y;
-    size_t H = y->shape[2], P = y->shape[3];
-    mmix_raw r = {
-        *(const mmix_mixer *)c->options, y->shape[0], y->shape[1], k->shape[1], H, k->shape[3], P,
-        mmixi_heads_of(q, mmixi_of(q), H), mmixi_heads_of(k, mmixi_of(k), H),
-        mmixi_heads_of(v, mmixi_of(v), H), mmixi_heads_of(y, mmixi_of(y), H),
-        mmix_data_i32(in[MMIX_IN_SEQ_IDX]), (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0),
-        mmixi_of(in[MMIX_IN_STATE]), mmixi_of(c->out[1]), mmixi_of(in[MMIX_IN_BIAS]),
-        mmix_data_i32(in[MMIX_IN_LEFTS]), mmixi_heads_of(dt, mmixi_of(in[MMIX_IN_DT]), H),
-        mmixi_of(in[MMIX_IN_A]), mmixi_of(in[MMIX_IN_D]), mmixi_of(in[MMIX_IN_DT_BIAS]),
-        mmix_ndim(in[MMIX_IN_D]) == 2 ? P : 1, NULL, NULL, NULL,
-        mmixi_heads_of(y, c->dy[0], H), mmixi_heads_of(q, c->dx[MMIX_IN_Q], H),
-        mmixi_heads_of(k, c->dx[MMIX_IN_K], H), mmixi_heads_of(v, c->dx[MMIX_IN_V], H),
-        mmixi_heads_of(dt, c->dx[MMIX_IN_DT], H), c->dy[1], { NULL }, { 0 }
-    };
+    mmix_tensor *const *in = c->in;
+    const mmix_tensor *y = c->out[0];
+    const mmix_tensor *q = in[MMIX_IN_Q];
+    const mmix_tensor *k = in[MMIX_IN_K];
+    const mmix_tensor *v = in[MMIX_IN_V];
+    size_t H = y->shape[2];
+    mmix_raw r;
+    memset(&r, 0, sizeof r);
+    r.o = *(const mmix_mixer *)c->options;
+    mmixi_form form = mmixi_form_of(r.o.kind);
+    r.B = y->shape[0];
+    r.L = y->shape[1];
+    r.S = k->shape[1];
+    r.H = H;
+    r.N = k->shape[3];
+    r.P = y->shape[3];
+    r.q = mmixi_heads_of(q, mmixi_of(q), H);
+    r.k = mmixi_heads_of(k, mmixi_of(k), H);
+    r.v = mmixi_heads_of(v, mmixi_of(v), H);
+    r.y = mmixi_heads_of(y, mmixi_of(y), H);
+    r.seq_idx = mmix_data_i32(in[MMIX_IN_SEQ_IDX]);
+    r.seq_batch = (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0);
+    r.initial_state = mmixi_of(in[MMIX_IN_STATE]);
+    r.final_state = mmixi_of(c->out[1]);
+    r.dy = mmixi_heads_of(y, c->dy[0], H);
+    r.dq = mmixi_heads_of(q, c->dx[MMIX_IN_Q], H);
+    r.dk = mmixi_heads_of(k, c->dx[MMIX_IN_K], H);
+    r.dv = mmixi_heads_of(v, c->dx[MMIX_IN_V], H);
+    r.dfinal = c->dy[1];
     memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
+    if (form.arrays) form.arrays(c, &r);
     return r;
+}
+/* Memory for what the backward reads again. 0, or -1. */
+static int mmixi_mixer_save(mmix_ctx *m, mmix_call *c, const mmixi_pass *p)
+{
+    const size_t n[3] = { p->sums, p->maxima, p->kept_pays ? p->kept : 0 };
+    for (int i = 0; i < 3; i++)
+        if (n[i] && !mmix_save(m, c, i, n[i])) return -1;
+    return 0;
 }
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_pass j;
+    mmixi_pass p;
     int back = c->dy[0] != NULL;
-    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), back, m), rows = j.r.B * j.H * j.r.L;
-    size_t softmax = j.o.kind == MMIX_SOFTMAX, keep[3] = { j.o.normalise > 0 ? rows : 0, softmax * rows,
-                                                           softmax && j.S > 2 * (j.N + j.P) ? 0 : j.kept };
-    for (int i = 0; i < 3 && c->recorded && !back; i++)
-        if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
-    j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
+    size_t scratch = mmixi_pass_begin(&p, mmixi_raw_of(c), back, m);
+    if (!back && c->recorded && mmixi_mixer_save(m, c, &p)) return -1;
+    p.r.inverse_sum = c->saved[0];
+    p.r.row_max = c->saved[1];
+    p.r.kept = c->saved[2];
     mmix_mark mark = mmix_mark_here(m);
-    if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
-    mmixi_pass_run(m, &j);
+    if (mmixi_pass_start(&p, mmixi_reals(m, scratch, 1))) return -1;
+    mmixi_pass_run(m, &p);
     mmix_rewind(m, mark);
     return 0;
 }
-/* Of a mixer: heads; a state is (B, …). */
-static size_t mmixi_mixer_heads(const mmix_mixer *x)
+/* The call for a mixer that was checked and settled, with its y. */
+static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *o)
 {
-    return (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2];
-}
-static void mmixi_state_shape(const mmix_mixer *x, size_t *shape)
-{
-    shape[0] = x->v->shape[0]; shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
-    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x); shape[3] = x->k->shape[3];
-}
-/* The call for a mixer that was checked, with y; o takes its options. */
-static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *x, mmix_mixer *o)
-{
-    mmix_call c = mmixi_call(x->q, x->k, x->v);
-    *o = mmixi_mixer_settled(x, x->k->shape[3]);
+    mmix_call c = mmixi_call(o->q, o->k, o->v);
+    mmixi_form form = mmixi_form_of(o->kind);
+    c.op = form.op;
     c.options = o;
-    c.in[MMIX_IN_SEQ_IDX] = x->seq_idx;
-    c.in[MMIX_IN_STATE] = mmixi_compact(m, x->initial_state);
-    if (x->kind == MMIX_SSD) {
-        c.in[MMIX_IN_DT] = x->dt; c.in[MMIX_IN_DT_BIAS] = x->dt_bias;
-        c.in[MMIX_IN_A] = x->A; c.in[MMIX_IN_D] = mmixi_compact(m, x->D);
-    }
-    else {
-        c.in[MMIX_IN_BIAS] = mmixi_compact(m, x->bias);
-        c.in[MMIX_IN_LEFTS] = x->lefts;
-    }
-    c.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], mmixi_mixer_heads(x), x->v->shape[3]);
+    c.in[MMIX_IN_SEQ_IDX] = o->seq_idx;
+    c.in[MMIX_IN_STATE] = mmixi_compact(m, o->initial_state);
+    if (form.inputs) form.inputs(m, o, &c);
+    c.out[0] = mmix_new4(m, o->q->shape[0], o->q->shape[1], form.heads(o), o->v->shape[3]);
     return c;
 }
 
@@ -7166,7 +7121,9 @@ MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tenso
 {
     mmix_mixer x;
     memset(&x, 0, sizeof x);
-    x.q = q; x.k = k; x.v = v;
+    x.q = q;
+    x.k = k;
+    x.v = v;
     return x;
 }
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
@@ -7175,182 +7132,170 @@ MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor
     x.kind = MMIX_LINEAR;
     return x;
 }
-MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
-                                  mmix_tensor *C)
+MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A,
+                                  mmix_tensor *B, mmix_tensor *C)
 {
     mmix_mixer y = mmix_mixer_softmax(C, B, x);
     y.kind = MMIX_SSD;
-    y.dt = dt; y.A = A;
+    y.dt = dt;
+    y.A = A;
     return y;
 }
-MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
-                                int shifted)
+MMIXDEF int mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid,
+                               const size_t *window, int shifted)
 {
-    int n = axes > 0 && axes < 4 && grid && window ? axes : 0;
+    int wrong = axes < 1 || axes > 3 || !grid || !window;
+    int n = wrong ? 0 : axes;
+    x->windows_axes = axes;
+    x->windows_wrong = wrong;                    /* for mmixi_windows_check */
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = a < n ? grid[a] : 1; x->window[a] = a < n ? window[a] : 1;
+        x->grid[a] = a < n ? grid[a] : 1;
+        x->window[a] = a < n ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
     }
-    if (!n) {                                    /* for mmixi_windows_check */
-        x->shift[0] = SIZE_MAX; x->shift[1] = (size_t)axes;
-    }
+    return wrong ? -1 : 0;
 }
-static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
+/* Fails with what is wrong, in the words of a printf, and with what the mixer is. Returns 0. */
+static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x,
+                              const char *format, ...)
 {
-    char q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix "
-                     "of %.0f, feature %d, direction %d", who, wrong, x->mask,
-                     x->seq_idx ? " and seq_idx" : "", mmixi_shape_text(x->q, q),
-                     mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
-                     (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
+    char wrong[160], q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(wrong, sizeof wrong, format, list);
+    va_end(list);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, "
+              "prefix of %.0f, feature %d, direction %d", who, wrong,
+              x->mask, x->seq_idx ? " and seq_idx" : "",
+              mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
+              (double)mmixi_form_of(x->kind).heads(x), (double)x->prefix, x->feature, x->direction);
+    return 0;
 }
-/* d has H, L and S. */
-static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
+/* What both attentions expect; d has their L, S, H and G. */
+static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x,
+                                 const mmixi_dims *d)
 {
-    static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
-    mmix_mixer o = mmixi_mixer_settled(x, d->N);
-    double tokens = 1, distances = 1;
-    if (x->shift[0] == SIZE_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected "
-                         "1 to 3, and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
-    for (int a = 0; a < 3; a++) {
-        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, (double)(o.window[a] - 1))) return 0;
-        tokens *= (double)o.grid[a]; distances *= 2 * (double)o.window[a] - 1;
-    }
-    if (tokens != (double)d->L || d->S != d->L)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and "
-                         "%.0f keys", who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2],
-                         (double)d->L, (double)d->S), 0;
-    d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
-    return mmixi_expect(m, who, d, "+bias? HD", x->bias);
+    double L = (double)d->L, S = (double)d->S;
+    if (d->H % d->G)
+        return mmixi_mixer_refuse(m, who, x, "heads of k and v do not divide q's");
+    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND)
+        return mmixi_mixer_refuse(m, who, x, "expected a mask of MMIX_MASK_NONE, 0, to _BAND, 3, "
+                                  "found %d", x->mask);
+    if (x->mask && S < L)
+        return mmixi_mixer_refuse(m, who, x, "a mask needs a key for each query: k has %.0f "
+                                  "tokens, expected at least q's %.0f", S, L);
+    if (x->seq_idx && d->S != d->L)
+        return mmixi_mixer_refuse(m, who, x, "seq_idx needs as many keys as queries: k has %.0f "
+                                  "tokens, expected q's %.0f", S, L);
+    return 1;
 }
 /* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or "
-                         "MMIX_SSD" : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    int ssd = x->kind == MMIX_SSD, linear = x->kind == MMIX_LINEAR, windows = x->window[0] > 0,
-        state = x->initial_state || x->final_state;
-    mmixi_dims d;
-    memset(&d, 0, sizeof d);
-    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_normalises(x);
-    if (!mmixi_expect(m, who, &d, !ssd ? "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L, "
-                      "initial_state? BGRN" : mmix_ndim(x->D) == 2 ? "+C BLZN, B BLGN, x BLXP, "
-                      "seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, dt_bias? H, D? HP"
-                      : "+C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, dt BLH, initial_state? BHRN, A H, "
-                      "dt_bias? H, D? H", x->q, x->k, x->v,
-                      x->seq_idx, ssd ? x->dt : x->lefts, ssd || linear ? x->initial_state : NULL, x->A,
-                      x->dt_bias, x->D)
-        || (!ssd && !linear && windows && !mmixi_windows_check(m, who, x, &d))) return 0;
-    const char *wrong = ssd
-        ? d.H % d.G || d.H % d.X || d.H % d.Z ? "the heads of x, B and C must divide dt's"
-        : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
-        ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
-        : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL
-        : d.H % d.G ? "heads of k and v do not divide q's"
-        : x->mask < 0 || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L) || (x->seq_idx && d.S != d.L)
-        ? "a mask is none to band and needs a key for each query, seq_idx as many keys as queries"
-        : linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-                     || (x->mask ? x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L : x->seq_idx || state))
-        ? "linear attention has no form with this feature, mask and number of keys, and a state with "
-          "MMIX_MASK_CAUSAL alone"
-        : !linear && state ? "softmax attention has no initial or final state; see mmix_mix_step"
-        : x->bias && !windows ? "a bias without windows"
-        : windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
-        ? "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx"
-        : x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
-    if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
-    return ssd || mmixi_index_ok(m, who, "lefts", x->lefts, mmixi_min(x->left, INT32_MAX) + 1);
+    if (!m) return 0;
+    if (!x) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who);
+        return 0;
+    }
+    if (!mmixi_form_of(x->kind).check) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or "
+                  "MMIX_SSD", who, x->kind);
+        return 0;
+    }
+    return mmixi_form_of(x->kind).check(m, who, x);
 }
+static size_t mmixi_query_heads(const mmix_mixer *x) { return x->q->shape[2]; }
 
-/* ---- the faces ---- */
+/* ---- the faces. Their mixers were checked and are settled ---- */
 
-/* φ of a tensor */
-static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
+/* A pass for plain loops, which read what it knows and run none of its tasks. 0, or -1 on error. */
+static int mmixi_plain_begin(mmix_ctx *m, const mmix_call *call, mmixi_pass *p)
 {
-    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x = mmixi_compact(m, x));
-    if (f) mmixi_feature_rows(m->k, feature, mmixi_values(f), mmixi_values(x));
-    return f;
+    if (m->error_kind) return -1;
+    return mmixi_pass_start(p, mmixi_reals(m, mmixi_pass_begin(p, mmixi_raw_of(call), 0, m), 1));
 }
-/* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of
-   out (B, H, ·, ·). Returns y, NULL on error. */
-typedef void mmixi_head_loop(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *out);
-static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loop *f, mmix_tensor *out)
+typedef mmix_tensor *mmixi_face(mmix_ctx *m, const mmix_mixer *o, void *arg);
+/* y. arg is NULL, or where the final state goes if the mixer does not ask for it. */
+static mmix_tensor *mmixi_mix_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
-    mmix_mixer o;
-    mmixi_pass j;
-    const mmix_raw *r = &j.r;
-    mmix_call call = mmixi_mixer_call(m, x, &o);
-    mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
-    if (m->error_kind
-        || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1)))
-        return NULL;
-    for (size_t b = 0; b < r->B; b++)
-        for (size_t h = 0; h < r->H; h++) {
-            if (r->A)
-                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token),
-                                delta + r->L, delta);
-            f(&j, b, h, r->A ? delta : NULL, mmixi_of(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
-        }
-    return call.out[0];
+    mmix_call call = mmixi_mixer_call(m, o);
+    call.out[1] = (mmix_tensor *)arg;
+    if (o->final_state) {
+        size_t shape[4];
+        mmixi_form_of(o->kind).state_shape(o, shape);
+        *o->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
+        call.out[1] = *o->final_state;
+    }
+    return mmixi_run(m, call.op, &call, o, sizeof *o);
 }
-/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column of its
-   head, and dv (B, S, G, P) holds the rows of G P = H heads. */
-static mmix_tensor *mmixi_mix_rows(mmix_ctx *m, mmix_mixer x, const size_t *rows, size_t n)
+/* M, made head by head. */
+static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *arg)
+{
+    mmix_mixer o = *x;
+    mmixi_pass p;
+    size_t L = x->q->shape[1], S = x->k->shape[1];
+    mmixi_form form = mmixi_form_of(x->kind);
+    (void)arg;
+    if (form.features) form.features(m, &o);
+    mmix_tensor *M = mmix_new4(m, x->q->shape[0], form.heads(x), L, S);
+    if (m->error_kind) return NULL;
+    mmix_call call = mmixi_mixer_call(m, &o);
+    mmix_real *room = mmixi_reals(m, 2, L);
+    if (mmixi_plain_begin(m, &call, &p)) return NULL;
+    for (size_t b = 0; b < p.r.B; b++)
+        for (size_t h = 0; h < p.r.H; h++)
+            form.matrix(&p, b, h, room, mmixi_of(M) + (b * p.r.H + h) * L * S);
+    return M;
+}
+/* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column
+   of its head, and dv (B, S, G, P) holds the rows of G P = H heads. */
+typedef struct mmixi_row_list { const size_t *at; size_t n; } mmixi_row_list;
+static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
     static const int heads_first[4] = { 0, 2, 3, 1 };
-    size_t B = x.v->shape[0], S = x.v->shape[1], G = x.v->shape[2], H = mmixi_mixer_heads(&x), P = H / G,
-        L = x.q->shape[1], shape[3] = { B, H, S };
-    mmix_tensor *dv = mmix_new4(m, B, S, G, P), *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
+    const mmixi_row_list *rows = (const mmixi_row_list *)arg;
+    size_t B = o->v->shape[0], S = o->v->shape[1], G = o->v->shape[2], L = o->q->shape[1],
+        H = mmixi_form_of(o->kind).heads(o), P = H / G, shape[3] = { B, H, S };
+    mmix_tensor *dv = mmix_new4(m, B, S, G, P);
+    mmix_tensor *dy = mmix_fill(mmix_new4(m, B, L, H, P), 0);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_mixer o;
-    x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0); x.final_state = NULL;
-    for (size_t i = 0; dy && i < B * n * H; i++) {
-        size_t h = i % H, token = i / H / n * L + rows[i / H % n];
-        mmixi_of(dy)[(token * H + h) * P + h % P] += (mmix_real)(1 / (double)n);
-    }
+    mmix_mixer x = *o;
+    x.v = mmix_fill(mmix_new4(m, B, S, G, P), 0);
+    x.final_state = NULL;
     if (m->error_kind) return NULL;
-    mmix_call call = mmixi_mixer_call(m, &x, &o);
-    call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x.kind; call.recorded = 1;
+    for (size_t b = 0; b < B; b++)
+        for (size_t i = 0; i < rows->n; i++) {
+            mmix_real *row = mmixi_of(dy) + (b * L + rows->at[i]) * H * P;
+            for (size_t h = 0; h < H; h++)
+                row[h * P + h % P] += (mmix_real)(1 / (double)rows->n);
+        }
+    mmix_call call = mmixi_mixer_call(m, &x);
     mmix_op_functions run = m->table[call.op];
-    if (m->error_kind || mmixi_call_on(m, run.forward, &call, 0)) return NULL;
-    call.dy[0] = mmixi_of(dy); call.dx[MMIX_IN_V] = mmixi_of(dv);
+    call.m = m;
+    call.recorded = 1;
+    if (m->error_kind || mmixi_call_on(m, run.forward, &call, 0))
+        return NULL;
+    call.dy[0] = mmixi_of(dy);
+    call.dx[MMIX_IN_V] = mmixi_of(dv);
     if (mmixi_call_on(m, run.backward, &call, 0)) return NULL;
     mmix_rewind(m, mark);
     return mmix_reshape(m, mmix_permute(m, dv, heads_first), 3, shape);
 }
-/* y, and the final state in `into` if that is given; or, plain, M; or, if there are n, the mean of some rows.
-   Where SSD goes both ways it is ½ (forward + reverse). */
-static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into,
-                              const size_t *rows, size_t n)
+/* A face of a mixer, or ½ (forward + reverse) of one that goes both ways. */
+static mmix_tensor *mmixi_face_of(mmix_ctx *m, const mmix_mixer *x, mmixi_face *face, void *arg)
 {
-    mmix_mixer o = *x;
-    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
-        o.direction = MMIX_FORWARD;
-        mmix_tensor *y = mmixi_mix(m, &o, plain, NULL, rows, n);
-        o.direction = MMIX_REVERSE;
-        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, y, mmixi_mix(m, &o, plain, NULL, rows, n), 0.5, 0.5);
-    }
-    if (n) return mmixi_mix_rows(m, o, rows, n);
-    if (plain) {
-        if (x->kind == MMIX_LINEAR) {
-            o.q = mmixi_features(m, x->q, x->feature);
-            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1)
-                : mmixi_features(m, x->k, x->feature);
-        }
-        into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
-        return mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
-    }
-    mmix_call call = mmixi_mixer_call(m, x, &o);
-    size_t shape[4];
-    mmixi_state_shape(x, shape);
-    call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
-    return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
+    mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
+    if (o.direction != MMIX_BOTH) return face(m, &o, arg);
+    o.direction = MMIX_FORWARD;
+    mmix_tensor *forward = face(m, &o, arg);
+    o.direction = MMIX_REVERSE;
+    mmix_tensor *reverse = face(m, &o, arg);
+    return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, forward, reverse, 0.5, 0.5);
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
 {
-    m->look = look; m->look_user = user;
+    m->look = look;
+    m->look_user = user;
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
@@ -7365,72 +7310,88 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
-    return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL, NULL, 0);
+    if (m->error_kind) return NULL;
+    return mmixi_face_of(m, x, mmixi_mix_once, NULL);
 }
-/* M, or the mean of n of its rows. */
-static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x, const size_t *rows,
-                                    size_t n)
+/* Shows M, or a mean of its rows, if y = M x. */
+static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x,
+                                    mmixi_face *face, mmixi_row_list *rows)
 {
     if (!mmixi_mixer_check(m, who, x)) return NULL;
-    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                                    "%s: with an initial state, or a D for each channel, y is not M x", who));
-    for (size_t i = 0; i < n; i++)
-        if (mmixi_within(m, who, "a row", (double)rows[i], 0, (double)x->q->shape[1] - 1)) return NULL;
+    mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
+    if (o.initial_state || mmix_ndim(o.D) == 2)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with an initial state, or a D for "
+                                    "each channel, y is not M x", who));
+    double last = (double)x->q->shape[1] - 1;
+    for (size_t i = 0; i < rows->n; i++)
+        if (mmixi_within(m, who, "a row", (double)rows->at[i], 0, last))
+            return NULL;
     int record = mmix_record(m, 0);
-    mmix_tensor *M = mmixi_mix(m, x, !n, NULL, rows, n);
+    mmix_tensor *shown = mmixi_face_of(m, x, face, rows);
     mmix_record(m, record);
-    return M;
+    return shown;
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    return mmixi_mix_shown(m, "mmix_mix_matrix", x, NULL, 0);
+    mmixi_row_list none = { NULL, 0 };
+    return mmixi_mix_shown(m, "mmix_mix_matrix", x, mmixi_matrix_once, &none);
 }
-MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows, size_t n)
+MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
+                                   size_t n)
 {
-    return !mmixi_given(m, "mmix_mix_rows", "*rows, n", rows, n) ? NULL
-        : mmixi_mix_shown(m, "mmix_mix_rows", x, rows, n);
+    mmixi_row_list list = { rows, n };
+    if (!mmixi_given(m, "mmix_mix_rows", "*rows, n", rows, n)) return NULL;
+    return mmixi_mix_shown(m, "mmix_mix_rows", x, mmixi_rows_once, &list);
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax
-   attention keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and
-   for a convolution its last inputs (B, D, W-1, 1). */
+/* What a slot carries outlives the step: arrays (B, rows, ·, ·), with stride[0] for more rows than
+   there are. Softmax attention carries keys and values (B, tokens, G, ·), M-MATE's text also
+   places; other mixers a state (B, H, P, N), and a convolution its last inputs (B, D, W-1, 1). */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
     size_t slot_count;
     mmixi_state_slot *slot;
 };
-enum { MMIXI_CARRIED_VALUES = 1, MMIXI_CARRIED_CONV };           /* behind keys, or a state */
+/* The parts: keys or a state, behind them values or a convolution's inputs. */
+enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
 /* Part i of 3 · slot_count. */
-static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
+static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i)
+{
+    return &s->slot[i / 3].part[i % 3];
+}
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     if (!s) return 0;
     size_t bytes = s->slot_count * (sizeof *s + sizeof *s->slot);
-    for (size_t i = 0; i < 3 * s->slot_count; i++) bytes += mmixi_held(mmixi_carried_part(s, i));
+    for (size_t i = 0; i < 3 * s->slot_count; i++)
+        bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count)
 {
     size_t bytes = mmixi_mul(slot_count, sizeof(mmix_state) + sizeof(mmixi_state_slot));
     if (!slot_count || bytes == SIZE_MAX)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
-                  "for", (double)slot_count);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what "
+                  "memory has room for", (double)slot_count);
     mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
-    s->m = m; s->slot_count = slot_count;
+    s->m = m;
+    s->slot_count = slot_count;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; s && i < 3 * s->slot_count; i++)
-        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_held(mmixi_carried_part(s, i)));
-    if (s) memset(s->slot, 0, s->slot_count * sizeof *s->slot);
+    if (!s) return;
+    for (size_t i = 0; i < 3 * s->slot_count; i++) {
+        mmix_tensor *part = mmixi_carried_part(s, i);
+        mmixi_free(s->m, part->data, mmixi_held(part));
+    }
+    memset(s->slot, 0, s->slot_count * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
@@ -7440,11 +7401,13 @@ MMIXDEF void mmix_state_destroy(mmix_state *s)
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = s ? mmix_state_create(s->m, s->slot_count) : NULL;
-    for (size_t i = 0; copy && i < 3 * s->slot_count; i++) {
+    if (!copy) return NULL;
+    for (size_t i = 0; i < s->slot_count; i++)
+        copy->slot[i].tokens = s->slot[i].tokens;
+    for (size_t i = 0; i < 3 * s->slot_count; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
         const void *data = mmixi_of(from);
-        copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
         if (!data) continue;
         to->data = mmixi_twinned(s->m, mmixi_alloc(s->m, mmixi_held(from)), mmixi_held(from));
@@ -7460,109 +7423,176 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
-/* Whether rows go with what is carried; sees 0: these are all. */
-static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what, const mmix_tensor *rows,
-                               size_t sees)
+/* Whether rows fit to what is carried. With sees 0 they are all there is, so their number must fit,
+   too. */
+static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what,
+                               const mmix_tensor *rows, size_t sees)
 {
     char found[MMIXI_TEXT], carried[MMIXI_TEXT];
     int same = 1;
-    for (int i = 0; i < 4; i++) same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
-    return same || !c->data ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
-                     mmixi_shape_text(rows, found), mmixi_shape_text(c, carried)), 0);
+    for (int i = 0; i < 4; i++)
+        same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
+    if (same || !c->data) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
+              mmixi_shape_text(rows, found), mmixi_shape_text(c, carried));
+    return 0;
 }
-/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds
-   them to c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the
-   others go. An array that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
-static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what, const size_t *shape,
-                                       size_t sees)
+/* Moves the n last rows of c to a larger array, which has room for shape[1] more and for twice what
+   is kept, so that a long sequence of steps copies each row about once. 0, or -1. */
+static int mmixi_carried_grow(mmix_ctx *m, mmix_tensor *c, mmix_tensor *room,
+                              const size_t *shape, size_t have, size_t n)
+{
+    size_t row = shape[2] * shape[3];
+    room->shape[1] = mmixi_max(2 * n, n + shape[1]);
+    room->stride[0] = room->shape[1] * row;
+    room->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(room)), mmixi_held(room));
+    if (!room->data) return -1;
+    for (size_t i = 0; i < shape[0] && n; i++) {
+        const mmix_real *from = mmixi_of(c) + i * c->stride[0] + (have - n) * row;
+        memcpy(mmixi_of(room) + i * room->stride[0], from, n * row * sizeof *from);
+    }
+    mmixi_free(m, c->data, mmixi_held(c));
+    *c = *room;
+    return 0;
+}
+/* A view of what c carries and of shape[1] rows behind it, zeros where nothing was; whoever writes
+   them adds them to c->shape[1]. A row sees the last `sees`, itself included: when room is short it
+   doubles, and rows that nobody sees any more are dropped. An array that does not grow has sees 0.
+   NULL on error: other sizes than before, or memory. */
+static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what,
+                                       const size_t *shape, size_t sees)
 {
     mmix_tensor *all = mmixi_tensor(m);
-    size_t have = sees ? c->shape[1] : 0, n = mmixi_min(have, sees - 1), row = shape[2] * shape[3];
+    size_t have = sees ? c->shape[1] : 0;
+    size_t n = mmixi_min(have, sees - 1);
+    size_t row = shape[2] * shape[3];
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
         || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
     if ((have + shape[1]) * row > c->stride[0]) {
-        all->shape[1] = mmixi_max(2 * n, n + shape[1]);
-        all->stride[0] = all->shape[1] * row;
-        all->data = mmixi_twinned(m, mmixi_zeroed(m, mmixi_held(all)), mmixi_held(all));
-        if (!all->data) return NULL;
-        for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(mmixi_of(all) + i * all->stride[0], mmixi_of(c) + i * c->stride[0] + (have - n) * row,
-                   n * row * sizeof(mmix_real));
-        mmixi_free(m, c->data, mmixi_held(c));
-        *c = *all;
+        if (mmixi_carried_grow(m, c, all, shape, have, n)) return NULL;
         if (sees) c->shape[1] = n;
     }
     *all = *c;
-    all->base = c;                               /* in which the numbers are told to be here or there */
+    all->base = c;                   /* in which the numbers are told to be here or there */
     if (sees) all->shape[1] += shape[1];
     return all;
 }
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
-static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
+static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B,
+                                       size_t D, size_t W)
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
-    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
-                                           shape, 0);
+    mmix_tensor *part = &s->slot[slot].part[MMIXI_CARRIED_CONV];
+    mmix_tensor *last = mmixi_carried_rows(m, part, "convolution inputs", shape, 0);
     if (last) last->ndim = 3;
     return last;
 }
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
-    return s && s->m == m && slot < s->slot_count ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                     "context's", who, (double)slot, s ? (double)s->slot_count : 0.0), 0);
+    if (s && s->m == m && slot < s->slot_count) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
+              "context's", who, (double)slot, s ? (double)s->slot_count : 0.0);
+    return 0;
 }
-MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
+/* Whether x can go on from what the slot carries; o is x settled. */
+static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *o,
+                            const mmixi_state_slot *at)
 {
-    static const char what[3][7] = { "state", "keys", "values" };
+    const char *who = "mmix_mix_step";
+    size_t L = x->q->shape[1];
+    int later = o->mask == MMIX_MASK_NONE || (o->mask == MMIX_MASK_BAND && o->right);
+    if (x->seq_idx || x->window[0])
+        return mmixi_mixer_refuse(m, who, x, "seq_idx and windows have no steps");
+    if (x->initial_state && at->tokens)
+        return mmixi_mixer_refuse(m, who, x, "an initial state, but the slot carries one");
+    if (later || o->direction != MMIX_FORWARD)
+        return mmixi_mixer_refuse(m, who, x, "the mixer lets tokens see later ones");
+    if (L != x->k->shape[1])
+        return mmixi_mixer_refuse(m, who, x, "as many keys as queries, those before are in the "
+                                  "state");
+    if (o->mask == MMIX_MASK_PREFIX && !at->tokens && L < o->prefix)
+        return mmixi_mixer_refuse(m, who, x, "the first piece has less tokens than the prefix");
+    return 1;
+}
+/* Copies the rows of *t behind those that c carries, of which a query sees the last `sees`. *t
+   becomes a view of them all. */
+static void mmixi_step_rows(mmix_ctx *m, mmix_tensor *c, const char *what, mmix_tensor **t,
+                            size_t sees)
+{
+    const mmix_tensor *from = *t;
+    mmix_tensor *all = mmixi_carried_rows(m, c, what, from->shape, sees);
+    *t = all;
+    if (!all) return;
+    size_t L = from->shape[1];
+    mmix_tensor *to = mmix_slice(m, all, 1, all->shape[1] - L, L);
+    if (to) mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
+}
+/* A step of softmax attention: the next tokens with all keys so far. */
+static mmix_tensor *mmixi_step_keys(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot *at)
+{
+    mmix_tensor *keys = &at->part[MMIXI_CARRIED_KEYS];
+    mmix_tensor *values = &at->part[MMIXI_CARRIED_VALUES];
+    size_t L = o->q->shape[1], sees = SIZE_MAX;
+    if (o->mask == MMIX_MASK_BAND && o->left < SIZE_MAX) sees = o->left + 1;
+    /* keys are checked where they are stored; both must fit before anything changes */
+    if (!mmixi_carried_check(m, values, "values", o->v, 1)) return NULL;
+    mmixi_step_rows(m, keys, "keys", &o->k, sees);
+    if (!m->error_kind) mmixi_step_rows(m, values, "values", &o->v, sees);
+    mmix_tensor *y = m->error_kind ? NULL : mmixi_mix_once(m, o, NULL);
+    if (!y) return NULL;
+    keys->shape[1] += L;
+    values->shape[1] += L;
+    return y;
+}
+/* A step of another mixer, whose state is changed in place. */
+static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slot *at)
+{
+    const mmix_tensor *initial = o->initial_state;
+    size_t shape[4];
+    mmixi_form_of(o->kind).state_shape(o, shape);
+    mmix_tensor *state = mmixi_carried_rows(m, &at->part[MMIXI_CARRIED_STATE], "state", shape, 0);
+    if (state && initial)
+        mmixi_put_all(m, initial, mmixi_of(initial), state, mmixi_of(state), 0);
+    o->initial_state = state;
+    return m->error_kind ? NULL : mmixi_mix_once(m, o, state);
+}
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s,
+                                   size_t slot)
+{
     if (!mmixi_mixer_check(m, "mmix_mix_step", mixer)
         || !mmixi_slot_check(m, "mmix_mix_step", s, slot)) return NULL;
-    mmix_mixer x = *mixer;
+    mmix_mixer o = mmixi_mixer_settled(mixer, mixer->k->shape[3]);
     mmixi_state_slot *at = &s->slot[slot];
-    size_t shape[4], L = x.q->shape[1],
-        sees = x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
-    int softmax = x.kind == MMIX_SOFTMAX;
-    const char *wrong = x.seq_idx || x.window[0] ? "seq_idx and windows have no steps"
-        : x.initial_state && at->tokens ? "an initial state, but the slot carries one"
-        : (x.kind == MMIX_SSD ? x.direction != MMIX_FORWARD
-           : x.mask == MMIX_MASK_NONE || (x.mask == MMIX_MASK_BAND && x.right))
-        ? "the mixer lets tokens see later ones"
-        : L != x.k->shape[1] ? "as many keys as queries, those before are in the state"
-        : x.mask == MMIX_MASK_PREFIX && !at->tokens && L < x.prefix
-        ? "the first piece has less tokens than the prefix" : NULL;
-    if (wrong) return mmixi_none(mmixi_mixer_refuse(m, "mmix_mix_step", &x, wrong));
-    /* keys are checked where they are stored; both must fit before anything changes */
-    if (softmax && !mmixi_carried_check(m, &at->part[MMIXI_CARRIED_VALUES], "values", x.v, 1)) return NULL;
-    x.final_state = NULL;
-    mmixi_state_shape(&x, shape);
+    int carries_state = mmixi_form_of(o.kind).state_shape != NULL;
+    if (!mmixi_step_check(m, mixer, &o, at)) return NULL;
+    o.final_state = NULL;
     int record = mmix_record(m, 0);
-    for (int i = 0; i <= softmax && !m->error_kind; i++) {  /* what is carried, and these tokens */
-        mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
-        to = *t = mmixi_carried_rows(m, &at->part[i], what[i + softmax], softmax ? from->shape : shape,
-                                     softmax ? sees : 0);
-        if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
-        if (to && from) mmixi_put_all(m, from, mmixi_of(from), to, mmixi_of(to), 0);
-    }
-    mmix_tensor *y = m->error_kind ? NULL : mmixi_mix(m, &x, 0, x.initial_state, NULL, 0);
-    if (y) {
-        at->tokens += L;
-        for (int i = 0; i < 2 && softmax; i++) at->part[i].shape[1] += L;
-        if (mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
-    }
+    mmix_tensor *y = carries_state ? mmixi_step_state(m, &o, at) : mmixi_step_keys(m, &o, at);
+    if (y) at->tokens += o.q->shape[1];
+    if (y && mixer->final_state)
+        *mixer->final_state = mmixi_copied(m, o.initial_state);
     mmix_record(m, record);
     return y;
 }
 
-MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
-                             int32_t *inverse)
+/* Where mmix_scan_order puts token i of frame t. */
+static size_t mmixi_scan_rank(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
+                              size_t t, size_t i)
 {
-    size_t by_columns = layer % 2, time_inside = layer / 2 % 2, cells = Y * X, frame = cells + separators;
+    size_t cells = Y * X, cell = i;
+    int by_columns = layer % 2, time_inside = layer / 2 % 2;
+    if (by_columns && i < cells) cell = i % X * Y + i / X;
+    if (!time_inside) return t * (cells + separators) + cell;
+    if (i < cells) return cell * T + t;
+    return cells * T + t * separators + (i - cells);
+}
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators,
+                             int32_t *perm, int32_t *inverse)
+{
+    size_t frame = Y * X + separators;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < frame; i++) {
-            size_t cell = by_columns && i < cells ? i % X * Y + i / X : i,
-                rank = !time_inside ? t * frame + cell
-                : i < cells ? cell * T + t : cells * T + t * separators + (i - cells);
+            size_t rank = mmixi_scan_rank(layer, T, Y, X, separators, t, i);
             if (perm) perm[rank] = (int32_t)(t * frame + i);
             if (inverse) inverse[t * frame + i] = (int32_t)rank;
         }
@@ -7571,837 +7601,2309 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 /* ==== >>ssd ==========================================================================
    h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
-   2024. This loop over time is mmix_ssd_reference.
+   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)).
+   Dao & Gu 2024. The loop over time is mmixi_plain_ssd, and on tensors mmix_ssd_reference.
 
-   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix, between
-   chunks it is the state:
+   RetNet's retention (Sun et al. 2023), M_nm = γ^(n-m) q_n·k_m for n ≥ m, is SSD with δ = 1,
+   A = ln γ, B = k, C = q and x = v: e^(a) is γ then.
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,      r_j = L_Qj,
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i)
+   The fast form, the scan, takes chunks of Q tokens: inside a chunk the mixer is a small matrix,
+   between chunks it is the state:
 
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
-   and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
-   tokens that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row
-   by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
-   that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
-   exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,   h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),
+       p_i = e^(a_1 + … + a_i),   r_j = L_Qj
+
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token
+   and head, and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to
+   4 N P / (P + N G/H) tokens that is cheaper, since of n chunks the first reads no state and the
+   last writes none.
+
+   L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient
+   of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
+   multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is shared by
+   all heads that share B and C.
+
    Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing:
    a = 0, δ = 1, so that W = S, p = r = 1. Its heads that share B and x share the state, too.
 
    Backward, with dh = ∂/∂h_out and dW = dY Xᵀ:
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-       dS_ij = dW_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
-   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
-   for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h_in·dh
-   These are sums of their own terms as well (column sums grow from the last row up), not differences.
+       dS_ij = dW_ij L_ij δ_j
+       dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤
+   i, of p_i for i ≥ k, of r_j for j < k, and of p_Q:
+       da_k = Σ_{j<k≤i} dW_ij W_ij + Σ_{i≥k} p_i dy_i h_inᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j
+              + p_Q h_in·dh
+   These are sums of their own terms as well (column sums grow from the last row up), not
+   differences.
    ==================================================================================== */
 
-/* The definition: token after token, with h (P, N) as in the interface. */
-static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *state)
+/* ---- the definition: one head, token after token ---- */
+
+/* The two lines on top of this room. h (L + 1, P, N) has the initial state, and takes the state
+   after each token, for the backward. */
+MMIXI_PLAIN void mmixi_plain_ssd(mmix_real *y, mmix_real *h, const mmix_real *x,
+                                 const mmix_real *delta, mmix_real A, const mmix_real *B,
+                                 const mmix_real *C, mmix_real D, size_t L, size_t N, size_t P)
 {
-    const mmix_raw *r = &j->r;
+    for (size_t t = 0; t < L; t++) {
+        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N;
+        const mmix_real *before = h + t * P * N;
+        mmix_real *now = h + (t + 1) * P * N;
+        double decay = mmixi_exp((double)delta[t] * (double)A);
+        for (size_t p = 0; p < P; p++) {
+            double step = (double)delta[t] * (double)x_t[p];
+            double sum = (double)D * (double)x_t[p];
+            for (size_t n = 0; n < N; n++) {
+                double kept = decay * (double)before[p * N + n];
+                now[p * N + n] = (mmix_real)(kept + step * (double)B_t[n]);
+                sum += (double)now[p * N + n] * (double)C_t[n];
+            }
+            y[t * P + p] = (mmix_real)sum;
+        }
+    }
+}
+/* The same recurrence from the last token to the first. dh (P, N) is the gradient of the state: at
+   first that of the final state, at each token it gains what y_t read, dy_t C_t, and it becomes
+   e^(a_t) dh on its way to the token before. Gradients are added; dA and dD are one number each. */
+MMIXI_PLAIN void mmixi_plain_ssd_backward(mmix_real *dx, mmix_real *ddelta, mmix_real *dA,
+                                          mmix_real *dB, mmix_real *dC, mmix_real *dD,
+                                          mmix_real *dh, const mmix_real *dy,
+                                          const mmix_real *h, const mmix_real *x,
+                                          const mmix_real *delta, mmix_real A,
+                                          const mmix_real *B, const mmix_real *C, mmix_real D,
+                                          size_t L, size_t N, size_t P)
+{
+    for (size_t t = L; t-- > 0;) {
+        const mmix_real *x_t = x + t * P, *B_t = B + t * N, *C_t = C + t * N, *dy_t = dy + t * P;
+        const mmix_real *before = h + t * P * N, *now = h + (t + 1) * P * N;
+        mmix_real *dx_t = dx + t * P, *dB_t = dB + t * N, *dC_t = dC + t * N;
+        mmix_real decay = (mmix_real)mmixi_exp((double)delta[t] * (double)A);
+        double da = 0, d_step = 0;
+        for (size_t p = 0; p < P; p++) {
+            *dD += dy_t[p] * x_t[p];
+            dx_t[p] += D * dy_t[p];
+            for (size_t n = 0; n < N; n++) {
+                size_t i = p * N + n;
+                dh[i] += dy_t[p] * C_t[n];
+                dC_t[n] += dy_t[p] * now[i];
+                dx_t[p] += dh[i] * delta[t] * B_t[n];
+                dB_t[n] += dh[i] * delta[t] * x_t[p];
+                d_step += (double)dh[i] * (double)x_t[p] * (double)B_t[n];
+                dh[i] *= decay;
+                da += (double)dh[i] * (double)before[i];
+            }
+        }
+        ddelta[t] += (mmix_real)(d_step + da * (double)A);
+        *dA += (mmix_real)(da * (double)delta[t]);
+    }
+}
+
+/* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
+static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix_real *u,
+                            mmix_real *delta)
+{
+    mmix_real low = (mmix_real)p->o.dt_low;
+    mmix_real high = (mmix_real)p->o.dt_high;
+    mmix_real bias = p->r.dt_bias ? p->r.dt_bias[head] : 0;
+    for (size_t i = 0; i < dt.rows; i++) {
+        u[i] = *mmixi_row(dt, i) + bias;
+        delta[i] = u[i];
+    }
+    if (p->o.dt_softplus) p->k->softplus(dt.rows, u, delta);
+    for (size_t i = 0; high > 0 && i < dt.rows; i++) {
+        if (delta[i] < low) delta[i] = low;
+        else if (delta[i] > high) delta[i] = high;
+    }
+}
+/* δ of all tokens of a head; room has 2 L reals, of which the first L become δ. */
+static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_real *room)
+{
+    const mmix_raw *r = &p->r;
+    const mmix_heads *dt = &r->dt;
+    mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
+    mmixi_ssd_delta(p, h, tokens, room + r->L, room);
+}
+/* M as a loop. It goes from i away, since the scan forgets on the way. */
+static void mmixi_ssd_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                             mmix_real *M)
+{
+    const mmix_raw *r = &p->r;
+    const mmix_real *delta = room;
+    mmixi_ssd_delta_all(p, b, h, room);
+    for (size_t i = 0; i < r->L; i++, M += r->L) {
+        mmixi_keys seen = mmixi_sequence(r, b, i);
+        double decay = 1;
+        if (p->scan.reverse) seen.begin = i;
+        else seen.end = i + 1;
+        memset(M, 0, r->L * sizeof *M);
+        for (size_t n = 0; n < seen.end - seen.begin; n++) {
+            size_t t = p->scan.reverse ? i + n : i - n;
+            const mmix_real *C = mmixi_at(&r->q, b, i, h);
+            const mmix_real *B = mmixi_at(&r->k, b, t, h);
+            double score = (double)p->k->dot(r->N, C, B);
+            M[t] = (mmix_real)(score * (decay * (double)delta[t]));
+            decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+        }
+        if (r->D) M[i] += r->D[h];
+    }
+}
+/* The loop over time for all that a mixer has: packed sequences, either direction, a D for each
+   channel. state (P, N) is as in the interface; room as in mmixi_ssd_matrix. */
+static void mmixi_ssd_loop(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                           mmix_real *state)
+{
+    const mmix_raw *r = &p->r;
+    const mmix_real *delta = room;
+    mmixi_ssd_delta_all(p, b, h, room);
     for (size_t n = 0; n < r->L; n++) {
-        size_t t = j->reverse ? r->L - 1 - n : n;
+        size_t t = p->scan.reverse ? r->L - 1 - n : n;
         mmixi_keys own = mmixi_sequence(r, b, t);
-        const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h),
-            *C = mmixi_at(&r->q, b, t, h), decay = mmixi_exp_real(delta[t] * r->A[h]);
+        size_t first = p->scan.reverse ? own.end - 1 : own.begin;
+        const mmix_real *x = mmixi_at(&r->v, b, t, h);
+        const mmix_real *B = mmixi_at(&r->k, b, t, h);
+        const mmix_real *C = mmixi_at(&r->q, b, t, h);
+        const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
         mmix_real *y = mmixi_at(&r->y, b, t, h);
-        if (n && t == (j->reverse ? own.end - 1 : own.begin)) memset(state, 0, r->P * r->N * sizeof *state);
-        for (size_t p = 0; p < r->P; p++) {
-            mmix_real *row = state + p * r->N;
+        mmix_real decay = mmixi_exp_real(delta[t] * r->A[h]);
+        if (n && t == first) memset(state, 0, r->P * r->N * sizeof *state);
+        for (size_t c = 0; c < r->P; c++) {
+            mmix_real *row = state + c * r->N;
             double sum = 0;
             for (size_t i = 0; i < r->N; i++) {
-                row[i] = decay * row[i] + delta[t] * x[p] * B[i];
+                row[i] = decay * row[i] + delta[t] * x[c] * B[i];
                 sum += (double)row[i] * (double)C[i];
             }
-            y[p] = (mmix_real)sum + (r->D ? r->D[h * j->D_width + p % j->D_width] * x[p] : 0);
+            y[c] = (mmix_real)sum + (D ? D[c % r->D_width] * x[c] : 0);
         }
     }
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
-    size_t shape[4];
+    mmixi_pass p;
+    size_t shape[4], L;
     if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one direction "
-                                             "at a time, not MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one "
+                                             "direction at a time, not MMIX_BOTH"));
+    mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
+    mmixi_form_of(x->kind).state_shape(x, shape);
+    L = x->q->shape[1];
     int record = mmix_record(m, 0);
-    mmixi_state_shape(x, shape);
     mmix_tensor *h = x->initial_state ? mmixi_copied(m, x->initial_state)
-        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0), *y = mmixi_plain(m, x, mmixi_ssd_plain, h);
+        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
+    mmix_call call = mmixi_mixer_call(m, &o);
+    mmix_real *room = mmixi_reals(m, 2, L);
+    int failed = mmixi_plain_begin(m, &call, &p);
     mmix_record(m, record);
-    if (y && x->final_state) *x->final_state = h;
-    return y;
+    if (failed) return NULL;
+    for (size_t b = 0; b < p.r.B; b++)
+        for (size_t i = 0; i < p.r.H; i++)
+            mmixi_ssd_loop(&p, b, i, room, mmixi_of(h) + (b * p.r.H + i) * p.r.P * p.r.N);
+    if (x->final_state) *x->final_state = h;
+    return call.out[0];
 }
+
+/* ---- chunks ---- */
 
 enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
-/* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
-static size_t mmixi_chunk_room(mmixi_pass *s, size_t q, mmix_real *base)
+/* The place of a task among heads and tokens. */
+typedef struct mmixi_scan_task {
+    size_t b, first, last;           /* heads first … last - 1 of sequence b */
+    size_t origin;                   /* the scan's first token, … */
+    ptrdiff_t turn;                  /* … and step: 0 and 1, or L - 1 and -1 */
+    size_t number;                   /* the chunk's, among those of the sequence */
+    size_t start, end, q;            /* its q tokens, start … end - 1 of the scan */
+    mmixi_keys own;                  /* the packed sequence that it lies in */
+    int enters, leaves;              /* a state comes in; one goes out to the next chunk */
+    size_t head;                     /* the one at work */
+} mmixi_scan_task;
+/* What there is of a chunk of q tokens and a head, with the letters of the formulas above. Arrays
+   are in scratch, or where the interface has them. */
+typedef struct mmixi_chunk {
+    size_t q;
+    mmix_real *states;               /* (heads, N, V): h of each, in the backward dh */
+    mmix_real *entry;                /* room for the state that enters the first chunk */
+    mmixi_mat in;                    /* h_in (N, V) */
+    mmixi_mat in_t, dh_t;            /* transposes (V, N) */
+    mmixi_mat B, C, dB, dC;          /* (q, N) */
+    mmixi_mat faded_B, faded_C;      /* (q, N): r δ B and p C, which meet the state */
+    mmixi_mat product;               /* (q, N): of values and a state */
+    mmixi_mat x, y, dy;              /* (q, V) */
+    mmixi_mat near_x, near_y;        /* room for x; for y or dy */
+    mmixi_mat scores, decay, weights;            /* (q, q): S, L, W */
+    mmixi_mat d_scores, d_weights;
+    mmix_real *transpose;            /* (max(N, V), q) */
+    mmix_real *u, *delta;            /* (q): δ = softplus(u) */
+    mmix_real *step_decay;           /* (q): e^(δ A) */
+    mmix_real *p, *w;                /* (q); w = r δ */
+    mmix_real *da, *d_delta;         /* (q) */
+    mmix_real *along_row;            /* (q): the dot of each row of `product` with that of B or C */
+    mmix_real *top, *sum, *along;    /* (N): of keys under a softmax over tokens */
+} mmixi_chunk;
+
+/* Lays a chunk of q tokens out in scratch; returns the reals it takes. What does not depend on q
+   comes first, so that it stays where it is when the next chunk has another length. */
+static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
+                                 mmix_real *scratch)
 {
-    size_t N = s->N, V = s->V, ssd = s->linear ? 0 : q, linear = q - ssd, causal = s->full ? 0 : q, at = 0;
-    if (base && base == s->states && q == s->q) return 0;        /* as the last chunk */
-    MMIXI_PART(states, s->step ? 0 : s->heads / s->shared * s->NV);
-    MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
-    s->entry = s->in.p;
-    MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
-    MMIXI_MAT(scores, causal, causal); MMIXI_MAT(dW, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
-    MMIXI_MAT(decay, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dscores, ssd, ssd);
-    MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
-    MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
-    MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
-    MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
-    s->q = q;
-    if (linear) s->W = s->scores, s->dscores = s->dW, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
-    return at;
+    const mmixi_scan_plan *s = &p->scan;
+    mmixi_room room = { scratch, 0 };
+    size_t N = p->r.N;
+    size_t V = s->V;
+    size_t ssd = s->linear ? 0 : q;
+    size_t linear = s->linear ? q : 0;
+    size_t causal = s->full ? 0 : q;
+    c->q = q;
+    c->states = mmixi_room_reals(&room, s->step ? 0 : s->heads / s->shared * s->NV);
+    c->in = mmixi_room_matrix(&room, N, V);
+    c->entry = c->in.p;
+    c->in_t = mmixi_room_matrix(&room, V, N);
+    c->dh_t = mmixi_room_matrix(&room, V, N);
+    c->top = mmixi_room_reals(&room, N);
+    c->sum = mmixi_room_reals(&room, N);
+    c->along = mmixi_room_reals(&room, N);
+    c->scores = mmixi_room_matrix(&room, causal, causal);
+    c->d_weights = mmixi_room_matrix(&room, causal, causal);
+    c->transpose = mmixi_room_reals(&room, mmixi_max(N, V) * causal);
+    c->decay = mmixi_room_matrix(&room, ssd, ssd);
+    c->weights = mmixi_room_matrix(&room, ssd, ssd);
+    c->d_scores = mmixi_room_matrix(&room, ssd, ssd);
+    c->faded_C = mmixi_room_matrix(&room, q, N);
+    c->faded_B = mmixi_room_matrix(&room, q, N);
+    c->product = mmixi_room_matrix(&room, q, N);
+    c->dB = mmixi_room_matrix(&room, linear, N);
+    c->near_x = mmixi_room_matrix(&room, q, V);
+    c->near_y = mmixi_room_matrix(&room, q, V);
+    c->u = mmixi_room_reals(&room, ssd);
+    c->delta = mmixi_room_reals(&room, ssd);
+    c->step_decay = mmixi_room_reals(&room, ssd);
+    c->p = mmixi_room_reals(&room, ssd);
+    c->w = mmixi_room_reals(&room, ssd);
+    c->da = mmixi_room_reals(&room, ssd);
+    c->d_delta = mmixi_room_reals(&room, ssd);
+    c->along_row = mmixi_room_reals(&room, ssd);
+    if (s->linear) {                             /* W = S and p = r δ = 1 */
+        c->weights = c->scores;
+        c->d_scores = c->d_weights;
+        c->C = c->faded_C;
+        c->B = c->faded_B;
+        c->dC = c->product;
+    }
+    return room.used;
 }
-/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a
-   negative step, so nothing is ever flipped. */
-static inline mmixi_mat mmixi_tokens(const mmixi_pass *j, const mmix_heads *v, size_t cols)
+/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last
+   token with a negative step, so nothing is ever flipped. */
+static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_heads *v, size_t cols)
 {
-    ptrdiff_t step = j->turn * v->token;
-    return mmixi_matrix(mmixi_at(v, j->b, j->origin, j->head) + (ptrdiff_t)j->start * step, j->q, cols, step);
+    ptrdiff_t step = t->turn * v->token;
+    mmix_real *first = mmixi_at(v, t->b, t->origin, t->head) + (ptrdiff_t)t->start * step;
+    return mmixi_matrix(first, t->q, cols, step);
 }
 
-/* u, δ and e^(δ A) */
-static void mmixi_ssd_steps(const mmixi_pass *j)
+/* Whether a state comes into the chunk; `first` is where its packed sequence begins in the scan. */
+static int mmixi_state_enters(const mmixi_pass *p, const mmixi_scan_task *t, size_t first)
 {
-    mmixi_ssd_delta(j, j->head, mmixi_tokens(j, &j->r.dt, 1), j->u, j->delta);
-    j->k->scale(j->q, j->r.A[j->head], j->delta, j->e);
-    j->k->exp_each(j->q, j->e, j->e);
+    if (t->start) return t->start > first;
+    return p->r.initial_state || p->r.grad[MMIX_IN_STATE];
 }
-/* y += D x; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_pass *j, mmixi_mat x, mmixi_mat y)
+/* Whether a state goes out of it; `last` is where the sequence ends. */
+static int mmixi_state_leaves(const mmixi_pass *p, const mmixi_scan_task *t, size_t last)
 {
-    const mmix_real *D = j->r.D + j->head * j->D_width;
-    for (size_t i = 0; j->r.D && i < y.rows; i++)
-        if (j->D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
-        else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
+    const mmix_raw *r = &p->r;
+    if (t->end < r->L) return t->end < last;
+    if (p->back) return r->dfinal != NULL;
+    return r->final_state != NULL;
 }
-
-/* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins,
+/* Goes to the chunk that has the scan's token i. Chunks begin anew where a packed sequence begins,
    and depend on that sequence alone, so that packed equals separate. */
-static void mmixi_chunk_find(mmixi_pass *j, size_t t)
+static void mmixi_chunk_find(const mmixi_pass *p, mmixi_scan_task *t, size_t i)
 {
-    size_t at = j->reverse ? j->L - 1 - t : t;
-    if (at < j->own.begin || at >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, at);
-    size_t n = j->own.end - j->own.begin, first = j->reverse ? j->L - j->own.end : j->own.begin,
-        Q = n > j->one ? j->chunk : n;
-    j->start = first + (t - first) / Q * Q;
-    j->end = mmixi_min(first + n, j->start + Q);
-    j->enters = j->start ? j->start > first : j->r.initial_state || j->r.grad[MMIX_IN_STATE];
-    j->leaves = j->end < j->L ? j->end < first + n : j->back ? j->r.dfinal != NULL : j->r.final_state != NULL;
+    const mmixi_scan_plan *s = &p->scan;
+    size_t L = p->r.L, token = s->reverse ? L - 1 - i : i;
+    if (token < t->own.begin || token >= t->own.end)
+        t->own = mmixi_sequence(&p->r, t->b, token);
+    size_t n = t->own.end - t->own.begin;
+    size_t first = s->reverse ? L - t->own.end : t->own.begin;
+    size_t Q = n > s->one_chunk ? s->chunk : n;
+    t->start = first + (i - first) / Q * Q;
+    t->end = mmixi_min(first + n, t->start + Q);
+    t->q = t->end - t->start;
+    t->enters = mmixi_state_enters(p, t, first);
+    t->leaves = mmixi_state_leaves(p, t, first + n);
 }
-static size_t mmixi_scan_chunks(mmixi_pass *j)
+static size_t mmixi_scan_chunks(const mmixi_pass *p, mmixi_scan_task *t)
 {
-    size_t n = 0;
-    for (j->end = j->own.end = 0; j->end < j->L; n++) mmixi_chunk_find(j, j->end);
-    return n;
+    size_t chunks = 0;
+    for (t->end = 0; t->end < p->r.L; chunks++)
+        mmixi_chunk_find(p, t, t->end);
+    return chunks;
 }
 
 /* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
 
-static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)             /* to = fromᵀ */
+/* to = fromᵀ */
+static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)
 {
     k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
 }
-/* This head's in an array of the interface. */
-static inline mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmix_real *p)
+/* This head's h, or dh, which heads may share */
+static inline mmixi_mat mmixi_state(const mmixi_pass *p, const mmixi_scan_task *t,
+                                    const mmixi_chunk *c)
 {
-    return mmixi_matrix(p + (j->b * j->H + j->head) / j->shared * j->NV, j->V, j->N, (ptrdiff_t)j->N);
+    const mmixi_scan_plan *s = &p->scan;
+    mmix_real *state = c->states + (t->head - t->first) / s->shared * s->NV;
+    return mmixi_matrix(state, p->r.N, s->V, (ptrdiff_t)s->V);
+}
+/* Its place in an array of the interface. */
+static inline mmixi_mat mmixi_state_outside(const mmixi_pass *p, const mmixi_scan_task *t,
+                                            const mmix_real *all)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_scan_plan *s = &p->scan;
+    size_t index = (t->b * r->H + t->head) / s->shared;
+    return mmixi_matrix(all + index * s->NV, s->V, r->N, (ptrdiff_t)r->N);
 }
 /* The one before a chunk that is not the first, kept for the backward. */
-static inline mmix_real *mmixi_state_kept(const mmixi_pass *j)
+static inline mmix_real *mmixi_state_kept(const mmixi_pass *p, const mmixi_scan_task *t)
 {
-    return j->r.kept + ((j->b * j->H + j->head) / j->shared * j->kept_states + j->number - 1) * j->NV;
+    const mmixi_scan_plan *s = &p->scan;
+    size_t index = (t->b * p->r.H + t->head) / s->shared;
+    return p->r.kept + (index * s->kept_states + t->number - 1) * s->NV;
 }
-static void mmixi_state_read(const mmixi_pass *j, const mmix_real *from, mmixi_mat h)
+/* Reads this head's state from an array of the interface; without one it is 0. */
+static void mmixi_state_read(const mmixi_pass *p, const mmixi_scan_task *t,
+                             const mmix_real *from, mmixi_mat h)
 {
-    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, from));
-    else memset(h.p, 0, j->NV * sizeof *h.p);
+    if (from) mmixi_transpose(p->k, h, mmixi_state_outside(p, t, from));
+    else memset(h.p, 0, p->scan.NV * sizeof *h.p);
 }
-static inline void mmixi_chunk_head(mmixi_pass *j, size_t h)
+/* Reads the states that a task begins with. */
+static void mmixi_states_read(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
+                              const mmix_real *from)
 {
-    j->head = h;
-    j->h = mmixi_matrix(j->states + (h - j->first) / j->shared * j->NV, j->N, j->V, (ptrdiff_t)j->V);
+    for (t->head = t->first; t->head < t->last; t->head += p->scan.shared)
+        mmixi_state_read(p, t, from, mmixi_state(p, t, c));
+    t->head = t->first;
 }
-/* The states that a task begins with, or what they have become. */
-static void mmixi_task_states(mmixi_pass *j, int end)
+/* Writes what they have become, or with add 1 adds it, to an array of the interface, or to none. */
+static void mmixi_states_write(const mmixi_pass *p, mmixi_scan_task *t, const mmixi_chunk *c,
+                               mmix_real *to, int add)
 {
-    const mmix_raw *r = &j->r;
-    const mmix_real *p = end ? j->back ? r->grad[MMIX_IN_STATE] : r->final_state
-        : j->back ? r->dfinal : r->initial_state;
-    for (size_t h = j->last; h > j->first;) {
-        mmixi_chunk_head(j, h -= j->shared);
-        if (!end) mmixi_state_read(j, p, j->h);
-        else if (p) {
-            mmixi_transpose(j->k, j->in_t, j->h);
-            mmixi_put_rows(j->k, j->in_t, mmixi_state_of(j, p), j->back && r->add[MMIX_IN_STATE]);
-        }
+    const mmixi_kernels *k = p->k;
+    for (t->head = t->first; to && t->head < t->last; t->head += p->scan.shared) {
+        mmixi_transpose(k, c->in_t, mmixi_state(p, t, c));
+        mmixi_put_rows(k, c->in_t, mmixi_state_outside(p, t, to), add);
     }
 }
-/* A task's place, and one token of it. */
-static void mmixi_task_begin(mmixi_pass *j, size_t index, size_t lane)
+/* Begins task `index`, with scratch laid out for one token. */
+static void mmixi_scan_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
+                                  mmixi_scan_task *t, mmixi_chunk *c)
 {
-    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size);
-    j->b = index / j->blocks;
-    j->origin = j->reverse ? j->L - 1 : 0; j->turn = j->reverse ? -1 : 1;
-    j->first = j->head = index % j->blocks * j->heads;
-    j->last = mmixi_min(j->H, j->first + j->heads);
-    if (!j->step) mmixi_task_states(j, 0);
+    const mmixi_scan_plan *s = &p->scan;
+    memset(t, 0, sizeof *t);
+    memset(c, 0, sizeof *c);
+    mmixi_chunk_layout(p, c, 1, scratch);
+    t->b = index / s->blocks;
+    t->first = index % s->blocks * s->heads;
+    t->last = mmixi_min(p->r.H, t->first + s->heads);
+    t->head = t->first;
+    t->q = 1;
+    t->origin = s->reverse ? p->r.L - 1 : 0;
+    t->turn = s->reverse ? -1 : 1;
+}
+/* Lays scratch out for the chunk that the task has come to. */
+static inline void mmixi_chunk_fit(const mmixi_pass *p, const mmixi_scan_task *t,
+                                   mmixi_chunk *c)
+{
+    if (t->q != c->q) mmixi_chunk_layout(p, c, t->q, c->states);
 }
 
+/* ---- SSD's part of a chunk ---- */
+
+/* u, δ and e^(δ A) */
+static void mmixi_ssd_steps(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c)
+{
+    const mmixi_kernels *k = p->k;
+    mmixi_ssd_delta(p, t->head, mmixi_tokens(t, &p->r.dt, 1), c->u, c->delta);
+    k->scale(t->q, p->r.A[t->head], c->delta, c->step_decay);
+    k->exp_each(t->q, c->step_decay, c->step_decay);
+}
+/* y += D x; D is a number a head, or one a channel. */
+static void mmixi_ssd_skip(const mmixi_pass *p, size_t head, mmixi_mat x, mmixi_mat y)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    if (!r->D) return;
+    const mmix_real *D = r->D + head * r->D_width;
+    for (size_t i = 0; i < y.rows; i++) {
+        if (r->D_width > 1)
+            k->mul_add(r->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        else k->axpy(r->P, *D, mmixi_row(x, i), mmixi_row(y, i));
+    }
+}
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
-static void mmixi_ssd_step_task(mmixi_pass *j, size_t index, size_t lane)
+static void mmixi_ssd_step_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
 {
-    mmixi_task_begin(j, index, lane);
-    for (; j->head < j->last; j->head++) {
-        mmixi_mat x = mmixi_tokens(j, &j->r.v, j->P), y = mmixi_tokens(j, &j->r.y, j->P);
-        mmixi_ssd_steps(j);
-        j->k->scale(j->P, j->delta[0], x.p, j->near_x.p);
-        j->k->ssd_step(j->P, j->N, j->e[0], j->near_x.p, mmixi_tokens(j, &j->r.k, j->N).p,
-                       mmixi_tokens(j, &j->r.q, j->N).p, mmixi_state_of(j, j->r.final_state).p, y.p);
-        mmixi_ssd_skip(j, x, y);
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    mmixi_scan_task t;
+    mmixi_chunk c;
+    mmixi_scan_task_begin(p, index, scratch, &t, &c);
+    for (; t.head < t.last; t.head++) {
+        mmixi_mat x = mmixi_tokens(&t, &r->v, r->P);
+        mmixi_mat y = mmixi_tokens(&t, &r->y, r->P);
+        const mmix_real *B = mmixi_tokens(&t, &r->k, r->N).p;
+        const mmix_real *C = mmixi_tokens(&t, &r->q, r->N).p;
+        mmixi_ssd_steps(p, &t, &c);
+        k->scale(r->P, c.delta[0], x.p, c.near_x.p);
+        k->ssd_step(r->P, r->N, c.step_decay[0], c.near_x.p, B, C,
+                    mmixi_state_outside(p, &t, r->final_state).p, y.p);
+        mmixi_ssd_skip(p, t.head, x, y);
     }
 }
 
-/* ---- products with lower triangular matrices; entries right of the diagonal are 0 as far as a tile that has
-        row i may read ---- */
+/* ---- products with lower triangular matrices ----
+   Entries right of the diagonal are 0 as far as a tile that has row i may read. */
 
 static inline void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
 {
-    for (size_t z = i + 1; z < mmixi_min(a.cols, i + k->mr); z++) mmixi_row(a, i)[z] = 0;
+    mmix_real *row = mmixi_row(a, i);
+    size_t end = mmixi_min(a.cols, i + k->mr);
+    for (size_t j = i + 1; j < end; j++)
+        row[j] = 0;
 }
 /* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
     mmixi_multiply_part(k, c, a, b, add, a.cs == 1 ? MMIXI_LOWER_A : MMIXI_UPPER_A);
 }
-/* c = the lower triangle of a bᵀ; t takes bᵀ */
-static void mmixi_lower_scores(const mmixi_pass *j, mmixi_mat c, mmixi_mat a, mmixi_mat b)
+/* to = the lower triangle of a bᵀ; room takes bᵀ */
+static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat to, mmixi_mat a, mmixi_mat b,
+                               mmix_real *room)
 {
-    mmixi_mat bt = mmixi_matrix(j->t, b.cols, b.rows, (ptrdiff_t)b.rows);
-    mmixi_transpose(j->k, bt, b);
-    mmixi_multiply_part(j->k, c, a, bt, 0, MMIXI_LOWER_C);
-    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(j->k, c, i);
+    mmixi_mat bt = mmixi_matrix(room, b.cols, b.rows, (ptrdiff_t)b.rows);
+    mmixi_transpose(k, bt, b);
+    mmixi_multiply_part(k, to, a, bt, 0, MMIXI_LOWER_C);
+    for (size_t i = 0; i < a.rows; i++)
+        mmixi_lower_edge(k, to, i);
+}
+/* W of a chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
+   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of
+   factors near 1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
+static void mmixi_ssd_weights(const mmixi_pass *p, const mmixi_scan_task *t,
+                              const mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    double a = 0, A = (double)r->A[t->head];
+    mmixi_ssd_steps(p, t, c);
+    for (size_t i = 0; i < t->q; i++) {
+        a += (double)c->delta[i] * A;
+        c->p[i] = (mmix_real)a;
+    }
+    k->exp_each(t->q, c->p, c->p);
+    for (size_t i = 0; i < t->q; i++) {
+        const mmix_real *S = mmixi_row(c->scores, i);
+        mmix_real *L = mmixi_row(c->decay, i);
+        mmix_real *W = mmixi_row(c->weights, i);
+        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
+        if (i) k->ssd_row(i, c->step_decay[i], L - t->q, S, c->delta, L, W);
+        L[i] = 1;
+        W[i] = S[i] * c->delta[i];
+        mmixi_lower_edge(k, c->weights, i);
+    }
+    k->mul(t->q, mmixi_row(c->decay, t->q - 1), c->delta, c->w);
+    for (size_t i = 0; i < t->q; i++) {
+        if (t->enters)
+            k->scale(r->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->faded_C, i));
+        if (t->leaves)
+            k->scale(r->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->faded_B, i));
+    }
 }
 
-/* ---- the scan ---- */
+/* ---- what a chunk reads ---- */
 
-/* With >>linear attention: C = φ(q) (MMIX_IN_Q) or B = ψ(k) (MMIX_IN_K), or back from dC and dB to dq and dk;
-   y = num / den, or its gradient. */
-static void mmixi_linear_rows(const mmixi_pass *j, int input, int back);
-static void mmixi_linear_divide(const mmixi_pass *j);
-static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane);
+/* These are of >>linear attention: C = φ(q), B = ψ(k); back from dC and dB to dq and dk; y = num /
+   den; dnum and dden. */
+static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
+                                 const mmixi_chunk *c);
+static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
+                              const mmixi_chunk *c);
+static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                          const mmixi_chunk *c);
+static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                       const mmixi_chunk *c);
+static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
+                                const mmixi_chunk *c);
+static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                         const mmixi_chunk *c);
 
-/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
-   near each other its rows stay in the nearest cache. */
-static void mmixi_chunk_x(mmixi_pass *j)
+/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages
+   apart: near each other its rows stay in the nearest cache. */
+static void mmixi_chunk_x(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
-    j->x = mmixi_tokens(j, &j->r.v, j->P);
-    if (j->linear && j->V == j->P) return;
-    mmixi_put_rows(j->k, j->x, j->near_x, 0);
-    j->x = j->near_x;
-    for (size_t i = 0; j->V > j->P && i < j->q; i++) mmixi_row(j->x, i)[j->P] = 1;
+    size_t P = p->r.P, V = p->scan.V;
+    c->x = mmixi_tokens(t, &p->r.v, P);
+    if (p->scan.linear && V == P) return;
+    mmixi_put_rows(p->k, c->x, c->near_x, 0);
+    c->x = c->near_x;
+    for (size_t i = 0; V > P && i < t->q; i++)
+        mmixi_row(c->x, i)[P] = 1;
 }
-/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their
-   gradients. */
-static void mmixi_chunk_y(mmixi_pass *j)
+/* Where y goes; of linear attention that divides, num and den side by side. */
+static void mmixi_chunk_y(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
-    j->y = mmixi_tokens(j, j->back ? &j->r.dy : &j->r.y, j->P);
-    if (j->V == j->P && (j->linear || !j->back)) return;
-    if (j->back && j->linear) mmixi_linear_divide(j);
-    else if (j->back) mmixi_put_rows(j->k, j->y, j->near_y, 0);
-    j->y = j->near_y;
+    size_t P = p->r.P;
+    if (p->scan.V == P) c->y = mmixi_tokens(t, &p->r.y, P);
+    else c->y = c->near_y;
 }
-/* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
-   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
-   1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
-static void mmixi_ssd_weights(const mmixi_pass *j)
+/* dy, whose rows are put near each other as those of x; or the gradients of num and den side by
+   side. */
+static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
 {
-    const mmixi_kernels *k = j->k;
-    double a = 0;
-    mmixi_ssd_steps(j);
-    for (size_t i = 0; i < j->q; i++)
-        j->p[i] = (mmix_real)(a += (double)j->delta[i] * (double)j->r.A[j->head]);
-    k->exp_each(j->q, j->p, j->p);
-    for (size_t i = 0; i < j->q; i++) {
-        mmix_real *L = mmixi_row(j->decay, i), *W = mmixi_row(j->W, i), *S = mmixi_row(j->scores, i);
-        if (j->p[i] < (mmix_real)1.8e-35) j->p[i] = 0;
-        if (i) k->ssd_row(i, j->e[i], L - j->q, S, j->delta, L, W);
-        L[i] = 1; W[i] = S[i] * j->delta[i];
-        mmixi_lower_edge(k, j->W, i);
+    const mmix_raw *r = &p->r;
+    c->dy = mmixi_tokens(t, &r->dy, r->P);
+    if (p->scan.linear && p->scan.V == r->P) return;
+    if (p->scan.linear) mmixi_linear_divide_backward(p, t, c);
+    else mmixi_put_rows(p->k, c->dy, c->near_y, 0);
+    c->dy = c->near_y;
+}
+/* Whether a head reads an array of B, C or x that the task's head before did not. */
+static int mmixi_reads_anew(const mmixi_scan_task *t, const mmix_heads *v, size_t head)
+{
+    return head == t->first || head % v->share == 0;
+}
+static int mmixi_scores_anew(const mmixi_pass *p, const mmixi_scan_task *t, size_t head)
+{
+    return mmixi_reads_anew(t, &p->r.q, head) || mmixi_reads_anew(t, &p->r.k, head);
+}
+/* Reads B, C and x of the task's head and makes S and W. What heads share is read once. */
+static void mmixi_chunk_read(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    if (mmixi_reads_anew(t, &r->v, t->head)) mmixi_chunk_x(p, t, c);
+    if (!p->scan.linear) {
+        c->C = mmixi_tokens(t, &r->q, r->N);
+        c->B = mmixi_tokens(t, &r->k, r->N);
     }
-    k->mul(j->q, mmixi_row(j->decay, j->q - 1), j->delta, j->w);
-    for (size_t i = 0; i < j->q; i++) {
-        if (j->enters) k->scale(j->N, j->p[i], mmixi_row(j->C, i), mmixi_row(j->Cp, i));
-        if (j->leaves) k->scale(j->N, j->w[i], mmixi_row(j->B, i), mmixi_row(j->Br, i));
-    }
-}
-/* Whether head h of the task does not have its B (or C, or x) of the head before. */
-static int mmixi_chunk_new(const mmixi_pass *j, const mmix_heads *v, size_t h)
-{
-    return h == j->first || h % v->share == 0;
-}
-/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, dW = dY Xᵀ
-   and room for dB, dC and dS. What heads share is read once. */
-static void mmixi_chunk_read(mmixi_pass *j, size_t h)
-{
-    int first = 0;
-    mmixi_chunk_head(j, h);
-    if (mmixi_chunk_new(j, &j->r.v, h)) mmixi_chunk_x(j);
-    mmixi_chunk_y(j);
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        const mmix_heads *from = i ? &j->r.k : &j->r.q;
-        mmixi_mat *f = i ? &j->B : &j->C, *df = i ? &j->dB : &j->dC;
-        int own = mmixi_chunk_new(j, from, h);
-        first |= own;
-        if (!j->linear) *f = mmixi_tokens(j, from, j->N);
-        else if (own) mmixi_linear_rows(j, i, 0);
-        if (j->back && !j->linear) {
-            *df = mmixi_tokens(j, &j->target[i], j->N);
-            df->p += j->first / j->heads % j->parts[i] * j->part[i];
-        }
-        if (j->back && own && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*df);
-    }
-    if (first) mmixi_lower_scores(j, j->scores, j->C, j->B);
-    if (!j->linear) mmixi_ssd_weights(j);
-    if (!j->back) return;
-    if (first && !j->linear) mmixi_zero_rows(j->dscores);
-    mmixi_lower_scores(j, j->dW, j->y, j->x);
-}
-
-/* h = p_Q h + (r δ B)ᵀ x; or of dh, with p C and dy */
-static void mmixi_state_next(const mmixi_pass *j, mmixi_mat from, mmixi_mat values)
-{
-    if (j->enters && !j->linear) j->k->scale(j->NV, j->p[j->q - 1], j->h.p, j->h.p);
-    mmixi_multiply(j->k, j->h, mmixi_t(from), values, j->enters);
-}
-static void mmixi_scan_forward(mmixi_pass *j)
-{
-    const mmixi_kernels *k = j->k;
-    if (j->r.kept && j->number && j->head % j->shared == 0)
-        memcpy(mmixi_state_kept(j), j->h.p, j->NV * sizeof *j->h.p);
-    mmixi_lower(k, j->y, j->W, j->x, 0);                         /* y = W x + p C h */
-    if (j->enters) mmixi_multiply(k, j->y, j->Cp, j->h, 1);
-    if (j->linear) mmixi_linear_divide(j);
-    else mmixi_ssd_skip(j, j->x, j->y);
-    if (j->leaves && (j->head + 1) % j->shared == 0) mmixi_state_next(j, j->Br, j->x);
-}
-
-/* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
-static void mmixi_ssd_state_product(const mmixi_pass *j, mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
-                                    mmixi_mat a, mmixi_mat da)
-{
-    mmixi_multiply(j->k, j->E, d, state_t, 0);
-    for (size_t i = 0; i < j->q; i++) {
-        j->f[i] = j->k->dot(j->N, mmixi_row(j->E, i), mmixi_row(a, i));
-        j->k->axpy(j->N, w[i], mmixi_row(j->E, i), mmixi_row(da, i));
-    }
-}
-/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. Inside the chunk, from the last row up,
-   da = Σ dW W, dS, and in dd the gradient of δ in W; then what h_in gave to y and the chunk to h_out. Last dd
-   goes through δ = clamp(softplus(u)), u = dt + bias. */
-static void mmixi_ssd_head_backward(const mmixi_pass *j)
-{
-    const mmixi_kernels *k = j->k;
-    size_t heads = j->r.B * j->H, head = j->b * j->H + j->head, last = j->q - 1;
-    const mmix_real *r = mmixi_row(j->decay, last);
-    mmix_real A = j->r.A[j->head], low = (mmix_real)j->o.dt_low, high = (mmix_real)j->o.dt_high, after = 0,
-        dA = 0, dbias = 0, *dD = j->dhead + 2 * heads + head * j->D_width;
-    memset(j->dd, 0, j->q * sizeof *j->dd);
-    for (size_t i = j->q; i-- > 0;) {
-        const mmix_real *dW = mmixi_row(j->dW, i), *S = mmixi_row(j->scores, i);
-        mmix_real *dS = mmixi_row(j->dscores, i);
-        j->da[i] = i ? k->ssd_row_backward(i, dW, mmixi_row(j->decay, i), S, j->delta, dS, j->dd) : 0;
-        dS[i] += dW[i] * j->delta[i]; j->dd[i] += dW[i] * S[i];
-    }
-    if (j->enters) mmixi_ssd_state_product(j, j->y, j->in_t, j->p, j->C, j->dC);
-    for (size_t i = j->q; j->enters && i-- > 0;) j->da[i] += after += j->p[i] * j->f[i];
-    if (j->leaves) mmixi_ssd_state_product(j, j->x, j->dh_t, j->w, j->B, j->dB);
-    after = j->leaves && j->enters ? j->p[last] * k->dot(j->NV, j->in.p, j->h.p) : 0;
-    for (size_t i = 0; i < j->q; i++) {
-        mmix_real f = j->leaves ? r[i] * j->f[i] : 0;
-        j->da[i] += after; after += j->delta[i] * f;
-        j->dd[i] += f + A * j->da[i];
-        dA += j->da[i] * j->delta[i];
-        if (high > 0 && !(j->delta[i] > low && j->delta[i] < high)) j->dd[i] = 0;
-    }
-    if (j->o.dt_softplus) k->softplus_backward(j->q, j->u, j->dd, j->dd, 0);
-    if (j->r.ddt.p)
-        mmixi_put_rows(k, mmixi_matrix(j->dd, j->q, 1, 1), mmixi_tokens(j, &j->r.ddt, 1),
-                       j->r.add[MMIX_IN_DT]);
-    for (size_t i = 0; i < j->q; i++) {
-        dbias += j->dd[i];
-        if (j->D_width > 1) k->mul_add(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i), dD);
-        else if (j->r.D) *dD += k->dot(j->P, mmixi_row(j->y, i), mmixi_row(j->x, i));
-    }
-    j->dhead[head] += dA; j->dhead[heads + head] += dbias;
-}
-static void mmixi_scan_backward(mmixi_pass *j)
-{
-    const mmixi_kernels *k = j->k;
-    size_t next = j->head + 1;
-    int first = j->head % j->shared == 0;        /* of those that share a state */
-    if (first && j->enters) {
-        j->in.p = j->number ? mmixi_state_kept(j) : j->entry;
-        if (!j->number) mmixi_state_read(j, j->r.initial_state, j->in);
-        mmixi_transpose(k, j->in_t, j->in);
-    }
-    if (first && j->leaves) mmixi_transpose(k, j->dh_t, j->h);
-    if (!j->linear) mmixi_ssd_head_backward(j);
     else {
-        if (j->enters) mmixi_multiply(k, j->dC, j->y, j->in_t, 1);
-        if (j->leaves && first) mmixi_multiply(k, j->dB, j->x, j->dh_t, 1);
+        if (mmixi_reads_anew(t, &r->q, t->head)) mmixi_linear_queries(p, t, c);
+        if (mmixi_reads_anew(t, &r->k, t->head)) mmixi_linear_keys(p, t, c);
     }
-    if (j->r.dv.p) {
-        mmixi_mat dx = mmixi_tokens(j, &j->r.dv, j->P);
-        mmixi_lower(k, dx, mmixi_t(j->W), mmixi_part(j->y, 0, 0, j->q, j->P),
-                    j->r.add[MMIX_IN_V] || j->head % j->r.dv.share);
-        if (j->leaves && first) mmixi_multiply(k, dx, j->Br, mmixi_part(j->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, j->y, dx);
+    if (mmixi_scores_anew(p, t, t->head))
+        mmixi_lower_scores(p->k, c->scores, c->C, c->B, c->transpose);
+    if (!p->scan.linear) mmixi_ssd_weights(p, t, c);
+}
+/* Where dC (MMIX_IN_Q) or dB (MMIX_IN_K) of the task's head is collected, zeroed by the first
+   head. */
+static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, int input,
+                               mmixi_mat *target)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_scan_plan *s = &p->scan;
+    size_t part = s->part[input];
+    if (!s->linear) {
+        *target = mmixi_tokens(t, &s->target[input], r->N);
+        target->p += t->first / s->heads % s->parts[input] * part;
     }
-    if (!j->enters) memset(j->h.p, 0, j->NV * sizeof *j->h.p);           /* dh becomes ∂/∂h_in */
-    else mmixi_state_next(j, j->Cp, j->y);
-    /* dC and dB of the scores, once for all heads that shared them */
-    if (next < j->last && !mmixi_chunk_new(j, &j->r.k, next) && !mmixi_chunk_new(j, &j->r.q, next)) return;
-    mmixi_lower(k, j->dC, j->dscores, j->B, 1);
-    mmixi_lower(k, j->dB, mmixi_t(j->dscores), j->C, 1);
-    if (!j->linear) return;
-    mmixi_linear_rows(j, MMIX_IN_Q, 1);
-    if (next % j->shared == 0) mmixi_linear_rows(j, MMIX_IN_K, 1);
+    const mmix_heads *from = input == MMIX_IN_Q ? &r->q : &r->k;
+    if (!mmixi_reads_anew(t, from, t->head)) return;
+    if (s->linear || part || !r->add[input]) mmixi_zero_rows(*target);
+}
+/* What the backward reads besides: dy, dW = dY Xᵀ, and the rows where dB, dC and dS are
+   collected. */
+static void mmixi_chunk_read_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                      mmixi_chunk *c)
+{
+    mmixi_chunk_read(p, t, c);
+    mmixi_chunk_dy(p, t, c);
+    mmixi_chunk_target(p, t, MMIX_IN_Q, &c->dC);
+    mmixi_chunk_target(p, t, MMIX_IN_K, &c->dB);
+    if (!p->scan.linear && mmixi_scores_anew(p, t, t->head))
+        mmixi_zero_rows(c->d_scores);
+    mmixi_lower_scores(p->k, c->d_weights, c->dy, c->x, c->transpose);
 }
 
-/* Chunk after chunk, in the backward from the last to the first, head after head. */
-static void mmixi_scan_task(mmixi_pass *j, size_t index, size_t lane)
+/* ---- the scan, forward ---- */
+
+/* h = p_Q h + fromᵀ values, without the first term if no state came in. For h these are r δ B and
+   x, on the way back for dh p C and dy. */
+static void mmixi_state_next(const mmixi_pass *p, const mmixi_scan_task *t,
+                             const mmixi_chunk *c, mmixi_mat from, mmixi_mat values)
 {
-    mmixi_task_begin(j, index, lane);
-    size_t chunks = mmixi_scan_chunks(j);
-    j->start = j->L; j->end = 0;
-    for (size_t n = 0; n < chunks; n++) {
-        j->number = j->back ? chunks - 1 - n : n;
-        mmixi_chunk_find(j, j->back ? j->start - 1 : j->end);
-        mmixi_chunk_room(j, j->end - j->start, j->states);
-        for (size_t h = j->first; h < j->last; h++) {
-            mmixi_chunk_read(j, h);
-            (j->back ? mmixi_scan_backward : mmixi_scan_forward)(j);
+    const mmixi_kernels *k = p->k;
+    mmixi_mat h = mmixi_state(p, t, c);
+    if (t->enters && !p->scan.linear)
+        k->scale(p->scan.NV, c->p[t->q - 1], h.p, h.p);
+    mmixi_multiply(k, h, mmixi_t(from), values, t->enters);
+}
+/* y = W x + p C h + D x of a chunk and head, and h after it. */
+static void mmixi_scan_forward(const mmixi_pass *p, const mmixi_scan_task *t,
+                               const mmixi_chunk *c)
+{
+    const mmixi_kernels *k = p->k;
+    const mmixi_scan_plan *s = &p->scan;
+    mmixi_mat h = mmixi_state(p, t, c);
+    if (p->r.kept && t->number && t->head % s->shared == 0)
+        memcpy(mmixi_state_kept(p, t), h.p, s->NV * sizeof *h.p);
+    mmixi_lower(k, c->y, c->weights, c->x, 0);
+    if (t->enters) mmixi_multiply(k, c->y, c->faded_C, h, 1);
+    if (s->linear) mmixi_linear_divide(p, t, c);
+    else mmixi_ssd_skip(p, t->head, c->x, c->y);
+    if (t->leaves && (t->head + 1) % s->shared == 0)
+        mmixi_state_next(p, t, c, c->faded_B, c->x);
+}
+/* A task of the forward: chunk after chunk, head after head. */
+static void mmixi_scan_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_task t;
+    mmixi_chunk c;
+    mmixi_scan_task_begin(p, index, scratch, &t, &c);
+    mmixi_states_read(p, &t, &c, r->initial_state);
+    for (t.number = 0; t.end < r->L; t.number++) {
+        mmixi_chunk_find(p, &t, t.end);
+        mmixi_chunk_fit(p, &t, &c);
+        for (t.head = t.first; t.head < t.last; t.head++) {
+            mmixi_chunk_read(p, &t, &c);
+            mmixi_chunk_y(p, &t, &c);
+            mmixi_scan_forward(p, &t, &c);
         }
     }
-    mmixi_task_states(j, 1);
-}
-/* Tokens of dk and dq: the sums of what the tasks made of them. */
-static void mmixi_scan_sum(void *arg, mmixi_range range)
-{
-    const mmixi_pass *j = (const mmixi_pass *)arg;
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        const mmix_heads *to = i ? &j->r.dk : &j->r.dq;
-        for (size_t t = to->p && j->part[i] ? range.begin : range.end; t < range.end; t++)
-            for (size_t h = 0; h < j->H; h += to->share)
-                for (size_t n = 0; n < j->parts[i]; n++)
-                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], 0, t, h) + n * j->part[i],
-                              mmixi_at(to, t / j->L, t % j->L, h), j->r.add[i] || n);
-    }
+    mmixi_states_write(p, &t, &c, r->final_state, 0);
 }
 
-/* Where heads share B and C, the fewer the tasks the fewer times S is computed and the fewer partial sums dB
-   and dC have. Those fix the order of summation: a backward's number of tasks may not depend on that of
-   threads. */
-static void mmixi_scan_begin(mmixi_pass *j)
+/* ---- the scan, backward ---- */
+
+/* Inside the chunk, from the last row up: da = Σ dW W, dS, and in d_delta the gradient of δ in
+   W. */
+static void mmixi_ssd_inside_backward(const mmixi_kernels *k, const mmixi_chunk *c)
 {
-    const mmix_raw *r = &j->r;
-    size_t share[2] = { r->q.share, r->k.share }, NP = j->N * j->P;
-    j->linear = j->o.kind == MMIX_LINEAR;
-    j->full = j->linear && j->o.mask != MMIX_MASK_CAUSAL;
-    j->reverse = !j->linear && j->o.direction == MMIX_REVERSE;
-    j->step = !j->linear && j->L == 1 && r->final_state && r->final_state == r->initial_state;
-    j->task = j->full ? mmixi_linear_task : j->step ? mmixi_ssd_step_task : mmixi_scan_task;
-    j->V = j->P + (j->o.normalise > 0); j->NV = j->N * j->V;
-    j->shared = j->linear ? r->v.share : 1;
-    j->chunk = j->one = j->o.chunk;
-    if (!j->chunk) {
-        j->chunk = MMIXI_SCAN_CHUNK;
-        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share[0], share[1])));
+    memset(c->d_delta, 0, c->q * sizeof *c->d_delta);
+    for (size_t i = c->q; i-- > 0;) {
+        const mmix_real *dW = mmixi_row(c->d_weights, i);
+        const mmix_real *L = mmixi_row(c->decay, i);
+        const mmix_real *S = mmixi_row(c->scores, i);
+        mmix_real *dS = mmixi_row(c->d_scores, i);
+        c->da[i] = 0;
+        if (i)
+            c->da[i] = k->ssd_row_backward(i, dW, L, S, c->delta, dS, c->d_delta);
+        dS[i] += dW[i] * c->delta[i];
+        c->d_delta[i] += dW[i] * S[i];
     }
-    j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
-    for (; j->b < r->B; j->b++) j->kept_states = mmixi_max(j->kept_states, mmixi_scan_chunks(j) - 1);
-    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->kept_states = j->number = 1;   /* a block of tokens; the state */
-    j->kept = r->B * (j->H / j->shared) * j->kept_states * j->NV;
-    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
-       or equal parts of one. A megabyte of state is not worth waking a thread. */
-    size_t tasks = j->linear ? r->B * j->H : j->step ? mmixi_ceil_div(r->B * j->H * NP, 262144)
-        : mmixi_max(share[0] == 1 && share[1] == 1 ? 16 : 1,
-                    !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes));
-    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
-    while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
-        j->heads += r->v.share;
-    j->blocks = mmixi_ceil_div(j->H, j->heads); j->tasks = r->B * j->blocks;
-    for (int i = MMIX_IN_Q; j->back && !j->linear && i <= MMIX_IN_K; i++) {
-        j->target[i] = i ? r->dk : r->dq;
-        j->parts[i] = mmixi_ceil_div(share[i], j->heads);
-        if (j->target[i].p && j->parts[i] == 1) continue;
-        j->target[i] = mmix_heads_plain(NULL, j->L, j->H / share[i], j->N, j->H);
-        j->part[i] = r->B * (size_t)j->target[i].batch;
+}
+/* The backward of a product of w_i a_i with a state: E = d stateᵀ, along_row_i = E_i · a_i, and
+   da_i += w_i E_i. */
+static void mmixi_ssd_product_backward(const mmixi_kernels *k, const mmixi_chunk *c,
+                                       mmixi_mat d, mmixi_mat state_t, const mmix_real *w,
+                                       mmixi_mat a, mmixi_mat da)
+{
+    mmixi_multiply(k, c->product, d, state_t, 0);
+    for (size_t i = 0; i < c->q; i++) {
+        const mmix_real *E = mmixi_row(c->product, i);
+        c->along_row[i] = k->dot(a.cols, E, mmixi_row(a, i));
+        k->axpy(a.cols, w[i], E, mmixi_row(da, i));
     }
-    j->lane_size = mmixi_chunk_room(j, j->Q, NULL);
+}
+/* What h_in gave to y and the chunk gave to h_out: dC, dB, the rest of da, and in d_delta all of
+   ∂/∂δ. Returns dA. */
+static mmix_real mmixi_ssd_states_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                           const mmixi_chunk *c)
+{
+    const mmixi_kernels *k = p->k;
+    mmix_real A = p->r.A[t->head], dA = 0, sooner = 0;
+    const mmix_real *r = mmixi_row(c->decay, t->q - 1);
+    if (t->enters) {                 /* Σ_{i≥k} p_i dy_i h_inᵀ·C_i, from the last row up */
+        mmix_real later = 0;
+        mmixi_ssd_product_backward(k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+        for (size_t i = t->q; i-- > 0;) {
+            later += c->p[i] * c->along_row[i];
+            c->da[i] += later;
+        }
+    }
+    if (t->leaves)
+        mmixi_ssd_product_backward(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    if (t->leaves && t->enters)      /* p_Q h_in·dh, and then Σ_{j<k} r_j δ_j x_j dhᵀ·B_j */
+        sooner = c->p[t->q - 1] * k->dot(p->scan.NV, c->in.p, mmixi_state(p, t, c).p);
+    for (size_t i = 0; i < t->q; i++) {
+        mmix_real f = t->leaves ? r[i] * c->along_row[i] : 0;
+        c->da[i] += sooner;
+        sooner += c->delta[i] * f;
+        c->d_delta[i] += f + A * c->da[i];
+        dA += c->da[i] * c->delta[i];
+    }
+    return dA;
+}
+/* Through δ = clamp(softplus(u)), u = dt + bias, of which d_delta becomes the gradient. Returns
+   dbias. */
+static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                          const mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    mmix_real low = (mmix_real)p->o.dt_low;
+    mmix_real high = (mmix_real)p->o.dt_high;
+    mmix_real dbias = 0;
+    for (size_t i = 0; high > 0 && i < t->q; i++)
+        if (!(c->delta[i] > low && c->delta[i] < high)) c->d_delta[i] = 0;
+    if (p->o.dt_softplus)
+        k->softplus_backward(t->q, c->u, c->d_delta, c->d_delta, 0);
+    if (r->ddt.p)
+        mmixi_put_rows(k, mmixi_matrix(c->d_delta, t->q, 1, 1), mmixi_tokens(t, &r->ddt, 1),
+                       r->add[MMIX_IN_DT]);
+    for (size_t i = 0; i < t->q; i++)
+        dbias += c->d_delta[i];
+    return dbias;
+}
+/* Makes a head's dA, dbias and dD, and on the way dS, dB, dC and ddt. */
+static void mmixi_ssd_head_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                    const mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t heads = r->B * r->H, head = t->b * r->H + t->head;
+    mmix_real *dA = p->scan.dhead;
+    mmix_real *dbias = dA + heads;
+    mmix_real *dD = dbias + heads + head * r->D_width;
+    mmixi_ssd_inside_backward(k, c);
+    dA[head] += mmixi_ssd_states_backward(p, t, c);
+    dbias[head] += mmixi_ssd_steps_backward(p, t, c);
+    for (size_t i = 0; r->D && i < t->q; i++) {
+        const mmix_real *dy = mmixi_row(c->dy, i);
+        const mmix_real *x = mmixi_row(c->x, i);
+        if (r->D_width > 1) k->mul_add(r->P, dy, x, dD);
+        else *dD += k->dot(r->P, dy, x);
+    }
+}
+/* dx = Wᵀ dy + r δ B dh + D dy; `first`: of the heads that share a state. */
+static void mmixi_scan_dx(const mmixi_pass *p, const mmixi_scan_task *t, const mmixi_chunk *c,
+                          int first)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t P = r->P;
+    if (!r->dv.p) return;
+    mmixi_mat dx = mmixi_tokens(t, &r->dv, P);
+    mmixi_mat dh = mmixi_state(p, t, c);
+    int add = r->add[MMIX_IN_V] || t->head % r->dv.share;
+    mmixi_lower(k, dx, mmixi_t(c->weights), mmixi_part(c->dy, 0, 0, t->q, P), add);
+    if (t->leaves && first)
+        mmixi_multiply(k, dx, c->faded_B, mmixi_part(dh, 0, 0, r->N, P), 1);
+    if (!p->scan.linear) mmixi_ssd_skip(p, t->head, c->dy, dx);
+}
+/* dC = dS B and dB = dSᵀ C of the scores, once for all heads that shared them. */
+static void mmixi_scan_scores_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                       const mmixi_chunk *c)
+{
+    const mmixi_kernels *k = p->k;
+    size_t next = t->head + 1;
+    if (next < t->last && !mmixi_scores_anew(p, t, next)) return;
+    mmixi_lower(k, c->dC, c->d_scores, c->B, 1);
+    mmixi_lower(k, c->dB, mmixi_t(c->d_scores), c->C, 1);
+    if (!p->scan.linear) return;
+    mmixi_linear_queries_backward(p, t, c);
+    if (next % p->scan.shared == 0) mmixi_linear_keys_backward(p, t, c);
+}
+static void mmixi_scan_backward(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_chunk *c)
+{
+    const mmixi_kernels *k = p->k;
+    mmixi_mat dh = mmixi_state(p, t, c);
+    int first = t->head % p->scan.shared == 0;   /* of those that share a state */
+    if (first && t->enters) {
+        c->in.p = t->number ? mmixi_state_kept(p, t) : c->entry;
+        if (!t->number) mmixi_state_read(p, t, p->r.initial_state, c->in);
+        mmixi_transpose(k, c->in_t, c->in);
+    }
+    if (first && t->leaves) mmixi_transpose(k, c->dh_t, dh);
+    if (!p->scan.linear) mmixi_ssd_head_backward(p, t, c);
+    else {
+        if (t->enters) mmixi_multiply(k, c->dC, c->dy, c->in_t, 1);
+        if (t->leaves && first) mmixi_multiply(k, c->dB, c->x, c->dh_t, 1);
+    }
+    mmixi_scan_dx(p, t, c, first);
+    /* dh becomes ∂/∂h_in */
+    if (t->enters) mmixi_state_next(p, t, c, c->faded_C, c->dy);
+    else memset(dh.p, 0, p->scan.NV * sizeof *dh.p);
+    mmixi_scan_scores_backward(p, t, c);
+}
+/* A task of the backward: from the last chunk to the first, head after head. */
+static void mmixi_scan_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_task t;
+    mmixi_chunk c;
+    mmixi_scan_task_begin(p, index, scratch, &t, &c);
+    mmixi_states_read(p, &t, &c, r->dfinal);
+    t.number = mmixi_scan_chunks(p, &t);
+    t.start = r->L;
+    while (t.number-- > 0) {
+        mmixi_chunk_find(p, &t, t.start - 1);
+        mmixi_chunk_fit(p, &t, &c);
+        for (t.head = t.first; t.head < t.last; t.head++) {
+            mmixi_chunk_read_backward(p, &t, &c);
+            mmixi_scan_backward(p, &t, &c);
+        }
+    }
+    mmixi_states_write(p, &t, &c, r->grad[MMIX_IN_STATE], r->add[MMIX_IN_STATE]);
+}
+
+/* ---- the plan of a scan ---- */
+
+/* How many tasks are wanted, about. Where heads share B and C, the fewer the tasks the fewer times
+   S is computed and the fewer partial sums dB and dC have. Those fix the order of summation: a
+   backward's number of tasks may not depend on that of threads. */
+static size_t mmixi_scan_tasks(const mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    size_t least = r->q.share == 1 && r->k.share == 1 ? 16 : 1;
+    if (p->scan.linear) return r->B * r->H;
+    /* a megabyte of state is not worth waking a thread */
+    if (p->scan.step)
+        return mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
+    if (!p->k) return least;                     /* a raw call, which has one thread */
+    if (p->back) return mmixi_max(least, 8);
+    return mmixi_max(least, mmixi_max(4, 2 * p->lanes));
+}
+/* Whether n heads are whole groups of those that share an array, or an equal part of a group. */
+static int mmixi_scan_fits(size_t n, size_t share) { return n % share == 0 || share % n == 0; }
+/* Heads that share an x stay together, because they add into one dx; a task takes whole groups of B
+   and C or equal parts of one. */
+static void mmixi_scan_split(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    size_t sequence = mmixi_max(1, mmixi_scan_tasks(p) / r->B);
+    s->heads = mmixi_round_up(mmixi_ceil_div(r->H, sequence), r->v.share);
+    while (!mmixi_scan_fits(s->heads, r->q.share) || !mmixi_scan_fits(s->heads, r->k.share))
+        s->heads += r->v.share;
+    s->blocks = mmixi_ceil_div(r->H, s->heads);
+    p->tasks = r->B * s->blocks;
+}
+/* Where dC, or dB, is collected; `gradient` has no p if nobody wants it. */
+static void mmixi_scan_target(mmixi_pass *p, int input, mmix_heads gradient, size_t share)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    s->parts[input] = mmixi_ceil_div(share, s->heads);
+    s->target[input] = gradient;
+    if (gradient.p && s->parts[input] == 1) return;
+    s->target[input] = mmix_heads_plain(NULL, r->L, r->H / share, r->N, r->H);
+    s->part[input] = r->B * (size_t)s->target[input].batch;
+}
+/* The lengths of chunks, and how many states a head keeps. */
+static void mmixi_scan_cut(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    mmixi_scan_task t;
+    s->chunk = p->o.chunk;
+    s->one_chunk = p->o.chunk;
+    if (!s->chunk) {
+        size_t G = mmixi_min(r->q.share, r->k.share);
+        size_t worth = 4 * r->N * r->P / (r->P + r->N / G);
+        s->chunk = MMIXI_SCAN_CHUNK;
+        s->one_chunk = mmixi_min(MMIXI_SCAN_ONE_CHUNK, worth);
+    }
+    s->longest = s->chunk;
+    if (r->seq_idx || r->L <= s->one_chunk) s->longest = mmixi_max(s->one_chunk, s->chunk);
+    s->longest = mmixi_min(r->L, s->longest);
+    memset(&t, 0, sizeof t);
+    for (t.b = 0; t.b < r->B; t.b++) {
+        t.own.end = 0;                           /* that of the sequence before does not count */
+        s->kept_states = mmixi_max(s->kept_states, mmixi_scan_chunks(p, &t) - 1);
+    }
+}
+/* What SSD and linear attention plan alike; `linear`, `full`, `reverse`, `step`, `shared` and V are
+   set before. */
+static void mmixi_scan_begin(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    s->NV = r->N * s->V;
+    mmixi_scan_cut(p);
+    if (s->full) {                               /* a block of tokens; the state */
+        s->longest = MMIXI_SCAN_CHUNK;
+        s->kept_states = 1;
+    }
+    mmixi_scan_split(p);
+    p->kept = r->B * (r->H / s->shared) * s->kept_states * s->NV;
+    p->kept_pays = 1;
+    mmixi_chunk c;
+    memset(&c, 0, sizeof c);
+    p->lane_size = mmixi_chunk_layout(p, &c, s->longest, NULL);
+}
+
+/* ---- the form of SSD ---- */
+
+static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
+{
+    (void)N;
+    o->scale = 1;
+    o->normalise = -1;
+    o->mask = MMIX_MASK_CAUSAL;
+    o->window[0] = 0;
+    o->bias = NULL;
+    o->lefts = NULL;
+}
+static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    mmixi_dims d;
+    const char *D = mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H";
+    if (!mmixi_expect(m, who, &d, "C BLZN, B BLGN, x BLXP, seq_idx?:i32 BL, dt BLH, "
+                      "initial_state? BHPN, A H, dt_bias? H", x->q, x->k, x->v, x->seq_idx, x->dt,
+                      x->initial_state, x->A, x->dt_bias)
+        || !mmixi_expect(m, who, &d, D, x->D)) return 0;
+    if (d.H % d.G || d.H % d.X || d.H % d.Z)
+        return mmixi_mixer_refuse(m, who, x, "the heads of x, B and C must divide dt's");
+    if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
+        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_FORWARD, _REVERSE or "
+                                  "_BOTH");
+    if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state))
+        return mmixi_mixer_refuse(m, who, x, "MMIX_BOTH takes and returns no state");
+    return 1;
+}
+static size_t mmixi_ssd_heads(const mmix_mixer *x) { return x->dt->shape[2]; }
+static void mmixi_ssd_state_shape(const mmix_mixer *o, size_t *shape)
+{
+    shape[0] = o->v->shape[0];
+    shape[1] = o->dt->shape[2];
+    shape[2] = o->v->shape[3];
+    shape[3] = o->k->shape[3];
+}
+static void mmixi_ssd_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
+{
+    c->in[MMIX_IN_DT] = o->dt;
+    c->in[MMIX_IN_DT_BIAS] = o->dt_bias;
+    c->in[MMIX_IN_A] = o->A;
+    c->in[MMIX_IN_D] = mmixi_compact(m, o->D);
+}
+static void mmixi_ssd_arrays(const mmix_call *c, mmix_raw *r)
+{
+    const mmix_tensor *dt = c->in[MMIX_IN_DT], *D = c->in[MMIX_IN_D];
+    r->dt = mmixi_heads_of(dt, mmixi_of(dt), r->H);
+    r->ddt = mmixi_heads_of(dt, c->dx[MMIX_IN_DT], r->H);
+    r->dt_bias = mmixi_of(c->in[MMIX_IN_DT_BIAS]);
+    r->A = mmixi_of(c->in[MMIX_IN_A]);
+    r->D = mmixi_of(D);
+    r->D_width = mmix_ndim(D) == 2 ? r->P : 1;
+}
+static void mmixi_ssd_begin(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    s->reverse = p->o.direction == MMIX_REVERSE;
+    s->step = r->L == 1 && r->final_state && r->final_state == r->initial_state;
+    s->V = r->P;
+    s->shared = 1;
+    p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
+    if (s->step) p->task = mmixi_ssd_step_task;
+    mmixi_scan_begin(p);
+    if (!p->back) return;
+    mmixi_scan_target(p, MMIX_IN_Q, r->dq, r->q.share);
+    mmixi_scan_target(p, MMIX_IN_K, r->dk, r->k.share);
+}
+/* Reals of dA, dbias and dD of all sequences. */
+static size_t mmixi_ssd_dhead(const mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    return p->back ? r->B * r->H * (2 + r->D_width) : 0;
+}
+static void mmixi_ssd_layout(mmixi_pass *p, mmixi_room *room)
+{
+    mmixi_scan_plan *s = &p->scan;
+    s->dhead = mmixi_room_reals(room, mmixi_ssd_dhead(p));
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++)
+        if (s->part[i])
+            s->target[i].p = mmixi_room_reals(room, s->parts[i] * s->part[i]);
+}
+static void mmixi_ssd_start(mmixi_pass *p)
+{
+    if (p->back)
+        memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
+}
+/* Sums up what the tasks made of dC or dB, token by token. */
+static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_heads *to,
+                                 mmixi_range range)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_scan_plan *s = &p->scan;
+    size_t L = r->L;
+    if (!to->p || !s->part[input]) return;
+    for (size_t t = range.begin; t < range.end; t++)
+        for (size_t h = 0; h < r->H; h += to->share) {
+            const mmix_real *from = mmixi_at(&s->target[input], 0, t, h);
+            mmix_real *sum = mmixi_at(to, t / L, t % L, h);
+            for (size_t n = 0; n < s->parts[input]; n++)
+                mmixi_put(p->k, r->N, from + n * s->part[input], sum, r->add[input] || n);
+        }
+}
+static void mmixi_ssd_sum_range(void *arg, mmixi_range range)
+{
+    const mmixi_pass *p = (const mmixi_pass *)arg;
+    mmixi_ssd_sum_tokens(p, MMIX_IN_Q, &p->r.dq, range);
+    mmixi_ssd_sum_tokens(p, MMIX_IN_K, &p->r.dk, range);
+}
+static void mmixi_ssd_finish(mmix_ctx *m, mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    size_t B = r->B, H = r->H;
+    const mmix_real *dA = p->scan.dhead;
+    const mmix_real *dbias = dA + B * H;
+    const mmix_real *dD = dbias + B * H;
+    mmixi_pass_sum(p, MMIX_IN_A, H, B, dA);
+    mmixi_pass_sum(p, MMIX_IN_DT_BIAS, H, B, dbias);
+    mmixi_pass_sum(p, MMIX_IN_D, H * r->D_width, B, dD);
+    /* a raw call has one task a sequence, which collected dB and dC in place */
+    if (m) mmixi_ranges(m, B * r->L, 16, mmixi_ssd_sum_range, p);
+}
+static mmixi_form mmixi_ssd_form(void)
+{
+    mmixi_form f;
+    memset(&f, 0, sizeof f);
+    f.op = MMIX_OP_SSD;
+    f.check = mmixi_ssd_check;
+    f.settle = mmixi_ssd_settle;
+    f.heads = mmixi_ssd_heads;
+    f.inputs = mmixi_ssd_inputs;
+    f.arrays = mmixi_ssd_arrays;
+    f.state_shape = mmixi_ssd_state_shape;
+    f.begin = mmixi_ssd_begin;
+    f.layout = mmixi_ssd_layout;
+    f.start = mmixi_ssd_start;
+    f.finish = mmixi_ssd_finish;
+    f.matrix = mmixi_ssd_matrix;
+    return f;
 }
 
 /* ==== >>linear attention =============================================================
    y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
 
-   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i is
-   divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so that
-   forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
-   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
+   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row
+   i is divided by its sum + eps; a column of ones beside V makes that sum another column of the
+   product, so that forward and backward know only one matrix product: y = num / den, dnum = dy /
+   den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient
+   attention); LinearViT: arXiv 2511.18380.
 
-   The plain loop is mmixi_mix_plain. The full form is ψ(K)ᵀ V once for all queries; the causal form is the
-   scan of >>ssd.
+   The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of >>ssd.
    ==================================================================================== */
 
-/* φ of a block of queries or ψ of its keys, or their gradient from that of φ or ψ; a softmax over tokens has
-   the maximum and 1/sum of each feature. */
-static void mmixi_linear_rows(const mmixi_pass *j, int input, int back)
+/* ---- the definition: one head, f = φ(q) (L, N), g = ψ(k) (S, N), v (S, P) ---- */
+
+/* a · b */
+MMIXI_PLAIN double mmixi_plain_mix_dot(size_t n, const mmix_real *a, const mmix_real *b)
 {
-    int feature = j->o.feature, add = j->r.add[input], tokens = input && feature == MMIX_FEATURE_EFFICIENT;
-    const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
-    mmixi_mat f = input ? j->B : j->C, df = input ? j->dB : j->dC;
-    if (!heads->p) return;
-    mmixi_mat x = mmixi_tokens(j, heads, j->N);
-    if (!back && !tokens) mmixi_feature_rows(j->k, feature, f, x);
-    for (size_t r = 0; (back || tokens) && r < j->q; r++) {
-        mmix_real *to = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
-        if (tokens)
-            for (size_t n = 0; n < j->N; n++)
-                if (back) to[n] = (add ? to[n] : 0) + y[n] * (dy[n] - j->along[n]);
-                else y[n] = mmixi_exp_real(to[n] - j->top[n]) * j->sum[n];
-        else if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            j->k->softmax_backward(j->N, y, dy, j->k->dot(j->N, y, dy), to, add);
-        else for (size_t n = 0, N = j->N; n < N; n++) {
-            mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[n] > elu,
-                g = (one > 0 ? 1 : elu * y[n]) * dy[n];                /* slope 1; elu + 1: e^x; relu: 0 */
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+/* How many keys query i sees: all, or with `causal` itself and those before it. */
+MMIXI_PLAIN size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal)
+{
+    return causal ? i + 1 : S;
+}
+
+/* den (L) takes what each row is divided by, for the backward: ones without `normalise`. */
+MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_real *f,
+                                    const mmix_real *g, const mmix_real *v, size_t L, size_t S,
+                                    size_t N, size_t P, int causal, int normalise, double eps)
+{
+    for (size_t i = 0; i < L; i++) {
+        size_t sees = mmixi_plain_linear_sees(i, S, causal);
+        mmix_real *y_i = y + i * P;
+        double sum = eps;
+        for (size_t p = 0; p < P; p++)
+            y_i[p] = 0;
+        for (size_t j = 0; j < sees; j++) {
+            double M = mmixi_plain_mix_dot(N, f + i * N, g + j * N);
+            for (size_t p = 0; p < P; p++)
+                y_i[p] += (mmix_real)M * v[j * P + p];
+            sum += M;
+        }
+        den[i] = normalise ? (mmix_real)sum : 1;
+        for (size_t p = 0; p < P; p++)
+            y_i[p] /= den[i];
+    }
+}
+/* Moving M_ij moves num_i by v_j and, where rows are divided, den_i by 1: with dnum = dy / den that
+   is dM_ij = dnum_i · (v_j - y_i). M itself is a product of f and g. Gradients are added. */
+MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_real *dv,
+                                             const mmix_real *dy, const mmix_real *y,
+                                             const mmix_real *den, const mmix_real *f,
+                                             const mmix_real *g, const mmix_real *v, size_t L,
+                                             size_t S, size_t N, size_t P, int causal,
+                                             int normalise)
+{
+    for (size_t i = 0; i < L; i++) {
+        size_t sees = mmixi_plain_linear_sees(i, S, causal);
+        const mmix_real *y_i = y + i * P, *dy_i = dy + i * P;
+        for (size_t j = 0; j < sees; j++) {
+            mmix_real M = (mmix_real)mmixi_plain_mix_dot(N, f + i * N, g + j * N), dM = 0;
+            for (size_t p = 0; p < P; p++) {
+                mmix_real dnum = dy_i[p] / den[i], v_jp = v[j * P + p];
+                dv[j * P + p] += M * dnum;
+                dM += dnum * (normalise ? v_jp - y_i[p] : v_jp);
+            }
+            for (size_t n = 0; n < N; n++) {
+                df[i * N + n] += dM * g[j * N + n];
+                dg[j * N + n] += dM * f[i * N + n];
+            }
+        }
+    }
+}
+/* M as a loop, for all that a mixer has; q and k are φ(q) and ψ(k) already. */
+static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                                mmix_real *M)
+{
+    const mmix_raw *r = &p->r;
+    (void)room;
+    for (size_t i = 0; i < r->L; i++, M += r->S) {
+        mmixi_keys seen = mmixi_sequence(r, b, i);
+        double sum = p->o.eps;
+        if (p->scan.full) seen.end = r->S;
+        else seen.end = i + 1;
+        memset(M, 0, r->S * sizeof *M);
+        for (size_t t = seen.begin; t < seen.end; t++) {
+            M[t] = p->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+            sum += (double)M[t];
+        }
+        if (p->o.normalise < 0) continue;
+        for (size_t t = 0; t < r->S; t++)
+            M[t] = (mmix_real)((double)M[t] / sum);
+    }
+}
+
+/* ---- features ---- */
+
+static inline int mmixi_feature_is_softmax(int feature)
+{
+    return feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
+}
+/* φ of one number is x + 1 above 0 and e^x below, or relu. NaN stays NaN. */
+static inline mmix_real mmixi_feature_of(int feature, mmix_real x)
+{
+    int elu = feature == MMIX_FEATURE_ELU1;
+    if (!(x < 0)) return x + (mmix_real)elu;
+    return elu ? mmixi_exp_real(x) : 0;
+}
+/* The slope of φ where it is f. */
+static inline mmix_real mmixi_feature_slope(int feature, mmix_real f)
+{
+    if (feature == MMIX_FEATURE_NONE) return 1;
+    if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
+    return f > 0 ? 1 : 0 * f;        /* NaN stays NaN */
+}
+/* f = φ(x), row by row. Keys of MMIX_FEATURE_EFFICIENT do not come here: theirs is a softmax over
+   tokens. */
+static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
+{
+    size_t N = x.cols;
+    for (size_t r = 0; r < x.rows; r++) {
+        const mmix_real *from = mmixi_row(x, r);
+        mmix_real *to = mmixi_row(f, r);
+        /* A head's rows lie so far apart that the machine does not guess the next ones. */
+        for (size_t i = 0; i < N; i += 64 / sizeof *to)
+            MMIXI_FETCH(from + 8 * x.rs + i);
+        if (mmixi_feature_is_softmax(feature)) k->softmax(N, from, to);
+        else if (feature == MMIX_FEATURE_NONE)
+            memcpy(to, from, N * sizeof *to);
+        else for (size_t i = 0; i < N; i++)
+            to[i] = mmixi_feature_of(feature, from[i]);
+    }
+}
+/* dx = df φ'(x), or with `add` it is added, from f = φ(x). */
+static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f,
+                                        mmixi_mat df, mmixi_mat dx, int add)
+{
+    size_t N = dx.cols;
+    for (size_t r = 0; r < dx.rows; r++) {
+        const mmix_real *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
+        mmix_real *to = mmixi_row(dx, r);
+        if (mmixi_feature_is_softmax(feature)) {
+            k->softmax_backward(N, y, dy, k->dot(N, y, dy), to, add);
+            continue;
+        }
+        for (size_t n = 0; n < N; n++) {
+            mmix_real g = mmixi_feature_slope(feature, y[n]) * dy[n];
             to[n] = add ? to[n] + g : g;
         }
     }
 }
-/* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
-static void mmixi_linear_divide(const mmixi_pass *j)
+/* Finds the maximum and 1/sum of each feature of a head's keys, for a softmax over tokens. */
+static void mmixi_token_softmax(const mmixi_chunk *c, mmixi_mat keys)
 {
-    mmixi_mat y = mmixi_tokens(j, &j->r.y, j->P), dy = j->back ? mmixi_tokens(j, &j->r.dy, j->P) : y;
-    mmix_real *inverse = j->r.inverse_sum;
-    if (inverse) inverse += (j->b * j->H + j->head) * j->L + j->start;
-    for (size_t i = 0; j->V > j->P && i < j->q; i++) {
-        mmix_real *row = mmixi_row(j->near_y, i), *sum = row + j->P;
-        if (!j->back) {
-            *sum = 1 / (*sum + (mmix_real)j->o.eps);
-            j->k->scale(j->P, *sum, row, mmixi_row(y, i));
-            if (inverse) inverse[i] = *sum;
-            continue;
+    for (size_t n = 0; n < keys.cols; n++) {
+        mmix_real top = keys.p[n];
+        double sum = 0;
+        for (size_t t = 1; t < keys.rows; t++)
+            if (mmixi_row(keys, t)[n] > top) top = mmixi_row(keys, t)[n];
+        for (size_t t = 0; t < keys.rows; t++)
+            sum += (double)mmixi_exp_real(mmixi_row(keys, t)[n] - top);
+        c->top[n] = top;
+        c->sum[n] = (mmix_real)(1 / sum);
+    }
+}
+/* Makes C = φ(q) of a block of queries, and on the way back dq from dC. */
+static void mmixi_linear_queries(const mmixi_pass *p, const mmixi_scan_task *t,
+                                 const mmixi_chunk *c)
+{
+    mmixi_feature_rows(p->k, p->o.feature, c->C, mmixi_tokens(t, &p->r.q, p->r.N));
+}
+static void mmixi_linear_queries_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                          const mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    if (!r->dq.p) return;
+    mmixi_feature_rows_backward(p->k, p->o.feature, c->C, c->dC, mmixi_tokens(t, &r->dq, r->N),
+                                r->add[MMIX_IN_Q]);
+}
+/* Makes B = ψ(k) of a block of keys, and on the way back dk from dB. */
+static void mmixi_linear_keys(const mmixi_pass *p, const mmixi_scan_task *t,
+                              const mmixi_chunk *c)
+{
+    mmixi_mat k = mmixi_tokens(t, &p->r.k, p->r.N);
+    if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows(p->k, p->o.feature, c->B, k);
+        return;
+    }
+    for (size_t r = 0; r < t->q; r++) {
+        const mmix_real *from = mmixi_row(k, r);
+        mmix_real *f = mmixi_row(c->B, r);
+        for (size_t n = 0; n < p->r.N; n++)
+            f[n] = mmixi_exp_real(from[n] - c->top[n]) * c->sum[n];
+    }
+}
+static void mmixi_linear_keys_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                       const mmixi_chunk *c)
+{
+    int add = p->r.add[MMIX_IN_K];
+    if (!p->r.dk.p) return;
+    mmixi_mat dk = mmixi_tokens(t, &p->r.dk, p->r.N);
+    if (p->o.feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows_backward(p->k, p->o.feature, c->B, c->dB, dk, add);
+        return;
+    }
+    for (size_t r = 0; r < t->q; r++) {
+        const mmix_real *f = mmixi_row(c->B, r);
+        const mmix_real *df = mmixi_row(c->dB, r);
+        mmix_real *to = mmixi_row(dk, r);
+        for (size_t n = 0; n < p->r.N; n++) {
+            mmix_real g = f[n] * (df[n] - c->along[n]);
+            to[n] = (add ? to[n] : 0) + g;
         }
-        *sum = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
-        j->k->scale(j->P, inverse[i], mmixi_row(dy, i), row);
     }
 }
 
-/* The full form: one key/value group of one sequence, its state serves all its query heads. Two sweeps, the
-   first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the queries
-   to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
-static void mmixi_linear_task(mmixi_pass *j, size_t index, size_t lane)
+/* ---- rows that are divided by their sums ---- */
+
+/* Where 1/den of this block's rows is kept: in mmix_raw's inverse_sum. */
+static mmix_real *mmixi_linear_inverse(const mmixi_pass *p, const mmixi_scan_task *t)
 {
-    const mmixi_kernels *k = j->k;
-    mmixi_task_begin(j, index, lane);
-    mmixi_mat state = j->h, x = mmixi_matrix(mmixi_at(&j->r.k, j->b, 0, j->head), j->S, j->N, j->r.k.token);
-    if (j->r.kept) state.p = mmixi_state_kept(j);
-    if (j->back) mmixi_transpose(k, j->in_t, state);
-    for (size_t n = 0; j->o.feature == MMIX_FEATURE_EFFICIENT && n < j->N; n++) {
-        double sum = 0;
-        j->top[n] = x.p[n];
-        for (size_t t = 1; t < j->S; t++) if (mmixi_row(x, t)[n] > j->top[n]) j->top[n] = mmixi_row(x, t)[n];
-        for (size_t t = 0; t < j->S; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - j->top[n]);
-        j->sum[n] = (mmix_real)(1 / sum);
+    const mmix_raw *r = &p->r;
+    return r->inverse_sum + (t->b * r->H + t->head) * r->L + t->start;
+}
+/* y = num / den. num and den lie side by side in a row of near_y. */
+static void mmixi_linear_divide(const mmixi_pass *p, const mmixi_scan_task *t,
+                                const mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    size_t P = r->P;
+    if (p->scan.V == P) return;
+    mmixi_mat y = mmixi_tokens(t, &r->y, P);
+    mmix_real *inverse = r->inverse_sum ? mmixi_linear_inverse(p, t) : NULL;
+    for (size_t i = 0; i < t->q; i++) {
+        const mmix_real *num = mmixi_row(c->near_y, i);
+        mmix_real scale = 1 / (num[P] + (mmix_real)p->o.eps);
+        p->k->scale(P, scale, num, mmixi_row(y, i));
+        if (inverse) inverse[i] = scale;
     }
-    for (int second = 0, keys = !j->back; second < 2; second++, keys = !keys) {
-        size_t tokens = keys ? j->S : j->L;
-        if (second && j->back) {
-            mmixi_transpose(k, j->dh_t, j->h);
-            /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-            for (size_t n = 0; n < j->N; n++)
-                j->along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(j->h, n));
+}
+/* Puts dnum = dy / den and dden = -(dy · y) / den side by side into a row of near_y. */
+static void mmixi_linear_divide_backward(const mmixi_pass *p, const mmixi_scan_task *t,
+                                         const mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t P = r->P;
+    mmixi_mat y = mmixi_tokens(t, &r->y, P);
+    mmixi_mat dy = mmixi_tokens(t, &r->dy, P);
+    const mmix_real *inverse = mmixi_linear_inverse(p, t);
+    for (size_t i = 0; i < t->q; i++) {
+        mmix_real *dnum = mmixi_row(c->near_y, i);
+        dnum[P] = -k->dot(P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
+        k->scale(P, inverse[i], mmixi_row(dy, i), dnum);
+    }
+}
+
+/* ---- the full form ----
+   A task takes one key/value group of one sequence, whose state serves all its query heads. It has
+   two sweeps over blocks of tokens, of which the first makes a state for the second. */
+
+/* Goes to the block of a sweep over n tokens that begins at token `start`. */
+static void mmixi_linear_block(const mmixi_pass *p, mmixi_scan_task *t, mmixi_chunk *c,
+                               size_t start, size_t n)
+{
+    t->start = start;
+    t->q = mmixi_min(p->scan.longest, n - start);
+    mmixi_chunk_fit(p, t, c);
+}
+/* Begins a task. Returns its state: what is kept for the backward, or else scratch. */
+static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
+                                         mmixi_scan_task *t, mmixi_chunk *c)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_task_begin(p, index, scratch, t, c);
+    mmixi_states_read(p, t, c, NULL);
+    mmixi_mat state = mmixi_state(p, t, c);
+    t->number = 1;
+    if (r->kept) state.p = mmixi_state_kept(p, t);
+    if (p->o.feature == MMIX_FEATURE_EFFICIENT) {
+        const mmix_heads *k = &r->k;
+        mmix_real *keys = mmixi_at(k, t->b, 0, t->head);
+        mmixi_token_softmax(c, mmixi_matrix(keys, r->S, r->N, k->token));
+    }
+    return state;
+}
+/* The first sweep makes state = ψ(K)ᵀ V, the second Y = φ(Q) state. */
+static void mmixi_linear_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmixi_kernels *k = p->k;
+    size_t L = p->r.L, S = p->r.S;
+    mmixi_scan_task t;
+    mmixi_chunk c;
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
+    for (size_t start = 0; start < S; start += t.q) {
+        mmixi_linear_block(p, &t, &c, start, S);
+        mmixi_linear_keys(p, &t, &c);
+        mmixi_chunk_x(p, &t, &c);
+        mmixi_multiply(k, state, mmixi_t(c.B), c.x, start > 0);
+    }
+    for (; t.head < t.last; t.head++)
+        for (size_t start = 0; start < L; start += t.q) {
+            mmixi_linear_block(p, &t, &c, start, L);
+            mmixi_linear_queries(p, &t, &c);
+            mmixi_chunk_y(p, &t, &c);
+            mmixi_multiply(k, c.y, c.C, state, 0);
+            mmixi_linear_divide(p, &t, &c);
         }
-        for (j->head = j->first; j->head < (keys ? j->first + 1 : j->last); j->head++)
-            for (j->start = 0; j->start < tokens; j->start += j->q) {
-                mmixi_chunk_room(j, mmixi_min(j->Q, tokens - j->start), j->states);
-                mmixi_linear_rows(j, keys, 0);
-                (keys ? mmixi_chunk_x : mmixi_chunk_y)(j);
-                mmixi_mat f = keys ? j->B : j->C, values = keys ? j->x : j->y;
-                if (!second)
-                    mmixi_multiply(k, j->back ? j->h : state, mmixi_t(f), values, j->back || j->start);
-                else if (!j->back) mmixi_multiply(k, j->y, f, state, 0), mmixi_linear_divide(j);
-                else if (j->r.dv.p)
-                    mmixi_multiply(k, mmixi_tokens(j, &j->r.dv, j->P), f, mmixi_part(j->h, 0, 0, j->N, j->P),
-                                   j->r.add[MMIX_IN_V]);
-                if (!j->back) continue;
-                mmixi_multiply(k, keys ? j->dB : j->dC, values, keys ? j->dh_t : j->in_t, 0);
-                mmixi_linear_rows(j, keys, 1);
-            }
+}
+/* The first sweep makes dstate = φ(Q)ᵀ dY and dφ = dY stateᵀ, the second dV = ψ(K) dstate and
+   dψ = V dstateᵀ. */
+static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t L = r->L, S = r->S, N = r->N, P = r->P;
+    mmixi_scan_task t;
+    mmixi_chunk c;
+    mmixi_mat state = mmixi_linear_task_begin(p, index, scratch, &t, &c);
+    mmixi_mat dstate = mmixi_state(p, &t, &c);
+    mmixi_transpose(k, c.in_t, state);
+    for (; t.head < t.last; t.head++)
+        for (size_t start = 0; start < L; start += t.q) {
+            mmixi_linear_block(p, &t, &c, start, L);
+            mmixi_linear_queries(p, &t, &c);
+            mmixi_chunk_dy(p, &t, &c);
+            mmixi_multiply(k, dstate, mmixi_t(c.C), c.dy, 1);
+            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
+            mmixi_linear_queries_backward(p, &t, &c);
+        }
+    t.head = t.first;
+    mmixi_transpose(k, c.dh_t, dstate);
+    /* The gradient of a softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate. */
+    for (size_t n = 0; n < N; n++)
+        c.along[n] = k->dot(p->scan.V, mmixi_row(state, n), mmixi_row(dstate, n));
+    for (size_t start = 0; start < S; start += t.q) {
+        mmixi_linear_block(p, &t, &c, start, S);
+        mmixi_linear_keys(p, &t, &c);
+        mmixi_chunk_x(p, &t, &c);
+        if (r->dv.p)
+            mmixi_multiply(k, mmixi_tokens(&t, &r->dv, P), c.B, mmixi_part(dstate, 0, 0, N, P),
+                           r->add[MMIX_IN_V]);
+        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
+        mmixi_linear_keys_backward(p, &t, &c);
     }
+}
+
+/* ---- the form of linear attention ---- */
+
+static int mmixi_linear_normalises(const mmix_mixer *x)
+{
+    if (x->normalise) return x->normalise > 0;
+    return x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
+}
+static void mmixi_linear_settle(mmix_mixer *o, size_t N)
+{
+    (void)N;
+    o->scale = 1;
+    if (!(o->eps > 0)) o->eps = 1e-6;
+    o->normalise = mmixi_linear_normalises(o) ? 1 : -1;
+    o->window[0] = 0;
+    o->direction = MMIX_FORWARD;
+    o->dt = NULL;
+    o->A = NULL;
+    o->D = NULL;
+    o->dt_bias = NULL;
+}
+static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    mmixi_dims d;
+    memset(&d, 0, sizeof d);
+    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_linear_normalises(x);
+    if (!mmixi_expect(m, who, &d, "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, initial_state? BGRN",
+                      x->q, x->k, x->v, x->seq_idx, x->initial_state)
+        || !mmixi_attention_check(m, who, x, &d)) return 0;
+    if (x->feature < 0 || x->feature > MMIX_FEATURE_NONE)
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no feature %d, expected "
+                                  "MMIX_FEATURE_SOFTMAX_BOTH, 0, to _NONE, 4", x->feature);
+    if (x->mask > MMIX_MASK_CAUSAL)
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with mask %d, expected "
+                                  "MMIX_MASK_NONE, 0, or _CAUSAL, 1", x->mask);
+    if (x->mask && x->feature == MMIX_FEATURE_EFFICIENT)
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with MMIX_MASK_CAUSAL "
+                                  "and MMIX_FEATURE_EFFICIENT, whose keys read all tokens");
+    if (x->mask && d.S != d.L)
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with MMIX_MASK_CAUSAL "
+                                  "and %.0f keys, expected q's %.0f", (double)d.S, (double)d.L);
+    if (!x->mask && x->seq_idx)
+        return mmixi_mixer_refuse(m, who, x, "linear attention has no form with seq_idx but for "
+                                  "MMIX_MASK_CAUSAL");
+    if (!x->mask && (x->initial_state || x->final_state))
+        return mmixi_mixer_refuse(m, who, x, "linear attention has a state with MMIX_MASK_CAUSAL "
+                                  "alone");
+    if (x->window[0])
+        return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention");
+    if (x->bias)
+        return mmixi_mixer_refuse(m, who, x, "a bias without windows");
+    if (x->lefts)
+        return mmixi_mixer_refuse(m, who, x, "lefts are for MMIX_MASK_BAND");
+    return 1;
+}
+static void mmixi_linear_state_shape(const mmix_mixer *o, size_t *shape)
+{
+    shape[0] = o->v->shape[0];
+    shape[1] = o->v->shape[2];
+    shape[2] = o->v->shape[3] + (size_t)mmixi_linear_normalises(o);
+    shape[3] = o->k->shape[3];
+}
+static void mmixi_linear_begin(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_scan_plan *s = &p->scan;
+    s->linear = 1;
+    s->full = p->o.mask != MMIX_MASK_CAUSAL;
+    s->V = r->P;
+    if (p->o.normalise > 0) {
+        s->V = r->P + 1;
+        p->sums = r->B * r->H * r->L;
+    }
+    s->shared = r->v.share;
+    if (s->full)
+        p->task = p->back ? mmixi_linear_backward_task : mmixi_linear_forward_task;
+    else p->task = p->back ? mmixi_scan_backward_task : mmixi_scan_forward_task;
+    mmixi_scan_begin(p);
+}
+/* φ of all rows of a tensor */
+static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
+{
+    mmix_tensor *rows = mmixi_compact(m, x);
+    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", rows);
+    if (f)
+        mmixi_feature_rows(m->k, feature, mmixi_values(f), mmixi_values(rows));
+    return f;
+}
+static void mmixi_linear_features(mmix_ctx *m, mmix_mixer *o)
+{
+    o->q = mmixi_features(m, o->q, o->feature);
+    if (o->feature == MMIX_FEATURE_EFFICIENT)
+        o->k = mmix_softmax(m, o->k, 1);
+    else o->k = mmixi_features(m, o->k, o->feature);
+}
+static mmixi_form mmixi_linear_form(void)
+{
+    mmixi_form f;
+    memset(&f, 0, sizeof f);
+    f.op = MMIX_OP_LINEAR_ATTENTION;
+    f.check = mmixi_linear_check;
+    f.settle = mmixi_linear_settle;
+    f.heads = mmixi_query_heads;
+    f.state_shape = mmixi_linear_state_shape;
+    f.begin = mmixi_linear_begin;
+    f.matrix = mmixi_linear_matrix;
+    f.features = mmixi_linear_features;
+    return f;
 }
 
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop,
-   mmixi_mix_plain, makes all of p. The fast form never does: it takes keys in tiles. For each block of
-   queries and each tile the scores are a small product; a running maximum m and sum l of each row let later
-   tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loops make
+   all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
+   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be
+   added (Milakov & Gimelshein 2018; Dao et al. 2022):
 
        m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
        y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
-   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
-   too: that is no more than q, k, v and y are.
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward:
+   m and 1/l of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P),
+   e^(s - m) is kept, too: that is no more than q, k, v and y are.
 
-   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a
-   sequence of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is
+   a sequence of its own, whose tokens lie apart.
+
+   torch: F.scaled_dot_product_attention(q, k, v, mask)
+
+   Backward: y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no
+   constant that is added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij =
+   dy_i · y_i, is taken off:
+
+       ds_ij = p_ij (dp_ij - δ_i),   dbias = ds,
+       dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i
    ==================================================================================== */
 
-static size_t mmixi_softmax_room(mmixi_pass *s, mmix_real *base)
+/* ---- the definition: one head, q (L, N), k (S, N), v (S, P), y (L, P), p (L, S) ---- */
+
+/* How many keys query i sees: all, or with `causal` none behind it. The queries are the last L of S
+   tokens. */
+MMIXI_PLAIN size_t mmixi_plain_softmax_sees(size_t i, size_t L, size_t S, int causal)
 {
-    size_t R = MMIXI_QUERY_BLOCK, N = s->N, P = s->P, T = s->T, back = s->back != 0,
-        windows = s->o.window[0] != 0, at = 0;
-    MMIXI_MAT(key_t, N, s->ld); MMIXI_MAT(value_t, back * P, s->ld); MMIXI_MAT(query, R, N);
-    MMIXI_MAT(scores, R, s->ld); MMIXI_MAT(dscores, back * R, s->ld); MMIXI_MAT(y, windows * R, P);
-    MMIXI_MAT(dy, back * R, P); MMIXI_MAT(dquery, back * R, N); MMIXI_MAT(key, back || windows ? T : 0, N);
-    MMIXI_MAT(value, windows || (!back && s->run > 1) ? T : 0, P);
-    MMIXI_MAT(dkey, back * windows * T, N); MMIXI_MAT(dvalue, back * windows * T, P);
-    MMIXI_PART(row_max, back ? 0 : s->run); MMIXI_PART(sum, back ? 0 : s->run);
-    return at;
+    return causal ? i + S - L + 1 : S;
 }
-/* Queries from i on against the keys of the tile; whether they see any. */
-static int mmixi_softmax_block(mmixi_pass *j, size_t i)
+MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real *q,
+                                     const mmix_real *k, const mmix_real *v, size_t L, size_t S,
+                                     size_t N, size_t P, double scale, int causal)
 {
-    size_t n = mmixi_min(j->T, j->S - j->tile), end = 0;
-    j->i = i; j->from = n; j->add = 0;
-    j->rows = mmixi_min(MMIXI_QUERY_BLOCK, j->last - i);
-    for (size_t r = 0; r < j->rows; r++) {
-        if (i + r < j->own.begin || i + r >= j->own.end) j->own = mmixi_sequence(&j->r, j->b, i + r);
-        mmixi_keys all = mmixi_seen(j, j->own, i + r), *seen = &j->seen[r];
-        j->add |= j->again[r] = all.begin < j->tile;
-        j->whole[r] = !j->again[r] && mmixi_min(all.end, j->S) <= j->tile + n;
-        seen->begin = mmixi_min(mmixi_max(all.begin, j->tile) - j->tile, n);
-        seen->end = mmixi_min(mmixi_max(all.end, j->tile) - j->tile, n);
-        if (seen->begin == seen->end) seen->begin = seen->end = n;
+    for (size_t i = 0; i < L; i++, p += S) {
+        size_t sees = mmixi_plain_softmax_sees(i, L, S, causal);
+        mmix_real *y_i = y + i * P;
+        double largest = -HUGE_VAL, sum = 0;
+        for (size_t j = 0; j < sees; j++) {
+            p[j] = (mmix_real)(scale * mmixi_plain_mix_dot(N, q + i * N, k + j * N));
+            if ((double)p[j] > largest) largest = (double)p[j];
+        }
+        for (size_t j = 0; j < sees; j++)
+            sum += mmixi_exp((double)p[j] - largest);
+        for (size_t c = 0; c < P; c++)
+            y_i[c] = 0;
+        for (size_t j = 0; j < S; j++) {
+            double share = j < sees ? mmixi_exp((double)p[j] - largest) / sum : 0;
+            p[j] = (mmix_real)share;
+            for (size_t c = 0; c < P; c++)
+                y_i[c] += p[j] * v[j * P + c];
+        }
+    }
+}
+/* p is what the forward made of it. Gradients are added. */
+MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix_real *dv,
+                                              const mmix_real *dy, const mmix_real *y,
+                                              const mmix_real *p, const mmix_real *q,
+                                              const mmix_real *k, const mmix_real *v, size_t L,
+                                              size_t S, size_t N, size_t P, double scale)
+{
+    for (size_t i = 0; i < L; i++, p += S) {
+        const mmix_real *dy_i = dy + i * P;
+        double delta = mmixi_plain_mix_dot(P, dy_i, y + i * P);
+        for (size_t j = 0; j < S; j++) {
+            double dp = mmixi_plain_mix_dot(P, dy_i, v + j * P);
+            mmix_real ds = (mmix_real)(scale * (double)p[j] * (dp - delta));
+            for (size_t c = 0; c < P; c++)
+                dv[j * P + c] += p[j] * dy_i[c];
+            for (size_t c = 0; c < N; c++) {
+                dq[i * N + c] += ds * k[j * N + c];
+                dk[j * N + c] += ds * q[i * N + c];
+            }
+        }
+    }
+}
+
+/* ---- what a query sees ---- */
+
+/* The keys that query i sees, windows aside; `own` is its packed sequence. Where there are more
+   keys than queries, the queries are the last tokens. */
+static mmixi_keys mmixi_seen(const mmixi_pass *p, mmixi_keys own, size_t i)
+{
+    const mmix_raw *r = &p->r;
+    const mmix_mixer *o = &p->o;
+    size_t at = i + r->S - r->L;
+    size_t left = at, right = r->S - 1 - at;                 /* keys on either side of its own */
+    switch (o->mask) {
+    case MMIX_MASK_CAUSAL:
+        right = 0;
+        break;
+    case MMIX_MASK_PREFIX:
+        right = at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
+        break;
+    case MMIX_MASK_BAND:
+        left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
+        right = mmixi_min(right, o->right);
+        break;
+    default:
+        break;
+    }
+    if (!r->seq_idx) own.end = r->S;
+    own.begin = mmixi_max(own.begin, at - left);
+    own.end = mmixi_min(own.end, at + 1 + right);
+    return own;
+}
+/* Where token i of the sequence is on the grid. Without windows all are in window 0 at place 0. */
+static mmixi_spot mmixi_spot_of(const mmixi_pass *p, size_t i)
+{
+    const mmix_mixer *o = &p->o;
+    mmixi_spot s = { i, 0, 0 };
+    size_t windows = 1, places = 1;
+    if (!o->window[0]) return s;
+    for (int a = 3; a-- > 0;) {
+        size_t at = i % o->grid[a];
+        i /= o->grid[a];
+        s.window += (at + p->softmax.before[a]) / o->window[a] * windows;
+        s.place += at * places;
+        windows *= p->softmax.many[a];
+        places *= 2 * o->window[a] - 1;
+    }
+    return s;
+}
+/* Where head h's numbers of bias lie for a query at this place: the number for a key is at
+   [-its place]. */
+static size_t mmixi_bias_at(const mmixi_pass *p, size_t h, size_t place)
+{
+    return h * p->softmax.distances + p->softmax.distances / 2 + place;
+}
+/* M as a loop, for all masks, windows and bias. */
+static void mmixi_softmax_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_real *room,
+                                 mmix_real *M)
+{
+    const mmix_raw *r = &p->r;
+    (void)room;
+    for (size_t i = 0; i < r->L; i++, M += r->S) {
+        mmixi_keys seen = mmixi_seen(p, mmixi_sequence(r, b, i), i);
+        mmixi_spot query = mmixi_spot_of(p, i);
+        const mmix_real *q = mmixi_at(&r->q, b, i, h);
+        double largest = -HUGE_VAL, sum = 0;
+        for (size_t t = 0; t < r->S; t++) {
+            mmixi_spot key = mmixi_spot_of(p, t);
+            double s = -HUGE_VAL;
+            if (t >= seen.begin && t < seen.end && query.window == key.window) {
+                s = p->o.scale * (double)p->k->dot(r->N, q, mmixi_at(&r->k, b, t, h));
+                if (r->bias)
+                    s += (double)r->bias[mmixi_bias_at(p, h, query.place) - key.place];
+            }
+            M[t] = (mmix_real)s;
+            if (s > largest) largest = s;
+        }
+        for (size_t t = 0; t < r->S; t++) {
+            M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
+            sum += (double)M[t];
+        }
+        for (size_t t = 0; t < r->S; t++)
+            M[t] = (mmix_real)((double)M[t] / sum);
+    }
+}
+
+/* ---- tasks, tiles and blocks ---- */
+
+enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
+
+/* A task takes a head of window `window`, counted over all sequences, and its tokens in order; in
+   the backward it takes all heads that have k and v in common. It has scratch, and a tile of keys
+   at work. */
+typedef struct mmixi_softmax_task {
+    size_t b, window;
+    size_t group, head;              /* the first of the task's heads, the one at work */
+    const mmixi_spot *order;         /* the window's tokens; NULL: token i is the i-th */
+    size_t keys;                     /* S, or the window's tokens */
+    size_t first, last;              /* queries first … last - 1 */
+    mmixi_keys own;                  /* the packed sequence met last */
+    mmix_real *dbias;                /* this window's, or NULL */
+    size_t tile, n;                  /* keys tile … tile + n - 1 */
+    /* Rows of the tile, (n, N) and (n, P): where they lie, or copies in near_…. The forward copies
+       v and the backward k, because heads may lie pages apart, and their rows fall into a few sets
+       of the nearest cache. A window's rows are always copied. */
+    mmixi_mat key, value, dkey, dvalue;
+    mmixi_mat near_key, near_value, near_dkey, near_dvalue;
+    mmixi_mat key_t, value_t;        /* transposes */
+    /* Of a block: scale q, y of a window, dy, dq. scores are s, then e^(s - m), then p; dscores are
+       dp, then ds. */
+    mmixi_mat query, near_y, near_dy, dquery;
+    mmixi_mat scores, dscores;
+    mmix_real *row_max, *sum;        /* m and l of each query */
+} mmixi_softmax_task;
+/* A block is queries i … i + rows - 1 against the tile. They see n of its keys from `from` on, and
+   row r sees those of seen[r]. Keys count from the first of the tile. */
+typedef struct mmixi_softmax_block {
+    size_t i, rows, from, n;
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+    int whole[MMIXI_QUERY_BLOCK];    /* the row sees no keys of other tiles */
+    int again[MMIXI_QUERY_BLOCK];    /* it has seen some of an earlier tile */
+    int add;                         /* any row has */
+} mmixi_softmax_block;
+
+static size_t mmixi_softmax_layout_task(const mmixi_pass *p, mmixi_softmax_task *t,
+                                        mmix_real *scratch)
+{
+    const mmixi_softmax_plan *s = &p->softmax;
+    mmixi_room room = { scratch, 0 };
+    size_t R = MMIXI_QUERY_BLOCK;
+    size_t N = p->r.N;
+    size_t P = p->r.P;
+    size_t T = s->T;
+    size_t back = p->back != 0;
+    size_t windows = p->o.window[0] != 0;
+    size_t copies_v = windows || (!back && s->run > 1);
+    size_t queries = back ? 0 : s->run;
+    t->key_t = mmixi_room_matrix(&room, N, s->ld);
+    t->value_t = mmixi_room_matrix(&room, back * P, s->ld);
+    t->query = mmixi_room_matrix(&room, R, N);
+    t->scores = mmixi_room_matrix(&room, R, s->ld);
+    t->dscores = mmixi_room_matrix(&room, back * R, s->ld);
+    t->near_y = mmixi_room_matrix(&room, windows * R, P);
+    t->near_dy = mmixi_room_matrix(&room, back * R, P);
+    t->dquery = mmixi_room_matrix(&room, back * R, N);
+    t->near_key = mmixi_room_matrix(&room, back || windows ? T : 0, N);
+    t->near_value = mmixi_room_matrix(&room, copies_v ? T : 0, P);
+    t->near_dkey = mmixi_room_matrix(&room, back * windows * T, N);
+    t->near_dvalue = mmixi_room_matrix(&room, back * windows * T, P);
+    t->row_max = mmixi_room_reals(&room, queries);
+    t->sum = mmixi_room_reals(&room, queries);
+    return room.used;
+}
+static void mmixi_softmax_task_begin(const mmixi_pass *p, size_t index, mmix_real *scratch,
+                                     mmixi_softmax_task *t)
+{
+    const mmixi_softmax_plan *s = &p->softmax;
+    size_t groups = p->r.H / s->shared, window;
+    memset(t, 0, sizeof *t);
+    mmixi_softmax_layout_task(p, t, scratch);
+    t->first = index % s->runs * s->run;
+    t->group = index / s->runs % groups * s->shared;
+    t->head = t->group;
+    t->window = index / s->runs / groups;
+    t->b = t->window / s->windows;
+    window = t->window % s->windows;
+    t->keys = s->S;
+    t->last = mmixi_min(s->L, t->first + s->run);
+    if (s->order) {
+        t->order = s->order + window * s->L;
+        t->keys = s->count[window];
+        t->last = t->keys;
+    }
+    if (!s->dbias) return;
+    t->dbias = s->dbias + t->window * p->r.H * s->distances;
+    memset(t->dbias + t->group * s->distances, 0, s->shared * s->distances * sizeof *t->dbias);
+}
+/* Goes to the block of queries that begins with i. Returns whether they see any key of the tile. */
+static int mmixi_softmax_block_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t i,
+                                    mmixi_softmax_block *b)
+{
+    size_t end = 0;
+    b->i = i;
+    b->from = t->n;
+    b->rows = mmixi_min(MMIXI_QUERY_BLOCK, t->last - i);
+    b->add = 0;
+    for (size_t r = 0; r < b->rows; r++) {
+        size_t query = i + r;
+        if (query < t->own.begin || query >= t->own.end)
+            t->own = mmixi_sequence(&p->r, t->b, query);
+        mmixi_keys all = mmixi_seen(p, t->own, query);
+        mmixi_keys *seen = &b->seen[r];
+        b->again[r] = all.begin < t->tile;
+        b->whole[r] = !b->again[r] && mmixi_min(all.end, t->keys) <= t->tile + t->n;
+        b->add |= b->again[r];
+        seen->begin = mmixi_min(mmixi_max(all.begin, t->tile) - t->tile, t->n);
+        seen->end = mmixi_min(mmixi_max(all.end, t->tile) - t->tile, t->n);
+        if (seen->begin == seen->end) {
+            seen->begin = t->n;
+            seen->end = t->n;
+        }
         else end = mmixi_max(end, seen->end);
-        j->from = mmixi_min(j->from, seen->begin);
+        b->from = mmixi_min(b->from, seen->begin);
     }
-    j->n = end - j->from;
-    return end > j->from;
+    b->n = end - b->from;
+    return end > b->from;
 }
-/* Token t of the task in the sequence. */
-static size_t mmixi_softmax_token(const mmixi_pass *j, size_t t) { return j->order ? j->order[t].at : t; }
-/* Rows of the task's tokens from t on are put, or with add 1 added, where they belong; -1: the other way. */
-static void mmixi_softmax_put(const mmixi_pass *j, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
+
+/* ---- rows of tokens ---- */
+
+/* Where token i of the task is in the sequence. */
+static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
 {
-    mmix_real *base = mmixi_at(a, j->b, 0, j->head);
-    for (size_t i = 0; i < rows.rows; i++) {
-        mmix_real *row = mmixi_row(rows, i), *at = base + (ptrdiff_t)mmixi_softmax_token(j, t + i) * a->token;
-        mmixi_put(j->k, rows.cols, add < 0 ? at : row, add < 0 ? row : at, add > 0);
-    }
+    return t->order ? t->order[i].at : i;
 }
-/* n rows from token t on: where they lie, or in `room` if they lie apart or are to be copied. */
-static mmixi_mat mmixi_softmax_rows_of(const mmixi_pass *j, const mmix_heads *a, size_t t, size_t n,
-                                       mmixi_mat room, int copy)
+/* Where the row of token i is in an array of the interface. */
+static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_heads *a,
+                                           size_t i)
 {
-    if (!j->order && !copy) return mmixi_matrix(mmixi_at(a, j->b, t, j->head), n, room.cols, a->token);
+    return mmixi_at(a, t->b, mmixi_softmax_token(t, i), t->head);
+}
+/* Puts the rows of the tokens from i on where they belong, or with add 1 adds them there. */
+static void mmixi_softmax_put(const mmixi_pass *p, const mmixi_softmax_task *t, mmixi_mat rows,
+                              const mmix_heads *a, size_t i, int add)
+{
+    for (size_t r = 0; r < rows.rows; r++)
+        mmixi_put(p->k, rows.cols, mmixi_row(rows, r), mmixi_softmax_row(t, a, i + r), add);
+}
+/* The rows of n tokens from i on, as they lie: without windows one behind the other. */
+static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_heads *a, size_t i,
+                                   size_t n, size_t cols)
+{
+    return mmixi_matrix(mmixi_at(a, t->b, i, t->head), n, cols, a->token);
+}
+/* A copy of such rows, in `room`. */
+static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_heads *a,
+                                      size_t i, size_t n, mmixi_mat room)
+{
     room.rows = n;
-    mmixi_softmax_put(j, room, a, t, -1);
+    for (size_t r = 0; r < n; r++)
+        memcpy(mmixi_row(room, r), mmixi_softmax_row(t, a, i + r), room.cols * sizeof *room.p);
     return room;
 }
-/* Kept e^(s - m) of row r of the block, from the tile's first key on. */
-static mmix_real *mmixi_softmax_kept(const mmixi_pass *j, size_t r)
+/* The rows as they lie, or copied into `room` if they lie apart. */
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_heads *a,
+                                       size_t i, size_t n, mmixi_mat room)
 {
-    return j->r.kept + ((j->window * j->H + j->head) * j->L + j->i + r) * j->ld;
+    if (t->order) return mmixi_softmax_gather(t, a, i, n, room);
+    return mmixi_softmax_lie(t, a, i, n, room.cols);
 }
-/* Row r's numbers for keys that it does not see become 0. */
-static void mmixi_softmax_hide(const mmixi_pass *j, size_t r, mmix_real *row)
+/* The rows of dk or dv that a tile adds its products to. They begin at 0, unless the gradient is to
+   be added to what is there. */
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_heads *a,
+                                    mmixi_mat room, int add)
 {
-    size_t all = j->from + j->n, begin = mmixi_min(j->seen[r].begin, all),
-        end = mmixi_min(j->seen[r].end, all);
-    memset(row + j->from, 0, (begin - j->from) * sizeof *row);
+    mmixi_mat sums = room;
+    sums.rows = t->n;
+    if (!a->p) return sums;
+    if (!t->order) sums = mmixi_softmax_lie(t, a, t->tile, t->n, room.cols);
+    if (t->order || !add) mmixi_zero_rows(sums);
+    return sums;
+}
+/* Goes to the tile that begins with key `tile`. */
+static void mmixi_softmax_tile_find(const mmixi_pass *p, mmixi_softmax_task *t, size_t tile)
+{
+    t->tile = tile;
+    t->n = mmixi_min(p->softmax.T, t->keys - tile);
+}
+/* Makes ready what the forward reads of a tile. */
+static void mmixi_softmax_tile(const mmixi_pass *p, mmixi_softmax_task *t)
+{
+    const mmix_raw *r = &p->r;
+    t->key = mmixi_softmax_rows_of(t, &r->k, t->tile, t->n, t->near_key);
+    if (p->softmax.single) {
+        t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
+        return;
+    }
+    mmixi_transpose(p->k, t->key_t, t->key);
+    t->value = mmixi_softmax_gather(t, &r->v, t->tile, t->n, t->near_value);
+}
+/* Makes ready what the backward reads of a tile, and where it adds. */
+static void mmixi_softmax_tile_backward(const mmixi_pass *p, mmixi_softmax_task *t)
+{
+    const mmix_raw *r = &p->r;
+    const mmixi_kernels *k = p->k;
+    t->key = mmixi_softmax_gather(t, &r->k, t->tile, t->n, t->near_key);
+    if (!r->kept) mmixi_transpose(k, t->key_t, t->key);
+    t->value = mmixi_softmax_rows_of(t, &r->v, t->tile, t->n, t->near_value);
+    mmixi_transpose(k, t->value_t, t->value);
+    t->dkey = mmixi_softmax_sums(t, &r->dk, t->near_dkey, r->add[MMIX_IN_K]);
+    t->dvalue = mmixi_softmax_sums(t, &r->dv, t->near_dvalue, r->add[MMIX_IN_V]);
+}
+
+/* ---- a block against a tile ---- */
+
+/* Where e^(s - m) of row r of the block is kept, from the tile's first key on. */
+static mmix_real *mmixi_softmax_kept(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                     const mmixi_softmax_block *b, size_t r)
+{
+    const mmixi_softmax_plan *s = &p->softmax;
+    return p->r.kept + ((t->window * p->r.H + t->head) * s->L + b->i + r) * s->ld;
+}
+/* Sets the numbers of row r to 0 for keys that it does not see. */
+static void mmixi_softmax_hide(const mmixi_softmax_block *b, size_t r, mmix_real *row)
+{
+    size_t all = b->from + b->n;
+    size_t begin = mmixi_min(b->seen[r].begin, all);
+    size_t end = mmixi_min(b->seen[r].end, all);
+    memset(row + b->from, 0, (begin - b->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
-/* The rows of dk or dv that a tile's products are added to, zeroed by the first tile. */
-static void mmixi_softmax_sums(const mmixi_pass *j, const mmix_heads *a, size_t n, int input, mmixi_mat *sum)
+/* Makes Q = scale q of the block. */
+static mmixi_mat mmixi_softmax_queries(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                       const mmixi_softmax_block *b)
 {
-    if (a->p) *sum = mmixi_softmax_rows_of(j, a, j->tile, n, *sum, 0);
-    if (a->p && (j->order || !j->r.add[input])) mmixi_zero_rows(*sum);
-}
-static void mmixi_softmax_tile(mmixi_pass *j)
-{
-    const mmix_raw *x = &j->r;
-    int back = j->back;
-    size_t n = mmixi_min(j->T, j->S - j->tile);
-    j->key = mmixi_softmax_rows_of(j, &x->k, j->tile, n, j->key, back);
-    if (!(back ? x->kept != NULL : j->single)) mmixi_transpose(j->k, j->key_t, j->key);
-    j->value = mmixi_softmax_rows_of(j, &x->v, j->tile, n, j->value, !back && !j->single);
-    if (!back) return;
-    mmixi_transpose(j->k, j->value_t, j->value);
-    mmixi_softmax_sums(j, &x->dk, n, MMIX_IN_K, &j->dkey);
-    mmixi_softmax_sums(j, &x->dv, n, MMIX_IN_V, &j->dvalue);
-}
-/* Q = scale q of the block */
-static mmixi_mat mmixi_softmax_queries(const mmixi_pass *j)
-{
-    mmixi_mat q = mmixi_softmax_rows_of(j, &j->r.q, j->i, j->rows, j->query, 0);
-    for (size_t r = 0; r < j->rows; r++)
-        j->k->scale(q.cols, (mmix_real)j->o.scale, mmixi_row(q, r), mmixi_row(j->query, r));
-    return mmixi_part(j->query, 0, 0, j->rows, q.cols);
+    mmixi_mat q = mmixi_softmax_rows_of(t, &p->r.q, b->i, b->rows, t->query);
+    mmixi_mat Q = mmixi_part(t->query, 0, 0, b->rows, q.cols);
+    for (size_t r = 0; r < b->rows; r++)
+        p->k->scale(q.cols, (mmix_real)p->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
+    return Q;
 }
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
-static void mmixi_softmax_scores(const mmixi_pass *j, mmixi_mat S, mmixi_mat Q)
+static void mmixi_softmax_scores(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                 const mmixi_softmax_block *b, mmixi_mat S, mmixi_mat Q)
 {
-    if (!j->single) mmixi_multiply(j->k, S, Q, mmixi_part(j->key_t, 0, j->from, Q.cols, j->n), 0);
-    else for (size_t t = 0; t < j->n; t++) S.p[t] = j->k->dot(Q.cols, Q.p, mmixi_row(j->key, j->from + t));
-    for (size_t r = 0; j->r.bias && r < j->rows; r++) {
-        const mmix_real *bias = j->r.bias + mmixi_bias_at(j, j->head, j->order[j->i + r].place);
-        for (size_t t = 0; t < j->n; t++)
-            mmixi_row(S, r)[t] += bias[-(ptrdiff_t)j->order[j->tile + j->from + t].place];
+    const mmixi_kernels *k = p->k;
+    if (p->softmax.single)
+        for (size_t j = 0; j < b->n; j++)
+            S.p[j] = k->dot(Q.cols, Q.p, mmixi_row(t->key, b->from + j));
+    else mmixi_multiply(k, S, Q, mmixi_part(t->key_t, 0, b->from, Q.cols, b->n), 0);
+    if (!p->r.bias) return;
+    const mmixi_spot *key = t->order + t->tile + b->from;
+    for (size_t r = 0; r < b->rows; r++) {
+        const mmix_real *bias = p->r.bias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
+        mmix_real *row = mmixi_row(S, r);
+        for (size_t j = 0; j < b->n; j++)
+            row[j] += bias[-(ptrdiff_t)key[j].place];
     }
 }
 
-/* Each row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
-static void mmixi_softmax_forward(mmixi_pass *j)
+/* ---- forward ---- */
+
+/* Turns the scores of row r into e^(s - m), brings m and l up to date and rescales y to them. */
+static void mmixi_softmax_row_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                      const mmixi_softmax_block *b, size_t r, mmix_real *row,
+                                      mmix_real *y)
 {
-    mmixi_mat y = mmixi_softmax_rows_of(j, &j->r.y, j->i, j->rows, j->y, 0);
-    if (j->r.kept) j->scores.p = mmixi_softmax_kept(j, 0);
-    mmixi_mat scores = mmixi_part(j->scores, 0, j->from, j->rows, j->n);
-    mmixi_softmax_scores(j, scores, mmixi_softmax_queries(j));
-    for (size_t r = 0; r < j->rows; r++) {
-        size_t a = j->seen[r].begin, n = j->seen[r].end - a;
-        mmix_real *row_max = &j->row_max[j->i - j->first + r], *sum = &j->sum[j->i - j->first + r],
-            *p = mmixi_row(j->scores, r), before = *row_max, here = j->k->largest(n, p + a);
-        if (n) {
-            *row_max = j->again[r] && before > here ? before : here < -FLT_MAX ? -FLT_MAX : here;
-            here = j->k->exp_row(n, 1, p + a, *row_max, p + a);
-            if (j->again[r]) {
-                mmix_real fade = mmixi_exp_real(before - *row_max);
-                here += *sum * fade;
-                j->k->scale(j->P, fade, mmixi_row(y, r), mmixi_row(y, r));
-            }
-            *sum = here;
+    const mmixi_kernels *k = p->k;
+    size_t begin = b->seen[r].begin;
+    size_t n = b->seen[r].end - begin;
+    size_t query = b->i - t->first + r;
+    mmix_real *largest = &t->row_max[query];
+    mmix_real *sum = &t->sum[query];
+    mmix_real before = *largest;
+    if (n) {
+        mmix_real here = k->largest(n, row + begin);
+        if (here < -FLT_MAX) here = -FLT_MAX;    /* of -infinity alone e^(s - m) is 0, not NaN */
+        if (b->again[r] && before > here) here = before;
+        *largest = here;
+        mmix_real more = k->exp_row(n, 1, row + begin, *largest, row + begin);
+        if (b->again[r]) {
+            mmix_real fade = mmixi_exp_real(before - *largest);
+            more += *sum * fade;
+            k->scale(p->r.P, fade, y, y);
         }
-        mmixi_softmax_hide(j, r, p);
+        *sum = more;
     }
-    mmixi_multiply(j->k, y, scores, mmixi_part(j->value, j->from, 0, j->n, j->P), j->add);
-    if (j->order) mmixi_softmax_put(j, y, &j->r.y, j->i, 0);
+    mmixi_softmax_hide(b, r, row);
+}
+static void mmixi_softmax_forward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                  const mmixi_softmax_block *b)
+{
+    mmixi_mat y = mmixi_softmax_rows_of(t, &p->r.y, b->i, b->rows, t->near_y);
+    mmixi_mat all = t->scores;
+    if (p->r.kept) all.p = mmixi_softmax_kept(p, t, b, 0);
+    mmixi_mat scores = mmixi_part(all, 0, b->from, b->rows, b->n);
+    mmixi_softmax_scores(p, t, b, scores, mmixi_softmax_queries(p, t, b));
+    for (size_t r = 0; r < b->rows; r++)
+        mmixi_softmax_row_forward(p, t, b, r, mmixi_row(all, r), mmixi_row(y, r));
+    mmixi_multiply(p->k, y, scores, mmixi_part(t->value, b->from, 0, b->n, p->r.P), b->add);
+    if (t->order) mmixi_softmax_put(p, t, y, &p->r.y, b->i, 0);
+}
+/* After the last tile: y = y'/l, and m and 1/l are kept for the backward. */
+static void mmixi_softmax_divide(const mmixi_pass *p, const mmixi_softmax_task *t)
+{
+    const mmix_raw *r = &p->r;
+    for (size_t i = t->first; i < t->last; i++) {
+        size_t at = (t->b * r->H + t->head) * r->L + mmixi_softmax_token(t, i);
+        size_t query = i - t->first;
+        mmix_real inverse = 1 / t->sum[query];
+        mmix_real *y = mmixi_softmax_row(t, &r->y, i);
+        p->k->scale(r->P, inverse, y, y);
+        if (!r->row_max) continue;
+        r->row_max[at] = t->row_max[query];
+        r->inverse_sum[at] = inverse;
+    }
+}
+static void mmixi_softmax_forward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    mmixi_softmax_task t;
+    mmixi_softmax_block b;
+    mmixi_softmax_task_begin(p, index, scratch, &t);
+    for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
+        int ready = 0;               /* a tile that no query sees is not touched */
+        mmixi_softmax_tile_find(p, &t, tile);
+        for (size_t i = t.first; i < t.last; i += b.rows) {
+            if (!mmixi_softmax_block_find(p, &t, i, &b)) continue;
+            if (!ready) mmixi_softmax_tile(p, &t);
+            ready = 1;
+            mmixi_softmax_forward(p, &t, &b);
+        }
+    }
+    mmixi_softmax_divide(p, &t);
 }
 
-/* ---- backward ----
-   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is
-   added to all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
+/* ---- backward ---- */
 
-       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
-
-static void mmixi_softmax_backward(mmixi_pass *j)
+/* Adds ds of row r to the gradient of bias. */
+static void mmixi_softmax_bias_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                        const mmixi_softmax_block *b, size_t r,
+                                        const mmix_real *ds)
 {
-    const mmix_raw *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t rows = j->rows, from = j->from, N = j->N, P = j->P;
-    mmixi_mat scores = mmixi_part(j->scores, 0, from, rows, j->n),
-        dscores = mmixi_part(j->dscores, 0, from, rows, j->n), dq = mmixi_part(j->dquery, 0, 0, rows, N),
-        Q = mmixi_softmax_queries(j), dy = mmixi_softmax_rows_of(j, &x->dy, j->i, rows, j->dy, 1);
-    if (!x->kept) mmixi_softmax_scores(j, scores, Q);
-    mmixi_multiply(k, dscores, dy, mmixi_part(j->value_t, 0, from, P, j->n), 0);
-    /* p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient */
-    for (size_t r = 0; r < rows; r++) {
-        size_t a = j->seen[r].begin, n = j->seen[r].end - a, t = mmixi_softmax_token(j, j->i + r),
-            at = (j->b * j->H + j->head) * x->L + t;
-        mmix_real *p = mmixi_row(j->scores, r), *ds = mmixi_row(j->dscores, r);
-        if (!x->kept) k->exp_row(n, 1, p + a, x->row_max[at], p + a);
-        k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(j, r) : p) + a, p + a);
-        /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-        mmix_real delta = j->whole[r] ? k->dot(n, p + a, ds + a)
-            : k->dot(P, mmixi_row(j->dy, r), mmixi_at(&x->y, j->b, t, j->head));
-        k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-        for (size_t s = a; j->dbias && s < a + n; s++)
-            j->dbias[mmixi_bias_at(j, j->head, j->order[j->i + r].place) - j->order[j->tile + s].place]
-                += ds[s];
-        mmixi_softmax_hide(j, r, p);
-        mmixi_softmax_hide(j, r, ds);
-    }
-    if (x->dv.p) mmixi_multiply(k, mmixi_part(j->dvalue, from, 0, j->n, P), mmixi_t(scores), dy, 1);
-    if (x->dk.p) mmixi_multiply(k, mmixi_part(j->dkey, from, 0, j->n, N), mmixi_t(dscores), Q, 1);
+    mmix_real *dbias = t->dbias + mmixi_bias_at(p, t->head, t->order[b->i + r].place);
+    const mmixi_spot *key = t->order + t->tile;
+    for (size_t j = b->seen[r].begin; j < b->seen[r].end; j++)
+        dbias[-(ptrdiff_t)key[j].place] += ds[j];
+}
+/* Makes p of row r, in prob, from its scores or from what was kept of them, and ds in place of
+   dp. */
+static void mmixi_softmax_row_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                       const mmixi_softmax_block *b, size_t r, mmix_real *prob,
+                                       mmix_real *ds, const mmix_real *dy)
+{
+    const mmixi_kernels *k = p->k;
+    size_t begin = b->seen[r].begin, n = b->seen[r].end - begin;
+    size_t at = (t->b * p->r.H + t->head) * p->r.L + mmixi_softmax_token(t, b->i + r);
+    const mmix_real *e = p->r.kept ? mmixi_softmax_kept(p, t, b, r) : prob;
+    mmix_real delta;
+    if (!p->r.kept)
+        k->exp_row(n, 1, prob + begin, p->r.row_max[at], prob + begin);
+    k->scale(n, p->r.inverse_sum[at], e + begin, prob + begin);
+    /* Where one tile has all of the row, the sum over j is as good as dy · y, and exact with one
+       key. */
+    if (b->whole[r]) delta = k->dot(n, prob + begin, ds + begin);
+    else delta = k->dot(p->r.P, dy, mmixi_softmax_row(t, &p->r.y, b->i + r));
+    k->softmax_backward(n, prob + begin, ds + begin, delta, ds + begin, 0);
+    if (t->dbias) mmixi_softmax_bias_backward(p, t, b, r, ds);
+    mmixi_softmax_hide(b, r, prob);
+    mmixi_softmax_hide(b, r, ds);
+}
+static void mmixi_softmax_backward(const mmixi_pass *p, const mmixi_softmax_task *t,
+                                   const mmixi_softmax_block *b)
+{
+    const mmix_raw *x = &p->r;
+    const mmixi_kernels *k = p->k;
+    size_t rows = b->rows, from = b->from, n = b->n, N = x->N, P = x->P;
+    mmixi_mat scores = mmixi_part(t->scores, 0, from, rows, n);
+    mmixi_mat dscores = mmixi_part(t->dscores, 0, from, rows, n);
+    mmixi_mat Q = mmixi_softmax_queries(p, t, b);
+    mmixi_mat dq = mmixi_part(t->dquery, 0, 0, rows, N);
+    mmixi_mat dy = mmixi_softmax_gather(t, &x->dy, b->i, rows, t->near_dy);
+    if (!x->kept) mmixi_softmax_scores(p, t, b, scores, Q);
+    mmixi_multiply(k, dscores, dy, mmixi_part(t->value_t, 0, from, P, n), 0);
+    for (size_t r = 0; r < rows; r++)
+        mmixi_softmax_row_backward(p, t, b, r, mmixi_row(t->scores, r), mmixi_row(t->dscores, r),
+                                   mmixi_row(dy, r));
+    if (x->dv.p)
+        mmixi_multiply(k, mmixi_part(t->dvalue, from, 0, n, P), mmixi_t(scores), dy, 1);
+    if (x->dk.p)
+        mmixi_multiply(k, mmixi_part(t->dkey, from, 0, n, N), mmixi_t(dscores), Q, 1);
     if (!x->dq.p) return;
-    mmixi_multiply(k, dq, dscores, mmixi_part(j->key, from, 0, j->n, N), 0);
-    k->scale(rows * N, (mmix_real)j->o.scale, dq.p, dq.p);
-    mmixi_softmax_put(j, dq, &x->dq, j->i, x->add[MMIX_IN_Q] || j->add);
+    mmixi_multiply(k, dq, dscores, mmixi_part(t->key, from, 0, n, N), 0);
+    k->scale(rows * N, (mmix_real)p->o.scale, dq.p, dq.p);
+    mmixi_softmax_put(p, t, dq, &x->dq, b->i, x->add[MMIX_IN_Q] || b->add);
+}
+static void mmixi_softmax_backward_task(const mmixi_pass *p, size_t index, mmix_real *scratch)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_softmax_task t;
+    mmixi_softmax_block b;
+    mmixi_softmax_task_begin(p, index, scratch, &t);
+    for (size_t tile = 0; tile < t.keys; tile += p->softmax.T) {
+        mmixi_softmax_tile_find(p, &t, tile);
+        t.head = t.group;
+        mmixi_softmax_tile_backward(p, &t);      /* always: dk and dv of keys nobody sees are 0 */
+        for (; t.head < t.group + p->softmax.shared; t.head++)
+            for (size_t i = t.first; i < t.last; i += b.rows)
+                if (mmixi_softmax_block_find(p, &t, i, &b))
+                    mmixi_softmax_backward(p, &t, &b);
+        t.head = t.group;
+        if (t.order && r->dk.p)
+            mmixi_softmax_put(p, &t, t.dkey, &r->dk, tile, r->add[MMIX_IN_K]);
+        if (t.order && r->dv.p)
+            mmixi_softmax_put(p, &t, t.dvalue, &r->dv, tile, r->add[MMIX_IN_V]);
+    }
 }
 
-static void mmixi_softmax_task(mmixi_pass *j, size_t index, size_t lane)
+/* ---- the form of softmax attention ---- */
+
+static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
 {
-    size_t heads = j->H / j->shared, first = index / j->runs % heads * j->shared;
-    mmixi_softmax_room(j, j->scratch + lane * j->lane_size);
-    j->first = index % j->runs * j->run;
-    j->last = mmixi_min(j->L, j->first + j->run); j->head = first;
-    j->window = index / j->runs / heads; j->b = j->window / j->windows;
-    if (j->dbias) {
-        j->dbias += j->window * j->H * j->distances;
-        memset(j->dbias + first * j->distances, 0, j->shared * j->distances * sizeof *j->dbias);
+    if (o->scale == 0) o->scale = 1 / sqrt((double)N);
+    o->eps = 0;
+    o->normalise = 1;
+    for (int a = 0; a < 3 && o->window[0]; a++) {
+        o->grid[a] = mmixi_max(o->grid[a], 1);
+        o->window[a] = mmixi_max(o->window[a], 1);
     }
-    if (j->order) {
-        j->order += j->window % j->windows * j->L;
-        j->S = j->last = j->count[j->window % j->windows];
+    o->direction = MMIX_FORWARD;
+    o->dt = NULL;
+    o->A = NULL;
+    o->D = NULL;
+    o->dt_bias = NULL;
+}
+/* Whether windows, grid and bias go together; d has H, L and S. */
+static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
+{
+    static const char shift[3][9] = { "shift[0]", "shift[1]", "shift[2]" };
+    mmix_mixer o = mmixi_mixer_settled(x, d->N);
+    double tokens = 1, distances = 1;
+    if (x->windows_wrong) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, "
+                  "expected 1 to 3, and the grid and the window on each, not NULL", who,
+                  x->windows_axes);
+        return 0;
     }
-    for (j->tile = 0; j->tile < j->S; j->tile += j->T) {
-        int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
-        if (ready) mmixi_softmax_tile(j);
-        for (size_t h = 0; h < j->shared; h++)
-            for (size_t i = j->first; i < j->last; i += j->rows) {
-                j->head = first + h;
-                if (!mmixi_softmax_block(j, i)) continue;
-                if (!ready++) mmixi_softmax_tile(j);
-                (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(j);
-            }
-        if (!j->back || !j->order) continue;
-        if (j->r.dk.p) mmixi_softmax_put(j, j->dkey, &j->r.dk, j->tile, j->r.add[MMIX_IN_K]);
-        if (j->r.dv.p) mmixi_softmax_put(j, j->dvalue, &j->r.dv, j->tile, j->r.add[MMIX_IN_V]);
+    for (int a = 0; a < 3; a++) {
+        double most = (double)(o.window[a] - 1);
+        if (mmixi_within(m, who, shift[a], (double)o.shift[a], 0, most))
+            return 0;
+        tokens *= (double)o.grid[a];
+        distances *= 2 * (double)o.window[a] - 1;
     }
-    for (size_t i = j->first; !j->back && i < j->last; i++) {        /* all tiles are in: y = y'/l */
-        size_t t = mmixi_softmax_token(j, i), at = (j->b * j->H + j->head) * j->r.L + t;
-        mmix_real inverse = 1 / j->sum[i - j->first], *y = mmixi_at(&j->r.y, j->b, t, j->head);
-        j->k->scale(j->P, inverse, y, y);
-        if (!j->r.row_max) continue;
-        j->r.row_max[at] = j->row_max[i - j->first]; j->r.inverse_sum[at] = inverse;
+    if (tokens != (double)d->L || d->S != d->L) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and "
+                  "%.0f keys", who, (double)o.grid[0], (double)o.grid[1], (double)o.grid[2],
+                  (double)d->L, (double)d->S);
+        return 0;
+    }
+    d->D = distances < 1e9 ? (size_t)distances : SIZE_MAX;
+    return mmixi_expect(m, who, d, "+bias? HD", x->bias);
+}
+static int mmixi_softmax_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q,
+                      x->k, x->v, x->seq_idx, x->lefts)
+        || (x->window[0] && !mmixi_windows_check(m, who, x, &d))
+        || !mmixi_attention_check(m, who, x, &d)) return 0;
+    if (x->initial_state || x->final_state)
+        return mmixi_mixer_refuse(m, who, x, "softmax attention has no initial or final state; see "
+                                  "mmix_mix_step");
+    if (x->bias && !x->window[0])
+        return mmixi_mixer_refuse(m, who, x, "a bias without windows");
+    if (x->window[0] && (x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
+        return mmixi_mixer_refuse(m, who, x, "windows are for softmax attention with "
+                                  "MMIX_MASK_NONE or _CAUSAL and without seq_idx");
+    if (x->lefts && x->mask != MMIX_MASK_BAND)
+        return mmixi_mixer_refuse(m, who, x, "lefts are for MMIX_MASK_BAND");
+    return mmixi_index_ok(m, who, "lefts", x->lefts, mmixi_min(x->left, INT32_MAX) + 1);
+}
+static void mmixi_softmax_inputs(mmix_ctx *m, const mmix_mixer *o, mmix_call *c)
+{
+    c->in[MMIX_IN_BIAS] = mmixi_compact(m, o->bias);
+    c->in[MMIX_IN_LEFTS] = o->lefts;
+}
+static void mmixi_softmax_arrays(const mmix_call *c, mmix_raw *r)
+{
+    r->bias = mmixi_of(c->in[MMIX_IN_BIAS]);
+    r->lefts = mmix_data_i32(c->in[MMIX_IN_LEFTS]);
+}
+/* Counts the windows of a grid, their tokens, and the distances that bias has numbers for. */
+static void mmixi_softmax_windows(mmixi_pass *p)
+{
+    const mmix_mixer *o = &p->o;
+    mmixi_softmax_plan *s = &p->softmax;
+    size_t tokens = 1;
+    for (int a = 0; a < 3; a++) {
+        s->before[a] = (o->window[a] - o->shift[a]) % o->window[a];
+        s->many[a] = (o->grid[a] - 1 + s->before[a]) / o->window[a] + 1;
+        s->windows *= s->many[a];
+        tokens *= mmixi_min(o->window[a], o->grid[a]);
+        s->distances *= 2 * o->window[a] - 1;
+    }
+    s->L = tokens;
+    s->S = tokens;
+}
+/* How many queries a task takes. With few heads the forward cuts each head into runs. */
+static size_t mmixi_softmax_run(const mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    size_t heads = r->B * r->H, L = r->L;
+    if (p->back || p->o.window[0] || heads >= 16) return p->softmax.L;
+    size_t run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
+    return mmixi_min(mmixi_round_up(run, MMIXI_QUERY_BLOCK), L);
+}
+static void mmixi_softmax_begin(mmixi_pass *p)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_softmax_plan *s = &p->softmax;
+    size_t heads = r->B * r->H;
+    s->L = r->L;
+    s->S = r->S;
+    s->windows = 1;
+    s->distances = r->bias ? 1 : 0;
+    if (p->o.window[0]) mmixi_softmax_windows(p);
+    s->T = mmixi_min(s->S, MMIXI_KEY_TILE);
+    s->ld = mmixi_round_up(s->T, 16) | 16;       /* an odd multiple: rows spread over the cache */
+    s->run = mmixi_softmax_run(p);
+    s->runs = mmixi_ceil_div(s->L, s->run);
+    s->single = s->run < 2 && !p->back;
+    s->shared = p->back ? r->k.share : 1;
+    p->task = p->back ? mmixi_softmax_backward_task : mmixi_softmax_forward_task;
+    p->tasks = heads / s->shared * s->windows * s->runs;
+    p->sums = heads * r->L;
+    p->maxima = heads * r->L;
+    p->kept = s->S > s->T ? 0 : heads * s->windows * s->L * s->ld;
+    p->kept_pays = s->S <= 2 * (r->N + r->P);
+    mmixi_softmax_task t;
+    p->lane_size = mmixi_softmax_layout_task(p, &t, NULL);
+}
+static void mmixi_softmax_layout(mmixi_pass *p, mmixi_room *room)
+{
+    const mmix_raw *r = &p->r;
+    mmixi_softmax_plan *s = &p->softmax;
+    if (!p->o.window[0]) return;
+    if (p->back && r->grad[MMIX_IN_BIAS])
+        s->dbias = mmixi_room_reals(room, r->B * s->windows * r->H * s->distances);
+    s->order = (mmixi_spot *)mmixi_room_bytes(room, s->windows * s->L * sizeof *s->order);
+    s->count = (size_t *)mmixi_room_bytes(room, s->windows * sizeof *s->count);
+}
+/* Sorts the tokens of a grid into its windows. */
+static void mmixi_softmax_start(mmixi_pass *p)
+{
+    mmixi_softmax_plan *s = &p->softmax;
+    if (!p->o.window[0]) return;
+    memset(s->count, 0, s->windows * sizeof *s->count);
+    for (size_t i = 0; i < p->r.L; i++) {
+        mmixi_spot token = mmixi_spot_of(p, i);
+        size_t *n = &s->count[token.window];
+        s->order[token.window * s->L + *n] = token;
+        ++*n;
     }
 }
-static void mmixi_softmax_begin(mmixi_pass *j)
+static void mmixi_softmax_finish(mmix_ctx *m, mmixi_pass *p)
 {
-    const mmix_mixer *o = &j->o;
-    size_t heads = j->r.B * j->H, L = j->L;
-    j->windows = 1; j->distances = j->r.bias ? 1 : 0;
-    if (o->window[0]) j->L = j->S = 1;
-    for (int a = 0; o->window[0] && a < 3; a++) {
-        j->before[a] = (o->window[a] - o->shift[a]) % o->window[a];
-        j->windows *= j->many[a] = (o->grid[a] - 1 + j->before[a]) / o->window[a] + 1;
-        j->L = j->S *= mmixi_min(o->window[a], o->grid[a]);
-        j->distances *= 2 * o->window[a] - 1;
-    }
-    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
-    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
-    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
-    if (j->back || o->window[0] || heads >= 16) j->run = j->L;
-    j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
-    j->runs = mmixi_ceil_div(j->L, j->run); j->single = j->run < 2 && !j->back;
-    j->task = mmixi_softmax_task;
-    j->shared = j->back ? j->r.k.share : 1;
-    j->tasks = heads / j->shared * j->windows * j->runs;
-    j->kept = j->S > j->T ? 0 : heads * j->windows * j->L * j->ld;
-    j->lane_size = mmixi_softmax_room(j, NULL);
+    const mmixi_softmax_plan *s = &p->softmax;
+    (void)m;
+    size_t numbers = p->r.H * s->distances;
+    if (s->dbias)
+        mmixi_pass_sum(p, MMIX_IN_BIAS, numbers, p->r.B * s->windows, s->dbias);
+}
+static mmixi_form mmixi_softmax_form(void)
+{
+    mmixi_form f;
+    memset(&f, 0, sizeof f);
+    f.op = MMIX_OP_SOFTMAX_ATTENTION;
+    f.check = mmixi_softmax_check;
+    f.settle = mmixi_softmax_settle;
+    f.heads = mmixi_query_heads;
+    f.inputs = mmixi_softmax_inputs;
+    f.arrays = mmixi_softmax_arrays;
+    f.begin = mmixi_softmax_begin;
+    f.layout = mmixi_softmax_layout;
+    f.start = mmixi_softmax_start;
+    f.finish = mmixi_softmax_finish;
+    f.matrix = mmixi_softmax_matrix;
+    return f;
 }
 
-#undef MMIXI_TABLE
-#undef MMIXI_PART
+/* ---- the mixers ----
+   A new one is a room like the three above, and a row here. The rows are calls and not a table,
+   since addresses in a table would be data that the loader writes. */
+
+/* What is known of a kind; of none, zeros. */
+static mmixi_form mmixi_form_of(int kind)
+{
+    mmixi_form none;
+    switch (kind) {
+    case MMIX_SOFTMAX: return mmixi_softmax_form();
+    case MMIX_LINEAR: return mmixi_linear_form();
+    case MMIX_SSD: return mmixi_ssd_form();
+    default:
+        memset(&none, 0, sizeof none);
+        return none;
+    }
+}
 
 MMIXI_COLD_BEGIN
 
@@ -9926,15 +11428,15 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
     memset(&r, 0, sizeof r);
     r.N = 1; r.L = cells;
     mmixi_swin_windows(w, a->of.spans, &r.o);
-    const size_t room = mmixi_pass_begin(&j, r, 0, m), shape[2] = { a->B, cells + j.windows * G };
+    const size_t room = mmixi_pass_begin(&j, r, 0, m), shape[2] = { a->B, cells + j.softmax.windows * G };
     list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1); row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
     x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
-    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, room, 1))) return NULL;
-    for (size_t i = 0, begin = 0; i < j.windows; i++, begin = n) {
+    if (m->error_kind || mmixi_pass_start(&j, mmixi_reals(m, room, 1))) return NULL;
+    for (size_t i = 0, begin = 0; i < j.softmax.windows; i++, begin = n) {
         for (size_t g = 0; g < G; g++) mmix_data_i32(list)[n++] = mmix_data_i32(others)[g];
-        for (size_t k = 0; k < j.count[i]; k++) {
-            size_t cell = j.order[i * j.L + k].at;
+        for (size_t k = 0; k < j.softmax.count[i]; k++) {
+            size_t cell = j.softmax.order[i * j.softmax.L + k].at;
             mmix_data_i32(row)[cell] = (int32_t)n;
             mmix_data_i32(list)[n++] = mmix_data_i32(grid)[cell];
         }

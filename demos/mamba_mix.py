@@ -83,7 +83,7 @@ mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, m
 mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
 mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const
     mmix_conv1d_options *options);
-void mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted);
+int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted);
 mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
 int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block, double eps,
@@ -118,7 +118,7 @@ _STRUCTS = """
 mmix_options { ptr allocator[5]; int threads, simd; uint64_t seed; ptr parallel_for, parallel_user, thread_start, thread_user, device[7]; }
 mmix_memory_use { size_t bytes, peak, allocations; }
 mmix_mixer { int kind; ptr q, k, v; double scale; int mask; size_t prefix, left, right; ptr lefts; size_t grid[3], window[3],
-             shift[3]; ptr bias; int feature, normalise; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
+             shift[3]; int windows_wrong, windows_axes; ptr bias; int feature, normalise; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
              dt_high; int direction; ptr initial_state, final_state; size_t chunk; ptr seq_idx; }
 mmix_py_pass { ptr y, final_state, saved[3], dy, dfinal, dx[12]; }
 mmix_conv1d_options { int silu, reverse; ptr initial_state, seq_idx, final_state; }
@@ -164,27 +164,26 @@ int mmix_py_check(mmix_ctx *m, const char *who, const mmix_mixer *x, size_t *siz
 {
     mmix_mixer o;
     mmix_call call;
-    mmixi_pass j;
-    size_t rows;
+    mmixi_pass p;
     if (!mmixi_mixer_check(m, who, x)) return -1;
-    call = mmixi_mixer_call(m, x, &o);
+    o = mmixi_mixer_settled(x, x->k->shape[3]);
+    call = mmixi_mixer_call(m, &o);
     if (mmix_error_kind(m)) return -1;
-    mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m);
-    rows = j.r.B * j.r.H * j.r.L;
-    sizes[0] = j.o.normalise > 0 ? rows : 0;
-    sizes[1] = x->kind == MMIX_SOFTMAX ? rows : 0;
-    sizes[2] = x->kind == MMIX_SOFTMAX && j.S > 2 * (j.N + j.P) ? 0 : j.kept;     /* as mmix_mix */
-    mmixi_state_shape(x, sizes + 3);
+    mmixi_pass_begin(&p, mmixi_raw_of(&call), 0, m);
+    sizes[0] = p.sums;
+    sizes[1] = p.maxima;
+    sizes[2] = p.kept_pays ? p.kept : 0;         /* as mmix_mix */
+    if (p.form.state_shape) p.form.state_shape(&o, sizes + 3);
     return 0;
 }
 /* A mixer that was checked: forward, or with dy backward. */
 int mmix_py_mix(mmix_ctx *m, const mmix_mixer *x, const mmix_py_pass *pass)
 {
-    mmix_mixer o;
-    mmix_call call = mmixi_mixer_call(m, x, &o);
+    mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
+    mmix_call call = mmixi_mixer_call(m, &o);
     mmix_op_functions run;
     if (mmix_error_kind(m)) return -1;
-    call.m = m; call.op = MMIX_OP_SOFTMAX_ATTENTION + x->kind;
+    call.m = m;
     call.out[0] = pass->y; call.out[1] = pass->final_state;
     memcpy(call.saved, pass->saved, sizeof pass->saved);
     memcpy(call.dx, pass->dx, sizeof pass->dx);

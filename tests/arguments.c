@@ -173,19 +173,21 @@ static void bad_arguments(void)
     x = mmix_mixer_softmax(mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 4, 6));
     x.mask = MMIX_MASK_CAUSAL;
     BAD(mmix_mix(m, &x), "mmix_mix", "q (2, 5, 4, 6), k (2, 3, 4, 6)");
+    BAD(mmix_mix(m, &x), "mmix_mix", "a mask needs a key for each query: k has 3 tokens, expected at least q's 5");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
     x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
     BAD(mmix_mix(m, &x), "mmix_mix", "seq_idx has shape (3, 5), expected (2, 3)");
     s35[0] = 2; s35[1] = 3;
     x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
     BAD(mmix_mix(m, &x), "mmix_mix", "and seq_idx, q (2, 3, 4, 6), k (2, 5, 4, 6)");
+    BAD(mmix_mix(m, &x), "mmix_mix", "seq_idx needs as many keys as queries: k has 5 tokens, expected q's 3");
     x.seq_idx = NULL;
     x.grid[0] = 5; x.window[0] = 2;
     BAD(mmix_mix(m, &x), "mmix_mix", "a grid of 5 x 1 x 1 for 3 queries and 5 keys");
     for (int k = 0; k < 4; k++) {                /* more axes than there are, or no arrays */
         const size_t grid[3] = {5, 1, 1};
         mmix_mixer none = mmix_mixer_softmax(x.k, x.k, x.k);
-        mmix_mixer_windows(&none, k == 0 ? 9 : k == 1 ? 0 : 2, k == 2 ? NULL : grid, k == 3 ? NULL : grid, k % 2);
+        IS(mmix_mixer_windows(&none, k == 0 ? 9 : k == 1 ? 0 : 2, k == 2 ? NULL : grid, k == 3 ? NULL : grid, k % 2), -1);
         BAD(mmix_mix(m, &none), "mmix_mix", k == 0 ? "mmix_mixer_windows was called with 9 axes" : "and the grid and the window on each, not NULL");
         BAD(mmix_mix_matrix(m, &none), "mmix_mix_matrix", "mmix_mixer_windows was called");
     }
@@ -252,11 +254,12 @@ static void bad_arguments(void)
     BAD(mmix_rope(m, x4, mmix_new2(m, 3, 4), NULL), "mmix_rope", "dim 8 of heads of 6");
     BAD_INT(mmix_rank_of(m, NULL, 0, 0, &rank), "mmix_rank_of", "M is NULL");
     x = mmix_mixer_softmax(x4, x4, x4);
-    CHECK(!mmix_mix(NULL, &x));
+    CHECK(!mmix_mix(NULL, &x) && !mmix_mix(NULL, NULL));
     BAD_INT(mmix_mix_rank(m, &x, a, 0, 0, &ranks), "mmix_mix_rank", "out_proj has shape (2, 3), expected (*, 30)");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
     x.mask = 7;
     BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "mask 7");
+    BAD(mmix_mix(m, &x), "mmix_mix", "expected a mask of MMIX_MASK_NONE, 0, to _BAND, 3, found 7");
     x = mmix_mixer_linear(x4, x4, x4);
     x.feature = 5;
     BAD(mmix_mix(m, &x), "mmix_mix", "feature 5");

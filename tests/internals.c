@@ -580,12 +580,173 @@ static void orthogonal(void)
         }
 }
 
+/* ---- the mixers against the plain loops that define them, forward and backward, around the edges of chunks, blocks and
+        tiles; two sequences of one head, which lie one behind the other ---- */
+
+enum { MIXED_MOST = 5 };
+typedef struct mixed { mmix_ctx *m; mmix_tensor *in[MIXED_MOST], *y, *dy; real *plain[MIXED_MOST]; int count; double bound; } mixed;
+
+static real *copy_of(const mmix_tensor *t)
+{
+    real *p = (real *)malloc(mmix_count(t) * sizeof *p);
+    mmix_read(t, p);
+    return p;
+}
+static real *zeros(size_t n) { return (real *)calloc(n, sizeof(real)); }
+/* The largest difference, in units of the largest number, is within the bound. */
+static void like_plain(const char *what, const real *found, const real *plain, size_t n, double bound)
+{
+    double most = 0.02, apart = 0;                  /* what cancels is as exact as numbers of that size */
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)found[i] - (double)plain[i]);
+        most = fmax(most, fabs((double)plain[i]));
+        apart = d <= apart ? apart : d;              /* NaN stays */
+    }
+    COMPARE(apart <= bound * most, what, apart, bound * most);
+}
+/* y against the plain one, then dy through it: the gradients of all inputs against plain ones. */
+static mixed mixed_begin(mmix_ctx *m, mmix_tensor **in, int count)
+{
+    mixed x;
+    memset(&x, 0, sizeof x);
+    x.m = m;
+    x.count = count;
+    x.bound = 400 * EPS;
+    for (int i = 0; i < count; i++) {
+        x.in[i] = in[i];
+        x.plain[i] = zeros(mmix_count(in[i]));
+        mmix_require_grad(in[i]);
+    }
+    mmix_record(m, 1);
+    return x;
+}
+static void mixed_forward(mixed *x, const mmix_mixer *mixer, const char *what, real *plain_y)
+{
+    x->y = mmix_mix(x->m, mixer);
+    mmix_record(x->m, 0);
+    FINE(x->m);
+    like_plain(what, mmix_data(x->y), plain_y, mmix_count(x->y), x->bound);
+    x->dy = random4(x->m, mmix_shape(x->y, 0), mmix_shape(x->y, 1), 1, mmix_shape(x->y, 3), -1, 1);
+}
+static void mixed_backward(mixed *x, mmix_tensor *last, mmix_tensor *dlast)
+{
+    mmix_tensor *outputs[2] = { x->y, last }, *gradients[2] = { x->dy, dlast };
+    mmix_backward_from(x->m, outputs, gradients, last ? 2 : 1);
+    FINE(x->m);
+    for (int i = 0; i < x->count; i++) {
+        char what[32];
+        snprintf(what, sizeof what, "gradient %d", i);
+        like_plain(what, mmix_data(mmix_grad(x->in[i])), x->plain[i], mmix_count(x->in[i]), x->bound);
+        free(x->plain[i]);
+    }
+}
+
+static const size_t edges[] = { 1, 2, 3, 4, 5, 23, 24, 25, 63, 64, 65, 130, 257 };
+enum { EDGES = sizeof edges / sizeof *edges };
+
+static void plain_softmax(void)
+{
+    mmix_ctx *m = context(1, 0);
+    state = 5;
+    for (size_t it = 0; it < 2 * EDGES + 4; it++) {
+        size_t L = it < 2 * EDGES ? edges[it / 2] : 26, causal = it % 2, N = any(1, 9), P = any(1, 9);
+        size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;    /* tiles of 512 */
+        mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2), random4(m, 2, S, 1, P, -1, 1) };
+        mmix_mixer mixer = mmix_mixer_softmax(in[0], in[1], in[2]);
+        real *y = zeros(2 * L * P), *p = zeros(2 * L * S), *q = copy_of(in[0]), *k = copy_of(in[1]), *v = copy_of(in[2]);
+        doing("softmax attention, plain");
+        mixer.scale = 0.7;
+        mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+        for (size_t b = 0; b < 2; b++)
+            mmixi_plain_softmax(y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7, (int)causal);
+        mixed x = mixed_begin(m, in, 3);
+        mixed_forward(&x, &mixer, "y", y);
+        for (size_t b = 0; b < 2; b++)
+            mmixi_plain_softmax_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
+                                         y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7);
+        mixed_backward(&x, NULL, NULL);
+        free(y); free(p); free(q); free(k); free(v);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+static void plain_linear(void)
+{
+    mmix_ctx *m = context(1, 0);
+    state = 6;
+    for (size_t it = 0; it < 4 * EDGES; it++) {
+        size_t L = edges[it / 4], N = any(1, 9), P = any(1, 9), causal = it % 2, S = causal ? L : any(1, 140);
+        int normalise = it / 2 % 2;
+        mmix_tensor *in[3] = { random4(m, 2, L, 1, N, 0.1, 2), random4(m, 2, S, 1, N, 0.1, 2), random4(m, 2, S, 1, P, -1, 1) };
+        mmix_mixer mixer = mmix_mixer_linear(in[0], in[1], in[2]);
+        real *y = zeros(2 * L * P), *den = zeros(2 * L), *f = copy_of(in[0]), *g = copy_of(in[1]), *v = copy_of(in[2]);
+        doing("linear attention, plain");
+        mixer.feature = MMIX_FEATURE_NONE;
+        mixer.normalise = normalise ? 1 : -1;
+        mixer.eps = 0.01;
+        mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+        for (size_t b = 0; b < 2; b++)
+            mmixi_plain_linear(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise, 0.01);
+        mixed x = mixed_begin(m, in, 3);
+        mixed_forward(&x, &mixer, "y", y);
+        for (size_t b = 0; b < 2; b++)
+            mmixi_plain_linear_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
+                                        y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise);
+        mixed_backward(&x, NULL, NULL);
+        free(y); free(den); free(f); free(g); free(v);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+static void plain_ssd(void)
+{
+    mmix_ctx *m = context(1, 0);
+    state = 7;
+    for (size_t it = 0; it < 2 * EDGES; it++) {
+        size_t L = edges[it / 2], N = any(1, 9), P = any(1, 9), PN = P * N;
+        mmix_tensor *in[MIXED_MOST] = { random4(m, 2, L, 1, P, -1, 1), random3(m, 2, L, 1, 0.01, 0.8), random4(m, 2, L, 1, N, -1, 1),
+                                        random4(m, 2, L, 1, N, -1, 1), random4(m, 2, 1, P, N, -1, 1) };
+        mmix_tensor *A = random1(m, 1, -1.5, -0.1), *D = random1(m, 1, -1, 1), *last = NULL, *dlast = random4(m, 2, 1, P, N, -1, 1);
+        real *y = zeros(2 * L * P), *h = zeros(2 * (L + 1) * PN), *dh = copy_of(dlast), dA = 0, dD = 0, a = *mmix_data(A), d = *mmix_data(D);
+        real *x = copy_of(in[0]), *dt = copy_of(in[1]), *B = copy_of(in[2]), *C = copy_of(in[3]);
+        mmix_mixer mixer = mmix_mixer_ssd(in[0], in[1], A, in[2], in[3]);
+        doing("SSD, plain");
+        mixer.D = D;
+        mixer.initial_state = in[4];
+        mixer.final_state = &last;
+        mixer.chunk = it % 2 ? 0 : any(1, 20);
+        mmix_require_grad(A);
+        mmix_require_grad(D);
+        for (size_t b = 0; b < 2; b++) {
+            real *own = h + b * (L + 1) * PN;
+            memcpy(own, mmix_data(in[4]) + b * PN, PN * sizeof *own);
+            mmixi_plain_ssd(y + b * L * P, own, x + b * L * P, dt + b * L, a, B + b * L * N, C + b * L * N, d, L, N, P);
+        }
+        mixed f = mixed_begin(m, in, MIXED_MOST);
+        mixed_forward(&f, &mixer, "y", y);
+        for (size_t b = 0; b < 2; b++) {
+            like_plain("the final state", mmix_data(last) + b * PN, h + (b * (L + 1) + L) * PN, PN, f.bound);
+            mmixi_plain_ssd_backward(f.plain[0] + b * L * P, f.plain[1] + b * L, &dA, f.plain[2] + b * L * N, f.plain[3] + b * L * N, &dD,
+                                     dh + b * PN, mmix_data(f.dy) + b * L * P, h + b * (L + 1) * PN, x + b * L * P, dt + b * L, a,
+                                     B + b * L * N, C + b * L * N, d, L, N, P);
+        }
+        memcpy(f.plain[4], dh, 2 * PN * sizeof *dh);
+        mixed_backward(&f, last, dlast);
+        like_plain("dA", mmix_data(mmix_grad(A)), &dA, 1, 20 * f.bound);
+        like_plain("dD", mmix_data(mmix_grad(D)), &dD, 1, 20 * f.bound);
+        free(y); free(h); free(dh); free(x); free(dt); free(B); free(C);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
         { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum },
-        { "printed room", printed_room }, { "orthogonal", orthogonal }
+        { "printed room", printed_room }, { "orthogonal", orthogonal },
+        { "plain softmax", plain_softmax }, { "plain linear", plain_linear }, { "plain ssd", plain_ssd }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -468,11 +468,35 @@ static void not_finite(void)
     mmix_destroy(m);
 }
 
+/* RetNet's retention, from its own formula (Sun et al. 2023, eq. 5): M_nm = γ^(n-m) q_n·k_m for n ≥ m, else 0. */
+static void retention(void)
+{
+    enum { B = 2, L = 70, H = 3, N = 5, P = 4 };
+    mmix_ctx *m = context(1, 0);
+    mmix_tensor *q = mmix_randn(m, mmix_new4(m, B, L, H, N), 1, 1), *k = mmix_randn(m, mmix_new4(m, B, L, H, N), 1, 2);
+    mmix_tensor *v = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 3), *A = mmix_new1(m, H);
+    mmix_mixer x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, B, L, H), 1), A, k, q);
+    mmix_tensor *expected = mmix_new4(m, B, H, L, L);
+    doing("RetNet");
+    for (size_t h = 0; h < H; h++) mmix_data(A)[h] = (real)log(1 - pow(2, -5 - (double)h));
+    for (size_t i = 0; i < B * H * L * L; i++) {
+        size_t b = i / L / L / H, h = i / L / L % H, n = i / L % L, t = i % L;
+        double dot = 0, gamma = 1 - pow(2, -5 - (double)h);
+        for (size_t c = 0; c < N; c++) dot += (double)mmix_data(q)[((b * L + n) * H + h) * N + c] * (double)mmix_data(k)[((b * L + t) * H + h) * N + c];
+        mmix_data(expected)[i] = n < t ? 0 : (real)(pow(gamma, (double)(n - t)) * dot);
+    }
+    ALIKE(mmix_mix_matrix(m, &x), expected, 8 * EPS);
+    ALIKE(mmix_mix(m, &x), times(m, expected, v), MIX * EPS);
+    FINE(m);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "watching", watching },
-        { "exactness", exactness }, { "finite", not_finite }
+        { "exactness", exactness }, { "finite", not_finite },
+        { "retention", retention }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
