@@ -4723,18 +4723,21 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
 }
 
 /* ==== >>elementary ops ===============================================================
-   an op in one place: formula, forward, backward, the public function
+   an op in one place: formula, plain loop, forward, backward, the public function
 
-   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both
-   ways tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
-   share the rows out among the threads.
+   An op reads its call (>>api-tape): the inputs in[], the outputs out[], and in a backward also dy[], the
+   gradients of the outputs, and dx[], where those of the inputs go. dx[i] is NULL if nobody wants it, and
+   add[i] says whether it is added to what is there. Most ops see a tensor as a matrix of rows whose last
+   axis is contiguous, and share the rows out among the threads.
    ==================================================================================== */
 
 static inline mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
 {
     mmix_call call;
     memset(&call, 0, sizeof call);
-    call.in[0] = a; call.in[1] = b; call.in[2] = c;
+    call.in[0] = a;
+    call.in[1] = b;
+    call.in[2] = c;
     return call;
 }
 /* Runs an op without options whose output has this shape. */
@@ -4744,7 +4747,7 @@ static mmix_tensor *mmixi_run_new(mmix_ctx *m, const char *who, int op, mmix_cal
     call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run(m, op, call, NULL, 0);
 }
-/* What a function returns that makes a tensor, after mmix_fail. */
+/* A function that makes a tensor returns this after mmix_fail: `return mmixi_none(mmix_fail(…));`. */
 static mmix_tensor *mmixi_none(int failed)
 {
     (void)failed;
@@ -4753,12 +4756,14 @@ static mmix_tensor *mmixi_none(int failed)
 static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a, const mmix_tensor *b,
                                 const char *expected)
 {
-    char x[MMIXI_TEXT], y[MMIXI_TEXT];
+    char a_text[MMIXI_TEXT], b_text[MMIXI_TEXT];
+    mmixi_shape_text(a, a_text);
+    mmixi_shape_text(b, b_text);
     return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s, expected %s", who,
-                                mmixi_shape_text(a, x), mmixi_shape_text(b, y), expected));
+                                a_text, b_text, expected));
 }
 
-/* p, the values of t or their gradient, as a matrix of rows; t's values. */
+/* The numbers p as a matrix of the rows of t: they lie where t's values lie, or are a gradient of t. */
 static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 {
     size_t step;
@@ -4768,9 +4773,12 @@ static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
 static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
-/* task on runs of n rows, `grain` at a time. */
+/* Runs a task of an op on 0 … n-1, `grain` numbers at a time. */
 typedef void mmixi_rows_task(const mmix_call *c, mmixi_range range);
-typedef struct mmixi_rows_job { const mmix_call *call; mmixi_rows_task *task; } mmixi_rows_job;
+typedef struct mmixi_rows_job {
+    const mmix_call *call;
+    mmixi_rows_task *task;
+} mmixi_rows_job;
 static void mmixi_rows_range(void *arg, mmixi_range range)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
@@ -4782,88 +4790,241 @@ static int mmixi_over(const mmix_call *c, size_t n, size_t grain, mmixi_rows_tas
     mmixi_ranges(c->m, n, grain, mmixi_rows_range, &j);
     return 0;
 }
-/* The same on the rows of a tensor. */
+/* Runs it on the rows of a tensor. */
 static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_task *task)
 {
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
-/* Row r of n numbers, of an op whose output has the shape of its first input: forward x to y, backward dy to
-   dx. dy is NULL forward, dx where it is not wanted. */
-typedef struct mmixi_row_pass {
-    size_t r, n;
-    ptrdiff_t step;
-    const mmix_real *x, *dy;
-    mmix_real *y, *dx;
-} mmixi_row_pass;
-static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
-{
-    mmixi_mat x = mmixi_values(c->in[0]);
-    ptrdiff_t in = (ptrdiff_t)r * x.rs, out = (ptrdiff_t)(r * x.cols);
-    mmixi_row_pass p = { r, x.cols, x.rs, x.p + in, c->dy[0] ? c->dy[0] + out : NULL,
-                         mmixi_of(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
-    return p;
-}
-static inline void mmixi_row_next(mmixi_row_pass *p)
-{
-    p->r++; p->x += p->step; p->y += p->n;
-    if (p->dy) p->dy += p->n;
-    if (p->dx) p->dx += p->step;
-}
 
 /* ---- add, mul, div, max, scale: elementwise, on views of any steps ---------------------------
-   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
-   max: da = dy where a > b, dy / 2 where a = b;  scale: y = α a + β, there is no b. Backward is the same op
-   on dy and the other one (div: on b). A stretched operand is a view that does not step there: its gradient
-   is the sum, in order. */
-static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
+
+   add     y = α a + β b        da = α dy                db = β dy
+   mul     y = a b              da = dy b                db = dy a
+   div     y = a / b            da = dy / b              db = -y dy / b
+   max     y = max(a, b)        da = dy where a > b, dy / 2 where a = b, else 0; db likewise
+   scale   y = α a + β          da = α dy                (there is no b)
+
+   An operand is stretched where its size is 1 and the output's is not: it is a view that takes no step
+   there, and its gradient is the sum over that axis.
+   torch: torch.add, torch.mul, torch.div, torch.maximum, alpha * x + beta */
+
+MMIXI_PLAIN void mmixi_plain_add(mmix_real *y, const mmix_real *a, const mmix_real *b, double alpha,
+                                 double beta, size_t n)
 {
-    const mmixi_kernels *k = c->m->k;
-    const mmix_tensor *out = c->out[0];
-    int op = c->op, back = c->dy[0] != NULL, max = op == MMIX_OP_MAX,
-        product = op == MMIX_OP_MUL || op == MMIX_OP_DIV,
-        two = product || max || (op == MMIX_OP_ADD && !back);      /* b is read */
-    size_t n = mmixi_cols(out);
-    for (int i = 0; i <= back; i++) {
-        const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
-            *tb = c->in[!back || op == MMIX_OP_DIV || !i];
-        mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
-        size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
-        int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two) && !max;
-        mmix_real *y0 = mmixi_of(out);
-        const mmix_real *a0 = back ? c->dy[0] : mmixi_of(ta), *b0 = two ? mmixi_of(tb) : NULL;
-        for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
-            mmix_real *own = y0 + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
-            const mmix_real *a = a0 + (back ? r * n : mmixi_row_offset(ta, r)),
-                *b = two ? b0 + mmixi_row_offset(tb, r) : a,
-                *x = max && back ? mmixi_of(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
-            if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
-            else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else if (dense && !product) {
-                if (two) k->scale(n, beta, b, y);
-                else if (beta != 0) for (size_t j = 0; j < n; j++) y[j] = beta;
-                (add || two || beta != 0 ? k->axpy : k->scale)(n, alpha, a, y);
-            }
-            else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = op == MMIX_OP_MUL ? *a * *b : op == MMIX_OP_DIV ? *a / *b * (i ? -own[j] : 1)
-                    : !max ? alpha * *a + beta * (two ? *b : 1) : !back ? *a >= *b || *a != *a ? *a : *b
-                    : *a * (mmix_real)((x[j * sy] > *b) + 0.5 * (x[j * sy] == *b));
-                *y = add ? *y + v : v;
-            }
+    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)(alpha * (double)a[i] + beta * (double)b[i]);
+}
+MMIXI_PLAIN void mmixi_plain_add_backward(mmix_real *da, mmix_real *db, const mmix_real *dy, double alpha,
+                                          double beta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        da[i] += (mmix_real)(alpha * (double)dy[i]);
+        db[i] += (mmix_real)(beta * (double)dy[i]);
+    }
+}
+MMIXI_PLAIN void mmixi_plain_mul(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i];
+}
+MMIXI_PLAIN void mmixi_plain_mul_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
+                                          const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        da[i] += dy[i] * b[i];
+        db[i] += dy[i] * a[i];
+    }
+}
+MMIXI_PLAIN void mmixi_plain_max(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a[i] > b[i] ? a[i] : b[i];
+}
+MMIXI_PLAIN void mmixi_plain_max_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
+                                          const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (a[i] > b[i]) da[i] += dy[i];
+        else if (a[i] < b[i]) db[i] += dy[i];
+        else {
+            da[i] += dy[i] / 2;
+            db[i] += dy[i] / 2;
         }
     }
 }
-static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
+
+/* Rows of a and b whose numbers lie a_step and b_step apart: 1, or anything else of a view, or 0 where they
+   are stretched. Rows without gaps take the micro-kernels. */
+static void mmixi_add_row(const mmixi_kernels *k, size_t n, mmix_real alpha, const mmix_real *a, size_t a_step,
+                          mmix_real beta, const mmix_real *b, size_t b_step, mmix_real *y)
 {
-    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
-    (void)m;
-    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])), mmixi_binary_rows);
+    if (a_step != 1 || b_step != 1) {
+        for (size_t j = 0; j < n; j++) y[j] = alpha * a[j * a_step] + beta * b[j * b_step];
+        return;
+    }
+    if (alpha == 1 && beta == 1) {
+        k->add(n, a, b, y);
+        return;
+    }
+    k->scale(n, beta, b, y);
+    k->axpy(n, alpha, a, y);
 }
+static void mmixi_affine_row(const mmixi_kernels *k, size_t n, mmix_real alpha, const mmix_real *x,
+                             size_t x_step, mmix_real beta, mmix_real *y)
+{
+    if (x_step != 1) {
+        for (size_t j = 0; j < n; j++) y[j] = alpha * x[j * x_step] + beta;
+        return;
+    }
+    if (beta == 0) {
+        k->scale(n, alpha, x, y);
+        return;
+    }
+    for (size_t j = 0; j < n; j++) y[j] = beta;
+    k->axpy(n, alpha, x, y);
+}
+static void mmixi_mul_row(const mmixi_kernels *k, size_t n, const mmix_real *a, size_t a_step,
+                          const mmix_real *b, size_t b_step, mmix_real *y)
+{
+    if (a_step == 1 && b_step == 1) k->mul(n, a, b, y);
+    else for (size_t j = 0; j < n; j++) y[j] = a[j * a_step] * b[j * b_step];
+}
+/* NaN stays NaN, in either operand: no comparison with it holds. */
+static inline mmix_real mmixi_larger(mmix_real a, mmix_real b) { return a >= b || a != a ? a : b; }
+
+static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *a_tensor = c->in[0], *b_tensor = c->in[1];
+    mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    size_t n = mmixi_cols(c->out[0]), a_step = mmix_stride(a_tensor, -1), b_step = mmix_stride(b_tensor, -1);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *a = mmixi_of(a_tensor) + mmixi_row_offset(a_tensor, r), *b = NULL;
+        mmix_real *y = mmixi_of(c->out[0]) + r * n;
+        if (b_tensor) b = mmixi_of(b_tensor) + mmixi_row_offset(b_tensor, r);
+        switch (c->op) {
+        case MMIX_OP_ADD:
+            mmixi_add_row(k, n, alpha, a, a_step, beta, b, b_step, y);
+            break;
+        case MMIX_OP_SCALE:
+            mmixi_affine_row(k, n, alpha, a, a_step, beta, y);
+            break;
+        case MMIX_OP_MUL:
+            mmixi_mul_row(k, n, a, a_step, b, b_step, y);
+            break;
+        case MMIX_OP_DIV:
+            for (size_t j = 0; j < n; j++) y[j] = a[j * a_step] / b[j * b_step];
+            break;
+        default:                                 /* MMIX_OP_MAX */
+            for (size_t j = 0; j < n; j++) y[j] = mmixi_larger(a[j * a_step], b[j * b_step]);
+        }
+    }
+}
+static int mmixi_binary_forward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->out[0], mmixi_binary_rows);
+}
+
+/* The gradient of operand i, where the other one is in[1 - i]. */
+typedef struct mmixi_binary_gradient {
+    const mmix_call *c;
+    int i;
+    size_t n;                                    /* numbers in a row of the output */
+    size_t dy_step, x_step, other_step;          /* from a number of a row to the next; 0 where stretched */
+    mmix_tensor y, x, other;                     /* the output and the operands, as rows that go together */
+} mmixi_binary_gradient;
+/* The share of dy that max gives to x. */
+static inline mmix_real mmixi_max_share(mmix_real x, mmix_real other)
+{
+    if (x > other) return 1;
+    return x == other ? (mmix_real)0.5 : 0;
+}
+/* dy times dy/dx, of one number. */
+static inline mmix_real mmixi_binary_term(const mmixi_binary_gradient *g, mmix_real dy, mmix_real x,
+                                          mmix_real other, mmix_real y)
+{
+    switch (g->c->op) {
+    case MMIX_OP_MUL: return dy * other;
+    case MMIX_OP_DIV: return g->i == 0 ? dy / other : dy / x * -y;
+    case MMIX_OP_MAX: return dy * mmixi_max_share(x, other);
+    default: return (mmix_real)g->c->number[g->i] * dy;
+    }
+}
+/* Row r of the output's gradient, handed down to the row dx. */
+static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, mmix_real *dx, int add)
+{
+    const mmixi_kernels *k = g->c->m->k;
+    int op = g->c->op, linear = op == MMIX_OP_ADD || op == MMIX_OP_SCALE;
+    size_t at = mmixi_row_offset(&g->y, r), n = g->n;
+    const mmix_real *dy = g->c->dy[0] + at, *y = mmixi_of(&g->y) + at;
+    const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r), *other = x;
+    int dense = g->dy_step == 1 && g->x_step == 1;
+    if (!linear) other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
+    if (linear && dense) {
+        (add ? k->axpy : k->scale)(n, (mmix_real)g->c->number[g->i], dy, dx);
+        return;
+    }
+    if (op == MMIX_OP_MUL && dense && g->other_step == 1) {
+        (add ? k->mul_add : k->mul)(n, dy, other, dx);
+        return;
+    }
+    for (size_t j = 0; j < n; j++) {
+        mmix_real *to = dx + j * g->x_step;
+        mmix_real term = mmixi_binary_term(g, dy[j * g->dy_step], x[j * g->x_step], other[j * g->other_step],
+                                           y[j * g->dy_step]);
+        *to = add ? *to + term : term;
+    }
+}
+static void mmixi_binary_rows_backward(void *arg, mmixi_range range)
+{
+    const mmixi_binary_gradient *g = (const mmixi_binary_gradient *)arg;
+    mmix_real *dx = g->c->dx[g->i];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_binary_row_backward(g, r, dx + mmixi_row_offset(&g->x, r), g->c->add[g->i]);
+}
+static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
+{
+    mmixi_binary_gradient g;
+    memset(&g, 0, sizeof g);
+    g.c = c;
+    g.i = i;
+    g.y = *c->out[0];
+    g.x = *c->in[i];
+    if (c->in[1]) g.other = *c->in[1 - i];
+    g.n = mmixi_cols(&g.y);
+    g.dy_step = mmix_stride(&g.y, -1);
+    g.x_step = mmix_stride(&g.x, -1);
+    g.other_step = mmix_stride(&g.other, -1);
+    return g;
+}
+/* Whether a view takes no step along an axis. */
+static int mmixi_stretches(const mmix_tensor *t)
+{
+    for (int a = 0; a < t->ndim; a++)
+        if (t->shape[a] > 1 && t->stride[a] == 0) return 1;
+    return 0;
+}
+static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
+{
+    size_t rows = mmixi_rows(c->out[0]), grain = mmixi_row_grain(mmixi_cols(c->out[0]));
+    for (int i = 0; i < 2; i++) {
+        if (!c->dx[i]) continue;
+        mmixi_binary_gradient g = mmixi_binary_gradient_of(c, i);
+        /* the rows of a stretched operand meet in one place: one task adds them up */
+        int together = mmixi_stretches(&g.x);
+        mmixi_ranges(m, rows, together ? rows : grain, mmixi_binary_rows_backward, &g);
+    }
+    return 0;
+}
+/* t with the axes of `as`, and no step along those that are 1 in t alone. */
 static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
 {
-    mmix_tensor *v = !as || !t || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
-    for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
-        v->ndim = as->ndim; v->shape[as->ndim + i] = mmix_shape(as, i);
-        v->stride[as->ndim + i] = mmix_shape(t, i) > 1 ? mmix_stride(t, i) : 0;
+    if (!t || !as || mmix_count(t) == mmix_count(as)) return t;
+    mmix_tensor *v = mmixi_view(m, t, 0);
+    if (!v) return NULL;
+    v->ndim = as->ndim;
+    for (int a = 0; a < as->ndim; a++) {
+        int from_right = a - as->ndim;
+        v->shape[a] = as->shape[a];
+        v->stride[a] = mmix_shape(t, from_right) > 1 ? mmix_stride(t, from_right) : 0;
     }
     return v;
 }
@@ -4871,20 +5032,22 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
                                  double alpha, double beta)
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS] = {0};
-    if (!mmixi_expect(m, who, NULL, op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...", a, b)) return NULL;
-    int ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
+    size_t shape[MMIX_MAX_DIMS] = { 0 };
+    const char *spec = op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...";
+    if (!mmixi_expect(m, who, NULL, spec, a, b)) return NULL;
+    int ndim = a->ndim;
+    if (b && b->ndim > ndim) ndim = b->ndim;
     for (int i = 0; i < ndim; i++) {
-        size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
-        shape[i] = mmixi_max(na, nb);
-        if (na != nb && mmixi_min(na, nb) > 1)
+        size_t a_size = mmix_shape(a, i - ndim), b_size = mmix_shape(b, i - ndim);
+        shape[i] = mmixi_max(a_size, b_size);
+        if (a_size != b_size && mmixi_min(a_size, b_size) > 1)
             return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
     }
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     call.in[0] = mmixi_stretched(m, a, call.out[0]);
     call.in[1] = mmixi_stretched(m, b, call.out[0]);
-    call.number[0] = alpha; call.number[1] = beta;
-    call.size[0] = b && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
+    call.number[0] = alpha;
+    call.number[1] = beta;
     return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
@@ -4893,7 +5056,8 @@ MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, doubl
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    return x ? mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0) : NULL;
+    if (!x) return NULL;
+    return mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0);
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -4908,25 +5072,32 @@ MMIXI_BINARY(max, MMIX_OP_MAX, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
+
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
-    mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
-    for (int i = 0, seen = 0; v && i < x->ndim; i++) {
-        int a = order ? mmixi_axis(x, order[i]) : -1;
+    int seen = 0;                                /* a bit for each axis */
+    if (!mmixi_expect(m, "mmix_permute", NULL, "x ...", x)) return NULL;
+    mmix_tensor *v = mmixi_view(m, x, 0);
+    if (!v) return NULL;
+    for (int i = 0; i < x->ndim; i++) {
+        int wanted = order ? order[i] : -1, a = order ? mmixi_axis(x, wanted) : -1;
         if (a < 0 || seen & 1 << a)
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
-                                        "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
+                                        "each of 0 … %d once", i, wanted, x->ndim - 1));
         seen |= 1 << a;
-        v->shape[i] = x->shape[a]; v->stride[i] = x->stride[a];
+        v->shape[i] = x->shape[a];
+        v->stride[i] = x->stride[a];
     }
     return mmixi_copied(m, v);
 }
-/* x, or a copy where one step does not lead from row to row, or where there are gaps; NULL for NULL. */
+/* x, or a copy if no single step leads from each row to the next. NULL for NULL. */
 static mmix_tensor *mmixi_strided(mmix_ctx *m, mmix_tensor *x)
 {
     size_t step;
-    return !x || mmixi_even_rows(x, &step) ? x : mmixi_copied(m, x);
+    if (!x || mmixi_even_rows(x, &step)) return x;
+    return mmixi_copied(m, x);
 }
+/* x, or a copy if it has gaps. NULL for NULL. */
 static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
     return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
@@ -4934,16 +5105,19 @@ static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 /* Runs an op on rows whose output has the shape of its first input. */
 static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_call *call)
 {
-    mmix_tensor *x = call->in[0] = mmixi_strided(m, call->in[0]);
-    return x ? mmixi_run_new(m, who, op, call, x->ndim, x->shape) : NULL;
+    mmix_tensor *x = mmixi_strided(m, call->in[0]);
+    if (!x) return NULL;
+    call->in[0] = x;
+    return mmixi_run_new(m, who, op, call, x->ndim, x->shape);
 }
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
-    mmix_tensor *v = mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t) ? mmixi_view(m, t, 0) : NULL;
+    if (!mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t)) return NULL;
+    mmix_tensor *v = mmixi_view(m, t, 0);
     if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
     if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
     if (mmixi_contiguous(t)) return v;
-    /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
+    /* Splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P). */
     size_t front = (size_t)(t->ndim - 1) * sizeof *shape;
     if (ndim < t->ndim || memcmp(shape, t->shape, front))
         return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
@@ -4951,48 +5125,116 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
     return v;
 }
 
-/* ---- one tensor in, one of its shape out ------------------------------------------------
-   dx = dy f'(x), from x again; softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
-/* The rare ones, in double: f(x), or its slope. */
-static double mmixi_rare(int op, double x, double p, int slope)
+/* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
+   silu, gelu and softplus have micro-kernels. The others are rare and computed in double, as they stand
+   here: each line is the formula, written so that no e^x overflows. */
+
+static double mmixi_rare_value(int op, double x, double power)
 {
-    int tangent = op == MMIX_OP_TANH;
-    double e = tangent ? mmixi_expm1(-2 * fabs(x)) : op == MMIX_OP_SIGMOID ? mmixi_exp(-fabs(x)) : 0,
-        t = tangent ? -e / (2 + e) : 1 / (1 + e);
+    double e;
     switch (op) {
     case MMIX_OP_EXP: return mmixi_exp(x);
-    case MMIX_OP_LOG: return slope ? 1 / x : mmixi_log(x);
-    case MMIX_OP_SQRT: return slope ? 0.5 / sqrt(x) : sqrt(x);
-    case MMIX_OP_RELU: return slope ? x > 0 : x > 0 || x != x ? x : 0;
-    case MMIX_OP_ABS: return slope ? (x > 0) - (x < 0) : fabs(x);
-    case MMIX_OP_SIGMOID: return slope ? e * t * t : x < 0 ? e * t : t;
-    case MMIX_OP_TANH: return slope ? 4 * (1 + e) / (2 + e) / (2 + e) : x < 0 ? -t : t;
-    default: return !slope ? mmixi_pow(x, p) : p != 0 ? p * mmixi_pow(x, p - 1) : 0;
+    case MMIX_OP_LOG: return mmixi_log(x);
+    case MMIX_OP_SQRT: return sqrt(x);
+    case MMIX_OP_RELU: return x > 0 || x != x ? x : 0;                 /* NaN stays NaN */
+    case MMIX_OP_ABS: return fabs(x);
+    case MMIX_OP_SIGMOID:                        /* 1 / (1 + e^-x) */
+        e = mmixi_exp(-fabs(x));
+        return x < 0 ? e * (1 / (1 + e)) : 1 / (1 + e);
+    case MMIX_OP_TANH:                           /* (1 - e^-2x) / (1 + e^-2x) */
+        e = mmixi_expm1(-2 * fabs(x));
+        return x < 0 ? e / (2 + e) : -e / (2 + e);
+    default: return mmixi_pow(x, power);
     }
 }
+static double mmixi_rare_slope(int op, double x, double power)
+{
+    double e, share;
+    switch (op) {
+    case MMIX_OP_EXP: return mmixi_exp(x);
+    case MMIX_OP_LOG: return 1 / x;
+    case MMIX_OP_SQRT: return 0.5 / sqrt(x);
+    case MMIX_OP_RELU: return x > 0;
+    case MMIX_OP_ABS: return (x > 0) - (x < 0);
+    case MMIX_OP_SIGMOID:                        /* σ(x) σ(-x) */
+        e = mmixi_exp(-fabs(x));
+        share = 1 / (1 + e);
+        return e * share * share;
+    case MMIX_OP_TANH:                           /* 1 - tanh² x */
+        e = mmixi_expm1(-2 * fabs(x));
+        return 4 * (1 + e) / (2 + e) / (2 + e);
+    default: return power != 0 ? power * mmixi_pow(x, power - 1) : 0;
+    }
+}
+
+/* softmax of a row: y = e^(x - max x) / Σ e^(x - max x), dx = y (dy - Σ y dy): the y of a row sum to 1, so
+   what all dy have in common moves nothing.   torch: F.softmax(x, -1) */
+MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, const mmix_real *x, size_t n)
+{
+    double largest = -HUGE_VAL, sum = 0;
+    for (size_t i = 0; i < n; i++) largest = fmax(largest, (double)x[i]);
+    for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - largest);
+    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)(exp((double)x[i] - largest) / sum);
+}
+MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dx, const mmix_real *dy, const mmix_real *y, size_t n)
+{
+    double along = 0;
+    for (size_t i = 0; i < n; i++) along += (double)y[i] * (double)dy[i];
+    for (size_t i = 0; i < n; i++) dx[i] += (mmix_real)((double)y[i] * ((double)dy[i] - along));
+}
+
 static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
-    int op = c->op, add = c->add[0];
-    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
-        const mmix_real *x = p.x, *dy = p.dy;
-        mmix_real *y = p.y, *dx = p.dx;
-        size_t n = p.n;
-        switch (op) {
-        case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
-        case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
-        case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
-        case MMIX_OP_SOFTMAX:
-            dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
-            break;
+    mmixi_mat in = mmixi_values(c->in[0]), out = mmixi_values(c->out[0]);
+    size_t n = in.cols;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(in, r);
+        mmix_real *y = mmixi_row(out, r);
+        switch (c->op) {
+        case MMIX_OP_SILU: k->silu(n, x, y); break;
+        case MMIX_OP_GELU: k->gelu(n, x, y); break;
+        case MMIX_OP_SOFTPLUS: k->softplus(n, x, y); break;
+        case MMIX_OP_SOFTMAX: k->softmax(n, x, y); break;
+        default:
+            for (size_t i = 0; i < n; i++)
+                y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
+        }
+    }
+}
+static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *x_tensor = c->in[0], *y_tensor = c->out[0];
+    mmixi_mat in = mmixi_values(x_tensor), in_gradient = mmixi_rows_of(x_tensor, c->dx[0]);
+    mmixi_mat out = mmixi_values(y_tensor), out_gradient = mmixi_rows_of(y_tensor, c->dy[0]);
+    size_t n = in.cols;
+    int add = c->add[0];
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(in, r), *y = mmixi_row(out, r), *dy = mmixi_row(out_gradient, r);
+        mmix_real *dx = mmixi_row(in_gradient, r);
+        switch (c->op) {
+        case MMIX_OP_SILU: k->silu_backward(n, x, dy, dx, add); break;
+        case MMIX_OP_GELU: k->gelu_backward(n, x, dy, dx, add); break;
+        case MMIX_OP_SOFTPLUS: k->softplus_backward(n, x, dy, dx, add); break;
+        case MMIX_OP_SOFTMAX: k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add); break;
         default:
             for (size_t i = 0; i < n; i++) {
-                double f = mmixi_rare(op, (double)x[i], c->number[0], dy != NULL);
-                if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
-                else y[i] = (mmix_real)f;
+                double slope = mmixi_rare_slope(c->op, (double)x[i], c->number[0]);
+                dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * slope);
             }
         }
     }
+}
+static int mmixi_unary_forward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
+}
+static int mmixi_unary_backward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return c->dx[0] ? mmixi_over_rows(c, c->in[0], mmixi_unary_rows_backward) : 0;
 }
 static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double number)
 {
@@ -5025,105 +5267,178 @@ static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int
 {
     char text[MMIXI_TEXT];
     int a = mmixi_axis(x, axis);
-    return a >= 0 ? a : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s, expected %d to %d", who, axis,
-                                  mmixi_shape_text(x, text), -x->ndim, x->ndim - 1);
+    if (a >= 0) return a;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s, expected %d to %d", who, axis,
+                     mmixi_shape_text(x, text), -x->ndim, x->ndim - 1);
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 {
-    int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 }, a;
+    int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
-    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
-    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
-    order[a] = x->ndim - 1; order[x->ndim - 1] = a;      /* that axis and the last change places, and back */
+    int a = mmixi_axis_of(m, "mmix_softmax", x, axis), last = x->ndim - 1;
+    if (a < 0 || a == last) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
+    order[a] = last;                             /* that axis and the last change places, and back */
+    order[last] = a;
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
 }
 
-/* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
-static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
+/* ---- sums over an axis, or over everything --------------------------------------------------
+   y_oi = Σ_j x_oji, dx_oji = dy_oi
+
+   x is seen as (outer, n, inner), where n and inner are size[0] and size[1]; y is (outer, inner).
+   torch: x.sum(axis) */
+
+MMIXI_PLAIN void mmixi_plain_sum(mmix_real *y, const mmix_real *x, size_t outer, size_t n, size_t inner)
 {
-    const mmix_real *x = mmixi_of(c->in[0]), *dy = c->dy[0];
-    mmix_real *y = mmixi_of(c->out[0]), *dx = c->dx[0];
-    size_t n = c->size[0], inner = c->size[1];
-    int add = c->add[0];
-    for (size_t i = 0, at = 0; i < mmix_count(c->out[0]); i += inner) {
-        if (!dy && inner == 1) y[i] = m->k->sum(n, x + i * n);
-        else for (size_t j = 0; j < n; j++, at += inner) {
-            if (!dy) mmixi_put(m->k, inner, x + at, y + i, j > 0);
-            else for (size_t q = 0; q < inner; q++) dx[at + q] = (add ? dx[at + q] : 0) + dy[i + q];
+    for (size_t o = 0; o < outer; o++) {
+        for (size_t i = 0; i < inner; i++) {
+            double sum = 0;
+            for (size_t j = 0; j < n; j++) sum += (double)x[(o * n + j) * inner + i];
+            y[o * inner + i] = (mmix_real)sum;
         }
+    }
+}
+MMIXI_PLAIN void mmixi_plain_sum_backward(mmix_real *dx, const mmix_real *dy, size_t outer, size_t n,
+                                          size_t inner)
+{
+    for (size_t o = 0; o < outer; o++)
+        for (size_t j = 0; j < n; j++)
+            for (size_t i = 0; i < inner; i++) dx[(o * n + j) * inner + i] += dy[o * inner + i];
+}
+
+static int mmixi_sum_forward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_real *x = mmixi_of(c->in[0]);
+    mmix_real *y = mmixi_of(c->out[0]);
+    size_t n = c->size[0], inner = c->size[1], outer = mmix_count(c->out[0]) / inner;
+    for (size_t o = 0; o < outer; o++, x += n * inner, y += inner) {
+        if (inner == 1) *y = m->k->sum(n, x);
+        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
     }
     return 0;
 }
-static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_tensor *x, int axis)
+static int mmixi_sum_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_real *dy = c->dy[0];
+    mmix_real *dx = c->dx[0];
+    size_t n = c->size[0], inner = c->size[1], outer = mmix_count(c->out[0]) / inner;
+    (void)m;
+    if (!dx) return 0;
+    for (size_t o = 0; o < outer; o++, dy += inner) {
+        for (size_t j = 0; j < n; j++, dx += inner)
+            for (size_t i = 0; i < inner; i++) dx[i] = (c->add[0] ? dx[i] : 0) + dy[i];
+    }
+    return 0;
+}
+static mmix_tensor *mmixi_sum_of(mmix_ctx *m, const char *who, mmix_tensor *x)
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS];
-    int ndim = 0, a = -1;
-    if (!mmixi_expect(m, who, NULL, "x ...", x)
-        || (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0)
-        || !(x = mmixi_compact(m, x))) return NULL;
-    for (int i = 0; a >= 0 && i < x->ndim; i++) if (i != a) shape[ndim++] = x->shape[i];
-    call.in[0] = x; call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
-    call.size[1] = a < 0 || x->shape[a] < 2 ? 1 : x->stride[a];
-    return mmixi_run_new(m, who, op, &call, ndim, shape);
+    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
+    call.in[0] = mmixi_compact(m, x);
+    if (!call.in[0]) return NULL;
+    call.size[0] = mmix_count(x);
+    call.size[1] = 1;
+    return mmixi_run_new(m, who, MMIX_OP_SUM, &call, 0, NULL);
+}
+MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x) { return mmixi_sum_of(m, "mmix_sum", x); }
+MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmix_scale(m, mmixi_sum_of(m, "mmix_mean", x), 1 / (double)mmix_count(x), 0);
 }
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
 {
-    return mmixi_sum_over(m, "mmix_sum_axis", MMIX_OP_SUM_AXIS, x, axis);
-}
-MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_sum_over(m, "mmix_sum", MMIX_OP_SUM, x, 0);
-}
-MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), 1 / (double)mmix_count(x), 0);
+    const char *who = "mmix_sum_axis";
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    size_t shape[MMIX_MAX_DIMS];
+    int ndim = 0;
+    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
+    int a = mmixi_axis_of(m, who, x, axis);
+    if (a < 0) return NULL;
+    x = mmixi_compact(m, x);
+    if (!x) return NULL;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != a) shape[ndim++] = x->shape[i];
+    call.in[0] = x;
+    call.size[0] = x->shape[a];
+    call.size[1] = 1;
+    for (int i = a + 1; i < x->ndim; i++) call.size[1] *= x->shape[i];
+    return mmixi_run_new(m, who, MMIX_OP_SUM_AXIS, &call, ndim, shape);
 }
 
-/* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
-/* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
+/* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ----------------------
+   The plain loops stand in >>gemm.   torch: a @ b */
+
+/* Matrix i of a contiguous tensor (…, J, K) whose numbers, or their gradient, are p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
     size_t J = mmix_shape(t, -2);
     return mmixi_part(mmixi_rows_of(t, p), i * J, 0, J, mmixi_cols(t));
 }
-static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
+static int mmixi_matmul_forward(mmix_ctx *m, mmix_call *call)
 {
-    const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
-    mmix_real *da = call->dx[0], *db = call->dx[1];
+    const mmix_tensor *a = call->in[0], *b = call->in[1], *c = call->out[0];
+    size_t matrices = mmixi_rows(a) / mmix_shape(a, -2);
     int failed = 0;
-    for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
-        mmixi_mat a = mmixi_matrix_at(ta, mmixi_of(ta), i), b = mmixi_matrix_at(tb, mmixi_of(tb), i),
-            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmixi_of(tc), i);
-        if (!call->dy[0]) failed |= mmixi_product(m, c, a, b, 0);
-        if (da) failed |= mmixi_product(m, mmixi_matrix_at(ta, da, i), c, mmixi_t(b), call->add[0]);
-        if (db) failed |= mmixi_product(m, mmixi_matrix_at(tb, db, i), mmixi_t(a), c, call->add[1]);
+    for (size_t i = 0; i < matrices; i++)
+        failed |= mmixi_product(m, mmixi_matrix_at(c, mmixi_of(c), i), mmixi_matrix_at(a, mmixi_of(a), i),
+                                mmixi_matrix_at(b, mmixi_of(b), i), 0);
+    return failed;
+}
+static int mmixi_matmul_backward(mmix_ctx *m, mmix_call *call)
+{
+    const mmix_tensor *a_tensor = call->in[0], *b_tensor = call->in[1];
+    mmix_real *da = call->dx[0], *db = call->dx[1];
+    size_t matrices = mmixi_rows(a_tensor) / mmix_shape(a_tensor, -2);
+    int failed = 0;
+    for (size_t i = 0; i < matrices; i++) {
+        mmixi_mat a = mmixi_matrix_at(a_tensor, mmixi_of(a_tensor), i);
+        mmixi_mat b = mmixi_matrix_at(b_tensor, mmixi_of(b_tensor), i);
+        mmixi_mat dc = mmixi_matrix_at(call->out[0], call->dy[0], i);
+        if (da)
+            failed |= mmixi_product(m, mmixi_matrix_at(a_tensor, da, i), dc, mmixi_t(b), call->add[0]);
+        if (db)
+            failed |= mmixi_product(m, mmixi_matrix_at(b_tensor, db, i), mmixi_t(a), dc, call->add[1]);
     }
     return failed;
 }
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
-    mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_matmul", &d, "a ...MK, b ~KN", a, b)) return NULL;
-    call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
+    mmix_call call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
     memcpy(shape, a->shape, sizeof shape);
     shape[a->ndim - 1] = d.N;
     return mmixi_run_new(m, "mmix_matmul", MMIX_OP_MATMUL, &call, a->ndim, shape);
 }
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
-/* Each part is a view of the output, along axis size[0]. */
-static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
+
+/* concat: each part is copied to a view of the output along axis size[0], and its gradient back from there.
+   This walks those views: *at is where part p begins in the output, as->shape its shape. */
+static void mmixi_concat_next(const mmix_call *c, size_t p, mmix_tensor *as, size_t *at)
 {
-    size_t a = c->size[0];
-    mmix_tensor place = *c->out[0];
-    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
-        const mmix_tensor *part = c->in[p];
-        place.shape[a] = part->shape[a];
-        if (!c->dy[0]) mmixi_put_all(m, part, mmixi_of(part), &place, mmixi_of(c->out[0]) + at, 0);
-        else if (c->dx[p]) mmixi_put_all(m, &place, c->dy[0] + at, part, c->dx[p], c->add[p]);
+    size_t axis = c->size[0];
+    if (p) *at += as->shape[axis] * as->stride[axis];
+    as->shape[axis] = c->in[p]->shape[axis];
+}
+static int mmixi_concat_forward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_tensor as = *c->out[0];
+    size_t at = 0;
+    for (size_t p = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
+        mmixi_concat_next(c, p, &as, &at);
+        mmixi_put_all(m, c->in[p], mmixi_of(c->in[p]), &as, mmixi_of(c->out[0]) + at, 0);
+    }
+    return 0;
+}
+static int mmixi_concat_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_tensor as = *c->out[0];
+    size_t at = 0;
+    for (size_t p = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
+        mmixi_concat_next(c, p, &as, &at);
+        if (c->dx[p]) mmixi_put_all(m, &as, c->dy[0] + at, c->in[p], c->dx[p], c->add[p]);
     }
     return 0;
 }
@@ -5133,13 +5448,13 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     mmix_call call;
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    int a, ndim;
-    if (mmixi_inputs(m, who, &call, parts, n) || !mmixi_expect(m, who, &d, "parts[0] ...", call.in[0])
-        || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
-    ndim = parts[0]->ndim;
+    if (mmixi_inputs(m, who, &call, parts, n)) return NULL;
+    if (!mmixi_expect(m, who, &d, "parts[0] ...", call.in[0])) return NULL;
+    int ndim = parts[0]->ndim, a = mmixi_axis_of(m, who, parts[0], axis);
+    if (a < 0) return NULL;
     memcpy(shape, parts[0]->shape, sizeof shape);
     shape[a] = 0;
-    for (size_t p = 0; p < n; p++) {             /* equal but along a */
+    for (size_t p = 0; p < n; p++) {             /* all sizes are equal but that along a */
         char spec[32];
         snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
@@ -5151,72 +5466,137 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 
 /* Number i of an integer tensor in row-major order. */
 static inline int mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
-/* Whether all of them lie below n. */
+/* 1 if all numbers of an index lie below n, or 0 after mmix_fail. */
 static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t, size_t n)
 {
     for (size_t i = 0; i < mmix_count(t); i++) {
         int32_t at = mmixi_index(t, i);
-        if (at < 0 || (size_t)at >= n)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name,
-                             (double)i, (int)at, (double)(n - 1)), 0;
+        if (at >= 0 && (size_t)at < n) continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name, (double)i,
+                  (int)at, (double)(n - 1));
+        return 0;
     }
     return 1;
 }
-/* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on
-   to x. Either is the other's backward: some columns of all rows of a list and of a table, in which a row may
-   be met twice. */
-static void mmixi_gather_columns(const mmix_call *c, mmixi_range range)
+/* A list of rows and the table that they come from or go to, as gather and add_rows see them:
+
+       take      list_i = table[index_i]          gather forward; add_rows backward
+       scatter   table[index_i] += list_i         gather backward; add_rows forward
+
+   Each sequence of a list, as long as the index, has a table of its own of `table_rows` rows. A table's row
+   may be met twice, so tasks share out the columns and each walks the whole list. */
+typedef struct mmixi_row_list {
+    const mmixi_kernels *k;
+    const mmix_tensor *index;
+    mmixi_mat list, table;
+    size_t n, table_rows;                        /* numbers of the index; rows of a sequence's table */
+    int add;                                     /* take: to what the list holds */
+} mmixi_row_list;
+static mmixi_row_list mmixi_row_list_of(const mmix_ctx *m, const mmix_tensor *index, mmixi_mat list,
+                                        mmixi_mat table, size_t table_rows)
 {
-    int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
-    const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
-    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmixi_of(in)) + range.begin),
-        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmixi_of(y)) + range.begin),
-        table = gather ? ours : theirs, list = gather ? theirs : ours;
-    size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
-    for (size_t i = 0; i < list.rows; i++) {
-        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)),
-            *place = mmixi_row(list, i);
-        mmixi_put(c->m->k, range.end - range.begin, scatter ? place : row, scatter ? row : place,
-                  scatter || c->add[1]);
+    mmixi_row_list j;
+    memset(&j, 0, sizeof j);
+    j.k = m->k;
+    j.index = index;
+    j.list = list;
+    j.table = table;
+    j.n = mmix_count(index);
+    j.table_rows = table_rows;
+    return j;
+}
+static mmix_real *mmixi_table_row(const mmixi_row_list *j, size_t i)
+{
+    return mmixi_row(j->table, i / j->n * j->table_rows + (size_t)mmixi_index(j->index, i % j->n));
+}
+static void mmixi_take_columns(void *arg, mmixi_range range)
+{
+    const mmixi_row_list *j = (const mmixi_row_list *)arg;
+    size_t d = range.begin, n = range.end - range.begin;
+    for (size_t i = 0; i < j->list.rows; i++)
+        mmixi_put(j->k, n, mmixi_table_row(j, i) + d, mmixi_row(j->list, i) + d, j->add);
+}
+static void mmixi_scatter_columns(void *arg, mmixi_range range)
+{
+    const mmixi_row_list *j = (const mmixi_row_list *)arg;
+    size_t d = range.begin, n = range.end - range.begin;
+    for (size_t i = 0; i < j->list.rows; i++) {
+        mmix_real *row = mmixi_table_row(j, i) + d;
+        j->k->add(n, mmixi_row(j->list, i) + d, row, row);
     }
 }
-static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_row_list_run(mmix_ctx *m, mmixi_row_list *j, mmixi_range_task *task)
 {
-    const mmix_tensor *x = c->in[0], *y = c->out[0];
-    size_t D = mmixi_cols(x);
-    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
-    if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
-    return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, m->lanes)), mmixi_gather_columns);
+    size_t D = j->list.cols;
+    mmixi_ranges(m, D, mmixi_max(64, mmixi_ceil_div(D, m->lanes)), task, j);
+}
+/* in: table (V, D), index */
+static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
+{
+    mmixi_mat table = mmixi_values(c->in[0]), list = mmixi_values(c->out[0]);
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
+    mmixi_row_list_run(m, &j, mmixi_take_columns);
+    return 0;
+}
+static int mmixi_gather_backward(mmix_ctx *m, mmix_call *c)
+{
+    if (!c->dx[0]) return 0;
+    mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]), list = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
+    mmixi_row_list_run(m, &j, mmixi_scatter_columns);
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
-    mmix_call call = mmixi_call(table, index, table);              /* twice: its gradient begins with zeros */
+    /* The table is named twice: inputs that share a gradient begin with zeros, and here it is added to. */
+    mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
-    if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)
-        || !mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0])) return NULL;
+    if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)) return NULL;
+    if (!mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0])) return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->ndim] = table->shape[1];
     return mmixi_run_new(m, "mmix_gather", MMIX_OP_GATHER, &call, index->ndim + 1, shape);
+}
+/* in: x (B, L, D), part (B, n, D), index (n). The gradient of x is dy itself, which is handed on. */
+static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_values(c->in[1]), mmixi_values(y), y->shape[1]);
+    mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
+    mmixi_row_list_run(m, &j, mmixi_scatter_columns);
+    return 0;
+}
+static int mmixi_add_rows_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *y = c->out[0];
+    if (!c->dx[1]) return 0;
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_rows_of(c->in[1], c->dx[1]),
+                                         mmixi_rows_of(y, c->dy[0]), y->shape[1]);
+    j.add = c->add[1];
+    mmixi_row_list_run(m, &j, mmixi_take_columns);
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
 {
     mmix_call call = mmixi_call(x, NULL, index);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)
-        || !mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
-    call.in[1] = mmixi_strided(m, part); call.passed = 1;
+    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)) return NULL;
+    if (!mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
+    call.in[1] = mmixi_strided(m, part);
+    call.passed = 1;
     return mmixi_run_new(m, "mmix_add_rows", MMIX_OP_ADD_ROWS, &call, 3, x->shape);
 }
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
+    const char *who = "mmix_insert_token";
     const char *spec = mmix_ndim(token) == 3 ? "x BLD, token 11D" : "x BLD, token D";
     mmix_tensor *part[3];
     mmixi_dims d;
     size_t n = 0;
-    if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)
-        || mmixi_within(m, "mmix_insert_token", "at", (double)at, 0, (double)d.L)) return NULL;
+    if (!mmixi_expect(m, who, &d, spec, x, token)) return NULL;
+    if (mmixi_within(m, who, "at", (double)at, 0, (double)d.L)) return NULL;
     if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
-    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* of each sequence */
+    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* one for each sequence */
     if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
     return mmix_concat(m, 1, part, n);
 }
@@ -5224,96 +5604,286 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 /* ==== >>norms ========================================================================
    y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
 
-   x (rows, D), w and b (D). Kept for the backward: μ and 1/r of each row. With x̂ = (x - μ)/r, g = w dy:
+   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r, g = w dy:
 
        dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
 
    y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂ only).
-   Ba et al. 2016; Zhang & Sennrich 2019.
+   Ba et al. 2016; Zhang & Sennrich 2019, eq. 4.
    torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w
    ==================================================================================== */
 
-/* Weight gradients are sums over rows: a partial sum for each of at most 16 runs of rows, added in order. */
+MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd, const mmix_real *x,
+                                        const mmix_real *w, const mmix_real *b, size_t rows, size_t D,
+                                        double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, y += D) {
+        double sum = 0, square = 0;
+        for (size_t i = 0; i < D; i++) sum += (double)x[i];
+        mean[r] = sum / (double)D;
+        for (size_t i = 0; i < D; i++) square += ((double)x[i] - mean[r]) * ((double)x[i] - mean[r]);
+        rstd[r] = 1 / sqrt(square / (double)D + eps);
+        for (size_t i = 0; i < D; i++)
+            y[i] = (mmix_real)((double)w[i] * ((double)x[i] - mean[r]) * rstd[r] + (double)b[i]);
+    }
+}
+MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
+                                                 const mmix_real *dy, const mmix_real *x, const mmix_real *w,
+                                                 const double *mean, const double *rstd, size_t rows, size_t D)
+{
+    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
+        double g_mean = 0, along = 0;            /* mean(g) and mean(g x̂) */
+        for (size_t i = 0; i < D; i++) {
+            double g = (double)w[i] * (double)dy[i];
+            g_mean += g / (double)D;
+            along += g * ((double)x[i] - mean[r]) * rstd[r] / (double)D;
+        }
+        for (size_t i = 0; i < D; i++) {
+            double xhat = ((double)x[i] - mean[r]) * rstd[r];
+            dw[i] += (mmix_real)((double)dy[i] * xhat);
+            db[i] += dy[i];
+            dx[i] += (mmix_real)(rstd[r] * ((double)w[i] * (double)dy[i] - g_mean - xhat * along));
+        }
+    }
+}
+MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_real *x, const mmix_real *w,
+                                      size_t rows, size_t D, double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, y += D) {
+        double square = 0;                       /* double: 768 squares in float lose a digit */
+        for (size_t i = 0; i < D; i++) square += (double)x[i] * (double)x[i];
+        rstd[r] = 1 / sqrt(square / (double)D + eps);
+        for (size_t i = 0; i < D; i++) y[i] = (mmix_real)((double)w[i] * (double)x[i] * rstd[r]);
+    }
+}
+/* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y does not
+   feel: g = w dy therefore loses its part along x̂,  dx = (g - x̂ mean(g x̂)) / r. */
+MMIXI_PLAIN void mmixi_plain_rms_norm_backward(mmix_real *dx, mmix_real *dw, const mmix_real *dy,
+                                               const mmix_real *x, const mmix_real *w, const double *rstd,
+                                               size_t rows, size_t D)
+{
+    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
+        double along = 0;
+        for (size_t i = 0; i < D; i++)
+            along += (double)w[i] * (double)dy[i] * (double)x[i] * rstd[r] / (double)D;
+        for (size_t i = 0; i < D; i++) {
+            double xhat = (double)x[i] * rstd[r];
+            dw[i] += (mmix_real)((double)dy[i] * xhat);
+            dx[i] += (mmix_real)(rstd[r] * ((double)w[i] * (double)dy[i] - xhat * along));
+        }
+    }
+}
+/* The gate comes before the norm: u = x silu(z). Each of `groups` runs of d = D/groups features of u has an r
+   of its own. */
+MMIXI_PLAIN void mmixi_plain_gated_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
+                                            const mmix_real *z, const mmix_real *w, size_t rows, size_t D,
+                                            size_t groups, double eps)
+{
+    size_t d = D / groups;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t g = 0; g < groups; g++, x += d, z += d, y += d) {
+            double square = 0;
+            for (size_t i = 0; i < d; i++) {
+                double u = (double)x[i] * (double)z[i] / (1 + exp(-(double)z[i]));
+                square += u * u / (double)d;
+            }
+            rstd[r * groups + g] = 1 / sqrt(square + eps);
+            for (size_t i = 0; i < d; i++) {
+                double u = (double)x[i] * (double)z[i] / (1 + exp(-(double)z[i]));
+                y[i] = (mmix_real)((double)w[g * d + i] * u * rstd[r * groups + g]);
+            }
+        }
+    }
+}
+/* du is dx of the norm above; then dx = du silu(z), dz = du x silu'(z) with silu' = σ (1 + z (1 - σ)). */
+MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *dz, mmix_real *dw,
+                                                     const mmix_real *dy, const mmix_real *x,
+                                                     const mmix_real *z, const mmix_real *w,
+                                                     const double *rstd, size_t rows, size_t D, size_t groups)
+{
+    size_t d = D / groups;
+    for (size_t run = 0; run < rows * groups; run++) {
+        size_t from = run * d, feature = run % groups * d;
+        double along = 0, s = rstd[run];
+        for (size_t i = 0; i < d; i++) {
+            double gate = (double)z[from + i] / (1 + exp(-(double)z[from + i]));
+            along += (double)w[feature + i] * (double)dy[from + i] * (double)x[from + i] * gate * s / (double)d;
+        }
+        for (size_t i = 0; i < d; i++) {
+            double xi = (double)x[from + i], zi = (double)z[from + i], dyi = (double)dy[from + i];
+            double sigma = 1 / (1 + exp(-zi)), uhat = xi * zi * sigma * s;
+            double du = s * ((double)w[feature + i] * dyi - uhat * along);
+            dw[feature + i] += (mmix_real)(dyi * uhat);
+            dx[from + i] += (mmix_real)(du * zi * sigma);
+            dz[from + i] += (mmix_real)(du * xi * sigma * (1 + zi * (1 - sigma)));
+        }
+    }
+}
+
+/* Weight gradients are sums over rows: each of at most 16 runs of rows has a partial sum, and these are
+   added in order, so that no number of threads changes a bit. */
 enum { MMIXI_PARTIALS = 16 };
 static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
+/* to = or += the sum of `parts` vectors of D numbers, `step` apart. A gradient that nobody wants is NULL. */
 static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
-                              const mmix_real *partial, mmix_real *to, int add)
+                                     const mmix_real *partial, mmix_real *to, int add)
 {
     for (size_t p = 0; to && p < parts; p++) mmixi_put(k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task, tasks of a backward. saved: of each row 1/r (groups), then μ.
-   options, while it runs: sums of dw and db of each such task; silu(z), u = x silu(z) and du of each lane. */
-static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
+/* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]: eps.
+   saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. */
+typedef struct mmixi_norm_pass {
+    const mmixi_kernels *k;
+    size_t D, groups, width;                     /* width = D / groups */
+    int center, gated, add_x, add_z;             /* center: μ is taken off */
+    double eps;
+    mmixi_mat x, z, y, dy, dx, dz;
+    const mmix_real *w, *b;
+    mmix_real *kept;                             /* saved[0], or NULL */
+    mmix_real *scratch;                          /* (lanes, D) of a gated forward, (lanes, 3 D) of a backward */
+    mmix_real *partial;                          /* of a backward (tasks, 2 D): dw, then db, of its rows */
+    size_t grain;                                /* rows of a task */
+} mmixi_norm_pass;
+static mmixi_norm_pass mmixi_norm_pass_of(const mmix_call *c)
 {
-    const mmixi_kernels *k = c->m->k;
-    const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    int center = c->op == MMIX_OP_LAYER_NORM;
-    const mmix_real *w = mmixi_of(c->in[1]), *b = mmixi_of(c->in[2]), width = (mmix_real)d;
-    mmix_real *sums = (mmix_real *)(uintptr_t)c->options,
-        *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
-        *u = gate + (c->dy[0] ? D : 0), *du = u + D,       /* a forward needs silu(z) no longer */
-        *dw = c->dy[0] ? sums + range.begin / c->size[1] * 2 * D : NULL;
-    mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
-    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
-        const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
-        mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
-            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + 1) : NULL;
-        if (tz) {
-            k->silu(D, gates, gate);
-            k->mul(D, p.x, gate, u);
+    mmixi_norm_pass p;
+    memset(&p, 0, sizeof p);
+    p.k = c->m->k;
+    p.D = mmixi_cols(c->in[0]);
+    p.groups = c->size[0];
+    p.width = p.D / p.groups;
+    p.center = c->op == MMIX_OP_LAYER_NORM;
+    p.gated = c->in[3] != NULL;
+    p.eps = c->number[0];
+    p.x = mmixi_values(c->in[0]);
+    if (p.gated) p.z = mmixi_values(c->in[3]);
+    p.w = mmixi_of(c->in[1]);
+    p.b = mmixi_of(c->in[2]);
+    p.kept = c->saved[0];
+    return p;
+}
+
+static void mmixi_norm_rows(void *arg, mmixi_range range)
+{
+    const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
+    const mmixi_kernels *k = p->k;
+    size_t d = p->width;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(p->x, r);
+        mmix_real *y = mmixi_row(p->y, r), mean = 0;
+        if (p->gated) {
+            mmix_real *u = p->scratch + range.lane * p->D;
+            k->silu(p->D, mmixi_row(p->z, r), u);
+            k->mul(p->D, x, u, u);
+            x = u;
         }
-        for (size_t g = 0, i = 0; g < groups; g++, i += d) {
-            const mmix_real *wg = w ? w + i : NULL;
-            mmix_real mean = p.dy ? kept[groups] : center ? k->sum(d, x + i) / width : 0;
-            if (p.dy) {
-                k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
-                k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
-                                      along / width, to + i, to == p.dx && c->add[0], dw + i, dw + D + i);
-                continue;
-            }
-            double variance = k->variance(d, x + i, mean) / (double)width;
-            mmix_real rstd = (mmix_real)(1 / sqrt(variance + c->number[0]));
-            k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
-            if (kept) kept[g] = rstd, kept[groups] = mean;
+        for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
+            const mmix_real *w = p->w ? p->w + g * d : NULL;
+            if (p->center) mean = k->sum(d, x) / (mmix_real)d;
+            double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
+            mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
+            k->normalise(d, x, mean, rstd, w, p->b, y);
+            if (p->kept) p->kept[r * (p->groups + 1) + g] = rstd;
         }
-        if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
-        if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
-            k->mul(D, du, p.x, du);
-            k->silu_backward(D, gates, du, c->dx[3] + (gates - z.p), c->add[3]);
-        }
+        if (p->kept) p->kept[r * (p->groups + 1) + p->groups] = mean;
     }
 }
-static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
+static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
 {
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), back = c->dy[0] != NULL,
-        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
-        parts = back * mmixi_ceil_div(rows, grain);
-    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
+    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]);
+    if (c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
+    mmixi_norm_pass p = mmixi_norm_pass_of(c);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_real *scratch = mmixi_reals(m, 2 * parts + 3 * m->lanes, D);
-    c->options = scratch; c->size[1] = grain; c->size[2] = parts;
-    if (!scratch) return -1;
-    mmixi_zero(m, parts * 2 * D, scratch);
-    mmixi_over(c, rows, grain, mmixi_norm_rows);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, scratch, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, scratch + D, c->dx[2], c->add[2]);
+    p.y = mmixi_values(c->out[0]);
+    if (p.gated) p.scratch = mmixi_reals(m, m->lanes, D);
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, rows, mmixi_row_grain(D), mmixi_norm_rows, &p);
+    mmix_rewind(m, mark);
+    return 0;
+}
+
+/* The norm's part of row r: from dy and x to dx = or += …, and dw (D) and behind it db (D) are added to. */
+static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x, mmix_real *dx,
+                                    int add, mmix_real *dw)
+{
+    const mmixi_kernels *k = p->k;
+    const mmix_real *dy = mmixi_row(p->dy, r), *rstd = p->kept + r * (p->groups + 1);
+    mmix_real mean = rstd[p->groups], width = (mmix_real)p->width, *db = dw + p->D;
+    for (size_t g = 0; g < p->groups; g++) {
+        size_t at = g * p->width;
+        const mmix_real *w = p->w ? p->w + at : NULL;
+        mmix_real sum, along;
+        k->normalise_sums(p->width, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        if (!p->center) sum = 0;
+        k->normalise_backward(p->width, dy + at, x + at, mean, rstd[g], w, sum / width, along / width,
+                              dx + at, add, dw + at, db + at);
+    }
+}
+/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. scratch: 3 D. */
+static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mmix_real *scratch,
+                                          mmix_real *dw)
+{
+    const mmixi_kernels *k = p->k;
+    const mmix_real *x = mmixi_row(p->x, r), *z = mmixi_row(p->z, r);
+    mmix_real *gate = scratch, *u = gate + p->D, *du = u + p->D;
+    k->silu(p->D, z, gate);
+    k->mul(p->D, x, gate, u);
+    mmixi_norm_row_backward(p, r, u, du, 0, dw);
+    if (p->dx.p) (p->add_x ? k->mul_add : k->mul)(p->D, du, gate, mmixi_row(p->dx, r));
+    if (p->dz.p) {
+        k->mul(p->D, du, x, du);
+        k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
+    }
+}
+static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
+{
+    const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
+    mmix_real *scratch = p->scratch + range.lane * 3 * p->D;
+    mmix_real *dw = p->partial + range.begin / p->grain * 2 * p->D;
+    memset(dw, 0, 2 * p->D * sizeof *dw);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(p->x, r);
+        if (p->gated) mmixi_norm_row_gated_backward(p, r, scratch, dw);
+        else if (p->dx.p) mmixi_norm_row_backward(p, r, x, mmixi_row(p->dx, r), p->add_x, dw);
+        else mmixi_norm_row_backward(p, r, x, scratch, 0, dw);
+    }
+}
+static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmixi_norm_pass p = mmixi_norm_pass_of(c);
+    size_t rows = p.x.rows, D = p.D;
+    mmix_mark mark = mmix_mark_here(m);
+    p.grain = mmixi_partial_grain(rows);
+    size_t parts = mmixi_ceil_div(rows, p.grain);
+    p.dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    if (c->dx[0]) p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    if (c->dx[3]) p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
+    p.add_x = c->add[0];
+    p.add_z = c->add[3];
+    p.partial = mmixi_reals(m, parts, 2 * D);
+    p.scratch = mmixi_reals(m, m->lanes, 3 * D);
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, rows, p.grain, mmixi_norm_rows_backward, &p);
+    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
 static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z,
                                mmix_tensor *weight, mmix_tensor *bias, double eps, size_t groups)
 {
+    const char *spec = "x ...D, weight? D, bias? D";
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ~D"
-                      : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
+    if (op == MMIX_OP_GATED_RMS_NORM) spec = "x ...D, weight? D, bias? D, z ~D";
+    if (!mmixi_expect(m, who, &d, spec, x, weight, bias, z)) return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, expected groups that "
                   "divide them, eps at least 0", who, (double)d.D, (double)groups, eps);
     call.in[3] = mmixi_strided(m, z);
-    call.size[0] = groups; call.number[0] = eps;
+    call.size[0] = groups;
+    call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
 }
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -5331,32 +5901,50 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
     return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps, groups);
 }
 
-/* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
-        dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
+/* ---- L2 normalisation and weight norm --------------------------------------------------------
+   y = g x / max(‖x‖, eps),   dx = g/‖x‖ (dy - x̂ (x̂·dy)),   dg = x̂·dy,   x̂ = x/‖x‖
+
+   x (rows, D). Weight norm has a g for each row and no eps, L2 normalisation no g. Where eps is the larger
+   one the length is a constant, and dx = g/eps dy.   torch: F.normalize(x); weight_norm of a Linear */
+
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmixi_of(c->in[1]);
-    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
-        double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
-        mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
-        if (!p.dy) {
-            k->scale(p.n, scale, p.x, p.y);
-            continue;
-        }
-        mmix_real along = (mmix_real)(k->dot(p.n, p.x, p.dy) / length);
-        if (p.dx) (c->add[0] ? k->axpy : k->scale)(p.n, scale, p.dy, p.dx);
-        if (p.dx && norm > c->number[0])          /* else the length is a constant */
-            k->axpy(p.n, -scale * along / (mmix_real)length, p.x, p.dx);
-        if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + p.r, c->add[1]);
+    mmixi_mat x = mmixi_values(c->in[0]), y = mmixi_values(c->out[0]);
+    for (size_t r = range.begin; r < range.end; r++) {
+        double length = fmax(sqrt(k->variance(x.cols, mmixi_row(x, r), 0)), c->number[0]);
+        k->scale(x.cols, (mmix_real)((g ? g[r] : 1) / length), mmixi_row(x, r), mmixi_row(y, r));
     }
 }
-/* Ops that take the rows of their first input one by one. */
-static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_real *g = mmixi_of(c->in[1]);
+    mmixi_mat x = mmixi_values(c->in[0]), dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    size_t D = x.cols;
+    for (size_t r = range.begin; r < range.end; r++) {
+        double norm = sqrt(k->variance(D, mmixi_row(x, r), 0)), length = fmax(norm, c->number[0]);
+        mmix_real scale = (mmix_real)((g ? g[r] : 1) / length);
+        mmix_real along = (mmix_real)(k->dot(D, mmixi_row(x, r), mmixi_row(dy, r)) / length);
+        if (dx.p) {
+            (c->add[0] ? k->axpy : k->scale)(D, scale, mmixi_row(dy, r), mmixi_row(dx, r));
+            if (norm > c->number[0])
+                k->axpy(D, -scale * along / (mmix_real)length, mmixi_row(x, r), mmixi_row(dx, r));
+        }
+        if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
+    }
+}
+static int mmixi_unit_forward(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], c->op == MMIX_OP_L2_NORMALISE || c->op == MMIX_OP_WEIGHT_NORM
-                           ? mmixi_unit_rows : mmixi_unary_rows);
+    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows);
+}
+static int mmixi_unit_backward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows_backward);
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
@@ -14397,24 +14985,57 @@ MMIXI_COLD_END
    the table of ops, and creation
    ==================================================================================== */
 
-/* The ops in their numbers' order, each with its function, which runs both ways. */
-#define MMIXI_OPS(ONE)                                                                                      \
-    ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows) ONE(log, rows)     \
-    ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
-    ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
-    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
-    ONE(l2_normalise, rows) ONE(linear, linear) ONE(conv1d, conv)                                           \
-    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
-    ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
-    ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
-    ONE(kd_token, loss) ONE(max, binary) ONE(relu, rows) ONE(abs, rows) ONE(sigmoid, rows) ONE(tanh, rows)  \
-    ONE(power, rows)
-#define MMIXI_OP_NAME(name, function) #name,
-#define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
+/* The ops in their numbers' order, each with its two halves. */
+#define MMIXI_OPS(ONE) \
+    ONE(add, binary_forward, binary_backward) \
+    ONE(mul, binary_forward, binary_backward) \
+    ONE(div, binary_forward, binary_backward) \
+    ONE(scale, binary_forward, binary_backward) \
+    ONE(exp, unary_forward, unary_backward) \
+    ONE(log, unary_forward, unary_backward) \
+    ONE(sqrt, unary_forward, unary_backward) \
+    ONE(silu, unary_forward, unary_backward) \
+    ONE(gelu, unary_forward, unary_backward) \
+    ONE(softplus, unary_forward, unary_backward) \
+    ONE(sum_axis, sum_forward, sum_backward) \
+    ONE(sum, sum_forward, sum_backward) \
+    ONE(matmul, matmul_forward, matmul_backward) \
+    ONE(concat, concat_forward, concat_backward) \
+    ONE(gather, gather_forward, gather_backward) \
+    ONE(softmax, unary_forward, unary_backward) \
+    ONE(layer_norm, norm_forward, norm_backward) \
+    ONE(rms_norm, norm_forward, norm_backward) \
+    ONE(gated_rms_norm, norm_forward, norm_backward) \
+    ONE(l2_normalise, unit_forward, unit_backward) \
+    ONE(linear, linear_run, linear_run) \
+    ONE(conv1d, conv_run, conv_run) \
+    ONE(resize, resize_run, resize_run) \
+    ONE(cross_entropy, loss_run, loss_run) \
+    ONE(weight_norm, unit_forward, unit_backward) \
+    ONE(rope, rope_run, rope_run) \
+    ONE(softmax_attention, mixer_run, mixer_run) \
+    ONE(linear_attention, mixer_run, mixer_run) \
+    ONE(ssd, mixer_run, mixer_run) \
+    ONE(dino_loss, loss_run, loss_run) \
+    ONE(add_rows, add_rows_forward, add_rows_backward) \
+    ONE(fuse_directions, fuse_run, fuse_run) \
+    ONE(kd_hidden, loss_run, loss_run) \
+    ONE(kd_token, loss_run, loss_run) \
+    ONE(max, binary_forward, binary_backward) \
+    ONE(relu, unary_forward, unary_backward) \
+    ONE(abs, unary_forward, unary_backward) \
+    ONE(sigmoid, unary_forward, unary_backward) \
+    ONE(tanh, unary_forward, unary_backward) \
+    ONE(power, unary_forward, unary_backward)
+#define MMIXI_OP_NAME(name, forward_half, backward_half) #name,
+#define MMIXI_OP_HALVES(name, forward_half, backward_half) \
+    table->forward = mmixi_##forward_half; \
+    table->backward = mmixi_##backward_half; \
+    table++;
 MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
 static const char mmixi_op_names[][20] = { MMIXI_OPS(MMIXI_OP_NAME) "custom" };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op <= MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
-static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE) }
+static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_HALVES) }
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
     mmix_op_functions table[MMIX_OP_COUNT];
