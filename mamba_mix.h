@@ -5964,54 +5964,109 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 /* ==== >>linear =======================================================================
    y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
 
-   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
-   one GEMM each, on x where it lies; bias, residual, s and (where nothing is recorded) gelu are its epilogue.
-   A weight with an adapter (LoRA): y + alpha/r (x Aᵀ) Bᵀ, two more of these layers.
+   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows, which dy is multiplied by
+   first. All three products are one GEMM each, on x where it lies; bias, residual, s and (where nothing is
+   recorded) gelu are its epilogue. A weight with an adapter (LoRA) gives y + alpha/r (x Aᵀ) Bᵀ, two more of
+   these layers; Hu et al. 2022, eq. 3.
    torch: F.linear(x, W, b)
    ==================================================================================== */
+
+MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, const mmix_real *x, const mmix_real *W, const mmix_real *b,
+                                    size_t rows, size_t D, size_t O)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t o = 0; o < O; o++) {
+            double sum = (double)b[o];
+            for (size_t i = 0; i < D; i++) sum += (double)x[r * D + i] * (double)W[o * D + i];
+            y[r * O + o] = (mmix_real)sum;
+        }
+    }
+}
+/* Number i of x reached each y_o by W_oi, and W_oi each row's y_o by that row's x_i. */
+MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_real *db, const mmix_real *dy,
+                                             const mmix_real *x, const mmix_real *W, size_t rows, size_t D,
+                                             size_t O)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t o = 0; o < O; o++) {
+            mmix_real g = dy[r * O + o];
+            for (size_t i = 0; i < D; i++) {
+                dx[r * D + i] += g * W[o * D + i];
+                dW[o * D + i] += g * x[r * D + i];
+            }
+            db[o] += g;
+        }
+    }
+}
 
 /* in: x, W, b, residual, s; size[0]: gelu at the end */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *w = c->in[1], *s = c->in[4];
+    const mmix_tensor *w = c->in[1], *residual = c->in[3], *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
-    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    g.residual = mmixi_of(c->in[3]);
-    if (g.residual) g.ldr = mmixi_values(c->in[3]).rs;
-    g.row_scale = mmixi_of(s);
-    if (s) g.rows_per_scale = x.rows / mmix_count(s);
+    /* one or two rows are dot products, which read W as it is */
+    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;
+    if (residual) {
+        g.residual = mmixi_of(residual);
+        g.ldr = mmixi_values(residual).rs;
+    }
+    if (s) {
+        g.row_scale = mmixi_of(s);
+        g.rows_per_scale = x.rows / mmix_count(s);
+    }
     return mmixi_gemm_run(m, &g);
 }
-static void mmixi_bias_columns(const mmix_call *c, mmixi_range range)
+/* The gradient of x Wᵀ + b: dy, or with s the product s dy in step memory. NULL if that is used up. */
+static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
 {
-    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0] + range.begin);
-    for (size_t r = 0; r < dy.rows; r++)
-        mmixi_put(c->m->k, range.end - range.begin, mmixi_row(dy, r), c->dx[2] + range.begin, r || c->add[2]);
+    const mmix_tensor *s = c->in[4];
+    if (!s) return c->dy[0];
+    size_t n = mmix_count(c->out[0]), per = n / mmix_count(s);
+    mmix_real *scaled = mmixi_reals(m, n, 1);
+    if (!scaled) return NULL;
+    for (size_t i = 0; i < n; i += per) m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
+    return scaled;
 }
-static int mmixi_linear_run(mmix_ctx *m, mmix_call *c)
+/* Some columns of db = or += Σ dy over rows. */
+typedef struct mmixi_bias_sum {
+    const mmixi_kernels *k;
+    mmixi_mat dy;
+    mmix_real *db;
+    int add;
+} mmixi_bias_sum;
+static void mmixi_bias_columns(void *arg, mmixi_range range)
 {
-    if (!c->dy[0]) return mmixi_linear_forward(m, c);
-    const mmix_tensor *s = c->in[4], *y = c->out[0];
-    size_t n = mmix_count(y), O = mmixi_cols(y), per = n / (s ? mmix_count(s) : 1);
-    mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
-    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]), dy;
-    for (size_t i = 0; scaled && i < n; i += per)
-        m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
-    if (s) c->dy[0] = scaled;                    /* from here on dy is that of x Wᵀ + b */
-    if (m->error_kind) return -1;
-    dy = mmixi_rows_of(y, c->dy[0]);
-    if (c->dx[2])
-        mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
-    mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
-    g.half = mmixi_halves(c->in[1]);
-    return (c->dx[0] && mmixi_gemm_run(m, &g))
-        || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
+    const mmixi_bias_sum *j = (const mmixi_bias_sum *)arg;
+    size_t at = range.begin, n = range.end - range.begin;
+    for (size_t r = 0; r < j->dy.rows; r++)
+        mmixi_put(j->k, n, mmixi_row(j->dy, r) + at, j->db + at, r || j->add);
+}
+static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_real *gradient = mmixi_linear_dy(m, c);
+    if (!gradient) return -1;
+    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
+    mmixi_mat dy = mmixi_rows_of(c->out[0], gradient);
+    if (c->dx[2]) {
+        mmixi_bias_sum bias = { m->k, dy, c->dx[2], c->add[2] };
+        size_t O = dy.cols, columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
+        if (mmix_count(c->out[0]) < 8192) columns = O;           /* too little to share out */
+        mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
+    }
+    if (c->dx[0]) {
+        mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
+        g.half = mmixi_halves(c->in[1]);
+        if (mmixi_gemm_run(m, &g)) return -1;
+    }
+    if (!c->dx[1]) return 0;
+    return mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]);
 }
 static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight) { return weight ? weight->lora : NULL; }
+/* The layer without an adapter. */
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
@@ -6024,8 +6079,11 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias,
                       residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
-    call.in[3] = mmixi_strided(m, residual); call.in[4] = s;
-    call.constant = 1u << 4; call.passed = residual ? 4 : 0; call.size[0] = (size_t)gelu;
+    call.in[3] = mmixi_strided(m, residual);
+    call.in[4] = s;
+    call.constant = 1u << 4;
+    call.passed = residual ? 4 : 0;              /* its gradient is dy itself */
+    call.size[0] = (size_t)gelu;
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
@@ -6035,8 +6093,9 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 {
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
-    x = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
-    return mmix_linear_add(m, x, lora->B, NULL, y, s);
+    double scale = lora->alpha / (double)lora->A->shape[0];
+    mmix_tensor *down = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
+    return mmix_linear_add(m, down, lora->B, NULL, y, s);
 }
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s)
@@ -6051,91 +6110,191 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* ==== >>convolution ==================================================================
    u_t = b + Σ_k w_k ∘ x_{t-(W-1)+k},  y = u or silu(u)
 
-   x (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row L-1-t.
-   Tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts only if
-   its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
+   x, y (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row
+   L-1-t. The tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts
+   only if its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
 
-   In the code the past and x are one sequence: place s of it is entry s of the past, or token s - (W-1).
-   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
+   Dao & Gu's causal-conv1d.   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
    ==================================================================================== */
 
-/* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+/* Forward in time, without a past or numbers. u (B, L, D) is kept for the backward. */
+MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real *x, const mmix_real *w,
+                                    const mmix_real *b, size_t B, size_t L, size_t D, size_t W, int silu)
+{
+    for (size_t row = 0; row < B * L; row++) {
+        size_t t = row % L;
+        for (size_t d = 0; d < D; d++) {
+            double sum = (double)b[d];
+            for (size_t k = 0; k < W; k++)
+                if (t + k >= W - 1)
+                    sum += (double)w[d * W + k] * (double)x[(row + k - (W - 1)) * D + d];
+            u[row * D + d] = (mmix_real)sum;
+            y[row * D + d] = silu ? (mmix_real)(sum / (1 + exp(-sum))) : (mmix_real)sum;
+        }
+    }
+}
+MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_real *db, const mmix_real *dy,
+                                             const mmix_real *u, const mmix_real *x, const mmix_real *w,
+                                             size_t B, size_t L, size_t D, size_t W, int silu)
+{
+    for (size_t row = 0; row < B * L; row++) {
+        size_t t = row % L;
+        for (size_t d = 0; d < D; d++) {
+            double du = (double)dy[row * D + d], ui = (double)u[row * D + d], sigma = 1 / (1 + exp(-ui));
+            if (silu) du *= sigma * (1 + ui * (1 - sigma));
+            db[d] += (mmix_real)du;
+            for (size_t k = 0; k < W; k++) {
+                if (t + k < W - 1) continue;     /* before the first token */
+                size_t read = (row + k - (W - 1)) * D + d;
+                dw[d * W + k] += (mmix_real)(du * (double)x[read]);
+                dx[read] += (mmix_real)(du * (double)w[d * W + k]);
+            }
+        }
+    }
+}
+
+/* One call, either way. The past and x are one sequence here: place s of it is entry s of the past if s is
+   below W-1, else token s - (W-1), so that token t reads the places t … t + W-1.
+   in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t L, D, W, grain, places;               /* places: they are visited instead of tokens */
-    mmix_real *w;                                /* transposed: (W, D) */
-    mmix_real *x[2], *past[2];                   /* values and gradients; past (B, W-1, D); or NULL */
-    /* du (B, L, D): forward y, without silu dy; dw and db of each run of `grain` tokens, (W + 1, D) */
-    mmix_real *du, *partial;
+    const mmixi_kernels *k;
+    size_t B, L, D, W, before;                   /* before = W-1 */
+    int silu, reverse;
+    const mmix_real *w, *past;                   /* transposed: (W, D), and (B, W-1, D) or NULL */
+    const mmix_real *bias;
+    mmix_real *du;                               /* backward: (B, L, D); without silu dy itself */
+    mmix_real *dpast;                            /* its gradient, transposed as past is, or NULL */
+    mmix_real *partial;                          /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
+    size_t grain;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
-/* Which row of a sequence is token t of the formula. */
-static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
-/* Place s, or its gradient, as token t sees it: NULL where there is none, or of another number. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, size_t t, size_t s)
+/* The row of a sequence that token t of the formula is. */
+static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->reverse ? j->L - 1 - t : t; }
+/* Whether token t reads place s, which is one of its W: there is something, and its number is t's. */
+static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
 {
-    const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
-    const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
-    size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
-    mmix_real *x = j->x[gradient], *past = j->past[gradient];
-    if (s < before) return past ? past + (b * before + s) * j->D : NULL;
-    return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
-        : x + b * tx->stride[0] + row * tx->stride[1];
+    const mmix_tensor *seq_idx = j->c->in[4];
+    if (s < j->before) return j->past != NULL;
+    if (!seq_idx) return 1;
+    const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
+    return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
 }
-/* The rows that token i reads, tap by tap, from column d on; of places du of the tokens that read place i. */
-static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t d, size_t lane)
+/* Place s in x, or in x's gradient, which lies as x does. */
+static size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
 {
-    const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
+    const mmix_tensor *x = j->c->in[0];
+    return b * x->stride[0] + mmixi_conv_row(j, s - j->before) * x->stride[1];
+}
+static const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
+{
+    if (s < j->before) return j->past + (b * j->before + s) * j->D;
+    return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
+}
+/* NULL if it is not wanted. */
+static mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
+{
+    if (s < j->before) return j->dpast ? j->dpast + (b * j->before + s) * j->D : NULL;
+    return j->c->dx[0] ? j->c->dx[0] + mmixi_conv_offset(j, b, s) : NULL;
+}
+/* The rows that token t reads, tap by tap, from column d on; NULL where it sees nothing. */
+static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t t, size_t d, size_t lane)
+{
+    const mmix_real **rows = j->taps + lane * mmixi_round_up(j->W, 8);
+    for (size_t k = 0; k < j->W; k++)
+        rows[k] = mmixi_conv_sees(j, b, t, t + k) ? mmixi_conv_value(j, b, t + k) + d : NULL;
+    return rows;
+}
+/* The rows of du that place s is read for, as tap k of token s - k. */
+static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d, size_t lane)
+{
+    const mmix_real **rows = j->taps + lane * mmixi_round_up(j->W, 8);
     for (size_t k = 0; k < j->W; k++) {
-        size_t t = j->places ? i - k : i;        /* below 0 it is beyond L */
-        x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
-        if (j->places && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
-        if (x[k]) x[k] += d;
+        size_t t = s - k;                        /* below 0 it wraps round to beyond L */
+        rows[k] = NULL;
+        if (t < j->L && mmixi_conv_sees(j, b, t, s))
+            rows[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D + d;
     }
-    return x;
+    return rows;
 }
-/* Of tokens y; backward du, and a run's part of dw and db: so few columns at a time that their weights,
-   gradients and rows in use stay in the first cache. Of places dx: s is tap k of token s - k. */
-static void mmixi_conv_rows(void *arg, mmixi_range range)
+
+static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const mmixi_kernels *k = j->c->m->k;
-    const mmix_real *dy = j->c->dy[0], *bias = mmixi_of(j->c->in[2]);
-    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before,
-        columns = dy ? 512 : D;
-    for (size_t d = 0; d < D; d += columns)
-        for (size_t r = range.begin; r < range.end; r++) {
-            size_t b = r / rows, i = r % rows, n = mmixi_min(columns, D - d);
-            const mmix_real **x = mmixi_conv_taps(j, b, i, d, range.lane), *w = j->w + d;
-            if (j->places) {
-                mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
-                if (dx) k->conv(n, W, x, w, D, i >= before && j->c->add[0] ? dx + d : NULL, dx + d);
-                continue;
-            }
-            mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D + d,
-                *dw = j->partial + range.begin / j->grain * (W + 1) * D + d;
-            if (!dy || silu) k->conv(n, W, x, w, D, bias ? bias + d : NULL, y);
-            if (silu) dy ? k->silu_backward(n, y, dy + (y - j->du), y, 0) : k->silu(n, y, y);
-            if (dy) k->conv_weight(n, W, y, x, dw, D, dw + W * D);
-        }
-}
-/* The last W-1 places, as the last token sees them; backward their gradients are added. */
-static void mmixi_conv_final(const mmixi_conv *j, size_t B)
-{
-    const mmix_real *dy = j->c->dy[1];
-    mmix_real *y = j->c->dy[0] ? NULL : mmixi_of(j->c->out[1]);
-    size_t before = j->W - 1;
-    for (size_t r = 0; r < B * before && (y || dy); r++) {
-        size_t b = r / before, s = r % before;
-        mmix_real *x = mmixi_conv_at(j, dy != NULL, b, j->L - 1, j->L + s);
-        for (size_t d = 0, at = b * j->D * before + s; d < j->D; d++, at += before)
-            if (y) y[at] = x ? x[d] : 0;
-            else if (x) x[d] += dy[at];
+    for (size_t r = range.begin; r < range.end; r++) {
+        size_t b = r / j->L, t = r % j->L;
+        const mmix_real **x = mmixi_conv_reads(j, b, t, 0, range.lane);
+        mmix_real *y = mmixi_of(j->c->out[0]) + (b * j->L + mmixi_conv_row(j, t)) * j->D;
+        j->k->conv(j->D, j->W, x, j->w, j->D, j->bias, y);
+        if (j->silu) j->k->silu(j->D, y, y);
     }
 }
-/* (n, rows, cols) → (n, cols, rows): in step memory, NULL of NULL; into a gradient, unless that is NULL */
+/* A backward goes by so few columns at a time that their weights, gradients and rows in use stay in the first
+   cache. */
+enum { MMIXI_CONV_COLUMNS = 512 };
+/* du of one token, from column d on, and its part of dw and db, which are added to. */
+static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, size_t lane, mmix_real *dw)
+{
+    size_t b = r / j->L, t = r % j->L, n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+    size_t at = (b * j->L + mmixi_conv_row(j, t)) * j->D + d;
+    const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
+    mmix_real *du = j->du + at;
+    if (j->silu) {
+        j->k->conv(n, j->W, x, j->w + d, j->D, j->bias ? j->bias + d : NULL, du);
+        j->k->silu_backward(n, du, j->c->dy[0] + at, du, 0);
+    }
+    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, dw + j->W * j->D + d);
+}
+static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
+{
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    size_t size = (j->W + 1) * j->D;
+    mmix_real *dw = j->partial + range.begin / j->grain * size;
+    memset(dw, 0, size * sizeof *dw);
+    for (size_t d = 0; d < j->D; d += MMIXI_CONV_COLUMNS)
+        for (size_t r = range.begin; r < range.end; r++)
+            mmixi_conv_token_backward(j, r, d, range.lane, dw);
+}
+/* dx, and the gradient of the past: each place gathers the du of the tokens that read it. */
+static void mmixi_conv_places_backward(void *arg, mmixi_range range)
+{
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    size_t places = j->L + j->before;
+    for (size_t d = 0; d < j->D; d += MMIXI_CONV_COLUMNS) {
+        size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+        for (size_t r = range.begin; r < range.end; r++) {
+            size_t b = r / places, s = r % places;
+            mmix_real *dx = mmixi_conv_gradient(j, b, s);
+            if (!dx) continue;
+            const mmix_real *onto = s >= j->before && j->c->add[0] ? dx + d : NULL;
+            j->k->conv(n, j->W, mmixi_conv_readers(j, b, s, d, range.lane), j->w + d, j->D, onto, dx + d);
+        }
+    }
+}
+/* The final state (B, D, W-1): the last W-1 places, 0 where the last token does not see them. */
+static void mmixi_conv_final(const mmixi_conv *j)
+{
+    mmix_real *y = mmixi_of(j->c->out[1]);
+    for (size_t r = 0; y && r < j->B * j->before; r++) {
+        size_t b = r / j->before, s = r % j->before, at = b * j->D * j->before + s;
+        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
+        const mmix_real *x = seen ? mmixi_conv_value(j, b, j->L + s) : NULL;
+        for (size_t d = 0; d < j->D; d++) y[at + d * j->before] = x ? x[d] : 0;
+    }
+}
+static void mmixi_conv_final_backward(const mmixi_conv *j)
+{
+    const mmix_real *dy = j->c->dy[1];
+    for (size_t r = 0; dy && r < j->B * j->before; r++) {
+        size_t b = r / j->before, s = r % j->before, at = b * j->D * j->before + s;
+        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
+        mmix_real *dx = seen ? mmixi_conv_gradient(j, b, j->L + s) : NULL;
+        for (size_t d = 0; dx && d < j->D; d++) dx[d] += dy[at + d * j->before];
+    }
+}
+/* n matrices (rows, cols) transposed to (cols, rows), in step memory. NULL of NULL. */
 static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
 {
     mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
@@ -6143,38 +6302,66 @@ static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t co
         m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
 }
+/* The same into a gradient, unless that is NULL. */
 static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
                                  mmix_real *to, int add)
 {
     const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
     if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
 }
-static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
+/* What both directions need, in step memory. */
+static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
+{
+    const mmix_tensor *x = c->in[0], *w = c->in[1];
+    mmixi_conv j;
+    memset(&j, 0, sizeof j);
+    j.c = c;
+    j.k = m->k;
+    j.B = x->shape[0];
+    j.L = x->shape[1];
+    j.D = x->shape[2];
+    j.W = w->shape[2];
+    j.before = j.W - 1;
+    j.silu = c->size[0] != 0;
+    j.reverse = c->size[1] != 0;
+    j.w = mmixi_transposed(m, 1, j.D, j.W, mmixi_of(w));
+    j.past = mmixi_transposed(m, j.B, j.D, j.before, mmixi_of(c->in[3]));
+    j.bias = mmixi_of(c->in[2]);
+    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(j.W, 8), sizeof *j.taps);
+    return j;
+}
+/* Tokens of a task that owns them: so many that it reads its columns' weights for several. */
+static size_t mmixi_conv_grain(const mmixi_conv *j) { return mmixi_row_grain(j->D / 4); }
+static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    /* own: so many tokens a task that it reads its columns' weights for several of them */
-    const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
-        D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(D / 4),
-        grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
-    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmixi_of(c->in[1])),
-                     { mmixi_of(c->in[0]), c->dx[0] },
-                     { mmixi_transposed(m, B, D, W - 1, mmixi_of(c->in[3])),
-                       c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
-                     !back ? mmixi_of(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
-                     : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
-    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(W, 8), sizeof *j.taps);
+    mmixi_conv j = mmixi_conv_of(m, c);
     if (m->error_kind) return -1;
-    mmixi_zero(m, back * parts * step, j.partial);
-    mmixi_ranges(m, rows, grain, mmixi_conv_rows, &j);
-    j.places = 1;
-    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_rows, &j);
-    mmixi_conv_final(&j, B);
-    if (back) {
-        mmixi_partial_sum(m->k, parts - 1, step, step, j.partial + step, j.partial, 1);
-        mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
-        if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
-        mmixi_put_transposed(m, B, W - 1, D, j.past[1], c->dx[3], c->add[3]);
-    }
+    mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_tokens, &j);
+    mmixi_conv_final(&j);
+    mmix_rewind(m, mark);
+    return 0;
+}
+static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_conv j = mmixi_conv_of(m, c);
+    size_t tokens = j.B * j.L, size = (j.W + 1) * j.D;
+    j.grain = mmixi_partial_grain(tokens);
+    size_t parts = mmixi_ceil_div(tokens, j.grain);
+    j.partial = mmixi_reals(m, parts, size);
+    if (c->dx[3]) j.dpast = mmixi_reals(m, j.B, j.before * j.D);
+    if (j.silu) j.du = mmixi_reals(m, tokens, j.D);
+    else j.du = (mmix_real *)(uintptr_t)c->dy[0];          /* which is not written then */
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, tokens, j.grain, mmixi_conv_tokens_backward, &j);
+    if (c->dx[0] || j.dpast)
+        mmixi_ranges(m, tokens + j.B * j.before, mmixi_conv_grain(&j), mmixi_conv_places_backward, &j);
+    mmixi_conv_final_backward(&j);
+    mmixi_partial_sum(m->k, parts - 1, size, size, j.partial + size, j.partial, 1);
+    mmixi_put_transposed(m, 1, j.W, j.D, j.partial, c->dx[1], c->add[1]);
+    if (c->dx[2]) mmixi_put(m->k, j.D, j.partial + j.W * j.D, c->dx[2], c->add[2]);
+    mmixi_put_transposed(m, j.B, j.before, j.D, j.dpast, c->dx[3], c->add[3]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -6182,29 +6369,38 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
                                  const mmix_conv1d_options *options)
 {
     const char *who = "mmix_conv1d";
-    const mmix_conv1d_options none = { 0, 0, NULL, NULL, NULL }, *o = options ? options : &none;
     mmix_call call = mmixi_call(x, weight, bias);
+    mmix_conv1d_options o;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o->seq_idx))
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
         return NULL;
     d.V = d.W - 1;
-    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o->initial_state)) return NULL;
-    if (o->initial_state && o->seq_idx)
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
+    if (o.initial_state && o.seq_idx)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
     call.in[1] = mmixi_compact(m, weight);
-    call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
-    call.in[4] = o->seq_idx;
-    call.size[0] = o->silu != 0; call.size[1] = o->reverse != 0;
+    call.in[3] = d.V ? mmixi_compact(m, o.initial_state) : NULL;
+    call.in[4] = o.seq_idx;
+    call.size[0] = o.silu != 0;
+    call.size[1] = o.reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
-    if (o->final_state) *o->final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    if (o.final_state) {
+        if (d.W > 1) call.out[1] = mmix_new3(m, d.B, d.D, d.V);
+        *o.final_state = call.out[1];
+    }
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
 /* ==== >>patches ======================================================================
    pictures to tokens: patch embedding, positions for another grid
+
+   x (B, C, Y, X) → (B, L, D) with L = ⌊Y/P⌋ ⌊X/P⌋ tokens, weight (D, C, P, P).
+   Dosovitskiy et al. 2021, eq. 1.   torch: F.conv2d(x, weight, bias, stride=P).flatten(2).mT
    ==================================================================================== */
 
-/* A linear layer of the columns (B, L, C P P): a copy of the pixels as (B, Y/P, X/P, C, P, P). */
+/* A linear layer of the columns (B, L, C P P), which are a copy of the pixels as (B, Y/P, X/P, C, P, P). */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     static const int order[] = { 0, 2, 4, 1, 3, 5 };
@@ -6212,95 +6408,162 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (d.Y < d.P || d.X < d.P)
+    size_t down = d.Y / d.P, across = d.X / d.P;
+    if (!down || !across)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than "
                   "a patch of %.0f", (double)d.Y, (double)d.X, (double)d.P);
-    const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
-        columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
-    x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
-    x = mmix_reshape(m, mmix_permute(m, mmix_reshape(m, x, 6, patches), order), 3, columns);
-    x = mmix_linear(m, x, mmix_reshape(m, weight, 2, rows), bias);
-    return !x || x->wants || !mmix_rewind_keep(m, mark, &x, 1) ? x : NULL;
+    const size_t patches[] = { d.B, d.C, down, d.P, across, d.P };
+    const size_t columns[] = { d.B, down * across, d.C * d.P * d.P };
+    const size_t filters[] = { d.D, d.C * d.P * d.P };
+    mmix_tensor *whole = mmix_slice(m, mmix_slice(m, x, 2, 0, down * d.P), 3, 0, across * d.P);
+    mmix_tensor *pixels = mmix_permute(m, mmix_reshape(m, whole, 6, patches), order);
+    mmix_tensor *y = mmix_linear(m, mmix_reshape(m, pixels, 3, columns), mmix_reshape(m, weight, 2, filters),
+                                 bias);
+    if (!y || y->wants) return y;
+    return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;            /* the columns are not read again */
 }
 
-/* ---- resizing: along an axis y_i = Σ over taps of weight x_at, the same weights backward ---- */
+/* ---- resizing -------------------------------------------------------------------------------
+   y_i = Σ_t weight_it x_at(i, t) along one axis, so that dx_at(i, t) = Σ weight_it dy_i
 
-/* An input of an output, never beyond the ends, and its weight; those of output `out` of an axis of n inputs,
-   `ratio` to an output (see >>images), and how many, at most 4 or n. */
+   The taps of an output, which are the weights of the filter around it, are those of >>images.
+   torch: F.interpolate(x, mode=…, align_corners=False) */
+
+/* An input of an output, never beyond the ends, and its weight. mmixi_resize_taps writes those of output
+   `out` along an axis of n inputs, `ratio` of them to an output, and returns how many: at most 4 or n. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
-/* size: filter, axis; number: input steps per output step. Behind an output's taps stands one at n. */
-static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
+
+/* One axis of a call: x is (outer, n, inner), y (outer, count, inner). Each output has `most` taps, of which
+   those in use come first and one at n ends them. size: filter, axis; number: inputs to an output. */
+typedef struct mmixi_resize {
+    size_t outer, n, inner, count, most;
+    mmixi_tap *tap;                              /* (count, most); NULL if memory is used up */
+} mmixi_resize;
+static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
+{
+    const mmix_tensor *in = c->in[0];
+    size_t axis = c->size[1];
+    double ratio = c->number[0];
+    mmixi_resize j;
+    j.n = in->shape[axis];
+    j.inner = in->stride[axis];
+    j.outer = mmix_count(in) / (j.n * j.inner);
+    j.count = c->out[0]->shape[axis];
+    j.most = mmixi_min(mmixi_max(4, j.n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1;
+    j.tap = (mmixi_tap *)mmixi_step_array(m, j.count, j.most, sizeof *j.tap);
+    for (size_t i = 0; j.tap && i < j.count; i++) {
+        mmixi_tap *tap = j.tap + i * j.most;
+        size_t taps = mmixi_resize_taps((int)c->size[0], j.n, ratio, i, tap);
+        tap[taps].at = j.n;
+    }
+    return j;
+}
+static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *in = c->in[0];
-    const mmix_real *dy = c->dy[0];
-    double ratio = c->number[0];
-    size_t axis = c->size[1], n = in->shape[axis], inner = in->stride[axis], count = c->out[0]->shape[axis],
-        most = mmixi_min(mmixi_max(4, n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1, at = 0;
-    mmixi_tap *tap = (mmixi_tap *)mmixi_step_array(m, count, most, sizeof *tap);
-    mmix_real *x = dy ? c->dx[0] : mmixi_of(in), *y = mmixi_of(c->out[0]);
-    if (!tap) return -1;
-    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(in), x);
-    for (size_t i = 0; i < count; i++)
-        tap[i * most + mmixi_resize_taps((int)c->size[0], n, ratio, i, tap + i * most)].at = n;
-    for (size_t left = mmix_count(in); left; left -= n * inner, x += n * inner)
-        for (size_t i = 0; i < count; i++)
-            for (size_t k = 0; k < inner; k++, at++) {
+    mmixi_resize j = mmixi_resize_of(m, c);
+    const mmix_real *x = mmixi_of(c->in[0]);
+    mmix_real *y = mmixi_of(c->out[0]);
+    if (!j.tap) return -1;
+    for (size_t o = 0; o < j.outer; o++, x += j.n * j.inner) {
+        for (size_t i = 0; i < j.count; i++, y += j.inner) {
+            for (size_t k = 0; k < j.inner; k++) {
                 double sum = 0;
-                for (const mmixi_tap *t = tap + i * most; t->at < n; t++)
-                    if (dy) x[t->at * inner + k] += (mmix_real)(t->weight * dy[at]);
-                    else sum += t->weight * x[t->at * inner + k];
-                if (!dy) y[at] = (mmix_real)sum;
+                for (const mmixi_tap *t = j.tap + i * j.most; t->at < j.n; t++)
+                    sum += t->weight * x[t->at * j.inner + k];
+                y[k] = (mmix_real)sum;
             }
+        }
+    }
     mmix_rewind(m, mark);
     return 0;
+}
+static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    if (!c->dx[0]) return 0;
+    mmixi_resize j = mmixi_resize_of(m, c);
+    const mmix_real *dy = c->dy[0];
+    mmix_real *dx = c->dx[0];
+    if (!j.tap) return -1;
+    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), dx);
+    for (size_t o = 0; o < j.outer; o++, dx += j.n * j.inner) {
+        for (size_t i = 0; i < j.count; i++, dy += j.inner) {
+            for (size_t k = 0; k < j.inner; k++)
+                for (const mmixi_tap *t = j.tap + i * j.most; t->at < j.n; t++)
+                    dx[t->at * j.inner + k] += (mmix_real)(t->weight * dy[k]);
+        }
+    }
+    mmix_rewind(m, mark);
+    return 0;
+}
+/* Axis 3, then axis 2 of what came out. */
+static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, size_t axis, size_t n,
+                                      double scale)
+{
+    mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
+    size_t shape[MMIX_MAX_DIMS];
+    if (!call.in[0]) return NULL;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[axis] = n;
+    call.size[0] = (size_t)filter;
+    call.size[1] = axis;
+    call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
+    return mmixi_run_new(m, "mmix_resize", MMIX_OP_RESIZE, &call, 4, shape);
+}
+/* Whether a scale is 0, which stands for out/in, or in its bounds. */
+static int mmixi_resize_scale_ok(mmix_ctx *m, const char *name, double scale)
+{
+    return scale == 0 || !mmixi_within(m, "mmix_resize", name, scale, 1e-6, 1e6);
 }
 MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w)
 {
     static const char who[] = "mmix_resize";
-    if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
-    for (size_t axis = 3; x && axis > 1; axis--) {
-        mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
-        size_t shape[MMIX_MAX_DIMS], n = axis > 2 ? out_w : out_h;
-        double scale = axis > 2 ? scale_w : scale_h;
-        if (mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
-            || mmixi_within(m, who, axis > 2 ? "out_w" : "out_h", (double)n, 1, INT32_MAX)
-            || (!(scale == 0) && mmixi_within(m, who, axis > 2 ? "scale_w, if not 0," : "scale_h, if not 0,",
-                                              scale, 1e-6, 1e6))) return NULL;
-        memcpy(shape, x->shape, sizeof shape);
-        shape[axis] = n;
-        call.size[0] = (size_t)filter; call.size[1] = axis;
-        call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
-        x = mmixi_run_new(m, who, MMIX_OP_RESIZE, &call, 4, shape);
-    }
-    return x;
+    if (!mmixi_expect(m, who, NULL, "x ****", x)
+        || mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
+        || mmixi_within(m, who, "out_w", (double)out_w, 1, INT32_MAX)
+        || !mmixi_resize_scale_ok(m, "scale_w, if not 0,", scale_w)
+        || mmixi_within(m, who, "out_h", (double)out_h, 1, INT32_MAX)
+        || !mmixi_resize_scale_ok(m, "scale_h, if not 0,", scale_h)) return NULL;
+    x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
+    return x ? mmixi_resize_axis(m, x, filter, 2, out_h, scale_h) : NULL;
 }
 
 /* ==== >>heads ========================================================================
    how the mixers see a tensor (B, L, heads, width): a pointer and three steps
+
+   Element (b, t, h, i) is p[b batch + t token + h / share head + i]: `share` heads of a mixer, of which there
+   are H, read the same head of the tensor.
    ==================================================================================== */
 
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
 {
-    ptrdiff_t head = (ptrdiff_t)width, token = (ptrdiff_t)heads * head;
-    mmix_heads v = { p, (ptrdiff_t)L * token, token, head, H / heads };
+    mmix_heads v;
+    v.p = p;
+    v.head = (ptrdiff_t)width;
+    v.token = (ptrdiff_t)heads * v.head;
+    v.batch = (ptrdiff_t)L * v.token;
+    v.share = H / heads;
     return v;
 }
-/* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
+/* t is (B, L, heads, width) or (B, L, heads). data are its own values or its gradient, which lies as they do. */
 static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
-    const size_t *step = t->stride;
-    mmix_heads v = { (mmix_real *)data, (ptrdiff_t)step[0], (ptrdiff_t)step[1], (ptrdiff_t)step[2],
-                     H / t->shape[2] };
+    mmix_heads v;
+    v.p = (mmix_real *)data;
+    v.batch = (ptrdiff_t)t->stride[0];
+    v.token = (ptrdiff_t)t->stride[1];
+    v.head = (ptrdiff_t)t->stride[2];
+    v.share = H / t->shape[2];
     return v;
 }
 static inline mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
-/* Row after row: to = 0; to = or += from */
+/* to = 0, row after row; and to = or += from */
 static void mmixi_zero_rows(mmixi_mat to)
 {
     for (size_t i = 0; i < to.rows; i++) memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
@@ -6315,91 +6578,146 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
 
        (u, v) → (u cos - v sin, u sin + v cos);   backward: the same turn the other way
 
-   q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
+   x, y (B, L, H, N), of which the first R features of a head turn. A pair is the features i and i + R/2, or
+   with `interleaved` 2i and 2i + 1. q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed
+   in double: positions reach 10⁵.
+   torch: x * cos + torch.cat((-x[..., R/2:], x[..., :R/2]), -1) * sin
    ==================================================================================== */
 
-/* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions;
-   size[1] tokens before them do not turn. */
+/* in: x, pos; options: all filled in. saved[0] (positions, R): cosine and sine of each pair's angle, for
+   size[0] = L or B L positions. The first size[1] tokens of each sequence have no position and do not turn. */
+
+/* Which of pos's rows the pair i reads: 0, or with sections 0, 1 or 2. */
+static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
+{
+    const size_t *sections = o->sections;
+    if (!sections[0] || i < sections[0]) return 0;
+    return i < sections[0] + sections[1] ? 1 : 2;
+}
 static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const size_t *s = o->sections;
+    const mmix_tensor *pos = c->in[1];
+    const mmix_real *given = mmixi_of(pos);      /* angles themselves, or NULL of positions */
     double log_theta = mmixi_log(o->theta);
     for (size_t i = 0; i < o->dim / 2; i++) {
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
-        size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+        size_t row = mmixi_rope_axis(o, i) * c->size[0];
         for (size_t t = range.begin; t < range.end; t++) {
-            const mmix_real *angles = mmixi_of(c->in[1]);
-            double angle = angles ? (double)angles[mmixi_row_offset(c->in[1], t) + i]
-                : frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
+            double angle;
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
-            turn[0] = (mmix_real)mmixi_cos(angle); turn[1] = (mmix_real)mmixi_sin(angle);
+            if (given) angle = (double)given[mmixi_row_offset(pos, t) + i];
+            else angle = frequency * mmixi_index(pos, row + t);
+            turn[0] = (mmix_real)mmixi_cos(angle);
+            turn[1] = (mmix_real)mmixi_sin(angle);
         }
+    }
+}
+/* The turns of row r of x (B L H, N), or NULL where its token has no position. */
+static const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
+{
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    size_t t = r / c->in[0]->shape[2] % (c->size[0] + c->size[1]);
+    return t < c->size[1] ? NULL : c->saved[0] + (t - c->size[1]) * o->dim;
+}
+/* to = or += a head of N features, turned; sign -1 turns back. turn is NULL if it does not turn. */
+static void mmixi_rope_head(const mmixi_kernels *k, const mmix_rope_options *o, size_t N,
+                            const mmix_real *turn, mmix_real sign, const mmix_real *from, mmix_real *to,
+                            int add)
+{
+    size_t R = turn ? o->dim : 0;
+    size_t step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
+    if (R < N) mmixi_put(k, N - R, from + R, to + R, add);
+    if (!add) memset(to, 0, R * sizeof *to);
+    for (size_t pair = 0; pair < R / 2; pair++) {
+        size_t i = pair * step;
+        mmix_real cosine = turn[2 * pair], sine = sign * turn[2 * pair + 1];
+        mmix_real u = from[i], v = from[i + other];
+        to[i] += u * cosine - v * sine;
+        to[i + other] += u * sine + v * cosine;
     }
 }
 static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *in = c->in[0];
-    const mmix_real *values = mmixi_of(in), *dy = c->dy[0];
-    mmix_real *y = mmixi_of(c->out[0]);
-    size_t N = in->shape[3], step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
-    for (size_t r = range.begin; r < range.end; r++) {
-        size_t at = mmixi_row_offset(in, r), t = r / in->shape[2] % (c->size[0] + c->size[1]);
-        size_t R = t < c->size[1] ? 0 : o->dim;
-        const mmix_real *x = dy ? dy + r * N : values + at, *turn = c->saved[0] + (t - c->size[1]) * R;
-        mmix_real *z = dy ? c->dx[0] + at : y + r * N;
-        if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, c->add[0]);
-        if (!c->add[0]) memset(z, 0, R * sizeof *z);
-        for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
-            mmix_real cosine = turn[0], sine = dy ? -turn[1] : turn[1], u = x[i], v = x[i + other];
-            z[i] += u * cosine - v * sine; z[i + other] += u * sine + v * cosine;
-        }
-    }
+    const mmix_tensor *x = c->in[0];
+    size_t N = x->shape[3];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1, mmixi_of(x) + mmixi_row_offset(x, r),
+                        mmixi_of(c->out[0]) + r * N, 0);
 }
-static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_rope_rows_backward(const mmix_call *c, mmixi_range range)
+{
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *x = c->in[0];
+    size_t N = x->shape[3];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), -1, c->dy[0] + r * N,
+                        c->dx[0] + mmixi_row_offset(x, r), c->add[0]);
+}
+static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 {
     size_t R = ((const mmix_rope_options *)c->options)->dim;
     mmix_mark mark = mmix_mark_here(m);
-    if (!c->dy[0]) {
-        if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
-        mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
-    }
+    if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
+    mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     mmixi_over_rows(c, c->in[0], mmixi_rope_rows);
     if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-/* Whether heads of N can be turned so. */
+static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return c->dx[0] ? mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward) : 0;
+}
+/* Whether heads of N features can be turned so: 1, or 0 after mmix_fail. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
-    const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta >= 0 && o->theta <= DBL_MAX)
-        return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
-                     "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
-                     "which the first is not 0, theta at least 0", who, (double)R, (double)N, (double)part[0],
-                     (double)part[1], (double)part[2], o->theta), 0;
+    const size_t *part = o->sections;
+    size_t sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
+    int dim_ok = R % 2 == 0 && R <= N, sections_ok = !sum || (sum == R / 2 && part[0]);
+    if (dim_ok && sections_ok && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
+              "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
+              "which the first is not 0, theta at least 0", who, (double)R, (double)N, (double)part[0],
+              (double)part[1], (double)part[2], o->theta);
+    return 0;
+}
+/* The options of a call, checked and filled in. The shape of pos: angles (T, R), or integers, one for each
+   token (L), for each of each sequence (B, L), and three times as many with sections. 0, or -1. */
+static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix_rope_options *o,
+                             mmix_call *call)
+{
+    static const char who[] = "mmix_rope", specs[5][24] = {
+        "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L", "x BLHN, pos:i32 3BL", "x BLHN, pos TR"
+    };
+    int sections = o->sections[0] || o->sections[1] || o->sections[2];
+    int batched = mmix_ndim(pos) > 1 + sections, angles = mmixi_of(pos) != NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return -1;
+    if (angles) {
+        o->dim = 2 * d.R;
+        memset(o->sections, 0, sizeof o->sections);
+    }
+    if (!mmixi_rope_check(m, who, o, d.N)) return -1;
+    if (angles && mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L)) return -1;
+    if (o->theta <= 0) o->theta = 10000;
+    if (!o->dim) o->dim = d.N;
+    call->size[0] = batched ? d.B * d.L : d.L;
+    if (angles) {
+        call->size[0] = d.T;
+        call->size[1] = d.L - d.T;
+    }
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
-    static const char specs[5][24] = { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L",
-                                       "x BLHN, pos:i32 3BL", "x BLHN, pos TR" };
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
-    mmixi_dims d;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections,
-        angles = mmixi_of(pos) != NULL;
-    if (!mmixi_expect(m, "mmix_rope", &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return NULL;
-    if (angles) o.dim = 2 * d.R, o.sections[0] = o.sections[1] = o.sections[2] = 0;
-    if (!mmixi_rope_check(m, "mmix_rope", &o, d.N)
-        || (angles && mmixi_within(m, "mmix_rope", "rows of angles", (double)d.T, 1, (double)d.L)))
-        return NULL;
-    if (o.theta <= 0) o.theta = 10000;
-    if (!o.dim) o.dim = d.N;
-    call.size[0] = angles ? d.T : batched ? d.B * d.L : d.L; call.size[1] = angles ? d.L - d.T : 0;
+    if (mmixi_rope_settle(m, x, pos, &o, &call)) return NULL;
     call.constant = 2;                           /* pos */
     call.out[0] = mmixi_like(m, "mmix_rope", x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
@@ -8446,7 +8764,7 @@ static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
    with more in its product, than ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
-    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_run;
+    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
@@ -15007,12 +15325,12 @@ MMIXI_COLD_END
     ONE(rms_norm, norm_forward, norm_backward) \
     ONE(gated_rms_norm, norm_forward, norm_backward) \
     ONE(l2_normalise, unit_forward, unit_backward) \
-    ONE(linear, linear_run, linear_run) \
-    ONE(conv1d, conv_run, conv_run) \
-    ONE(resize, resize_run, resize_run) \
+    ONE(linear, linear_forward, linear_backward) \
+    ONE(conv1d, conv_forward, conv_backward) \
+    ONE(resize, resize_forward, resize_backward) \
     ONE(cross_entropy, loss_run, loss_run) \
     ONE(weight_norm, unit_forward, unit_backward) \
-    ONE(rope, rope_run, rope_run) \
+    ONE(rope, rope_forward, rope_backward) \
     ONE(softmax_attention, mixer_run, mixer_run) \
     ONE(linear_attention, mixer_run, mixer_run) \
     ONE(ssd, mixer_run, mixer_run) \
