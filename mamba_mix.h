@@ -9005,37 +9005,135 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
 MMIXI_COLD_END
 
 /* ==== >>losses =======================================================================
-   means of -Σ q log softmax(x / T) over rows
+   means over rows of -Σ_k q_k log softmax(x / T)_k
 
-   For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
-   softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
-   x first: logits of some thousands keep their digits. torch: F.cross_entropy(x, target, ignore_index=…);
+   x (rows, K). For cross-entropy q is one class or a given row, for DINO each of the teacher's other views,
+   in distillation the teacher's softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is
+   (n p - q) / T. The maximum is taken off x first: logits of some thousands keep their digits.
+   torch: F.cross_entropy(x, target, ignore_index=…);
    F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
    ==================================================================================== */
+
+/* log Σ e^(x_k / T) of a row, from which log softmax(x/T)_k = x_k / T - that. */
+MMIXI_PLAIN double mmixi_plain_log_sum_exp(const mmix_real *x, double T, size_t K)
+{
+    double largest = -HUGE_VAL, sum = 0;
+    for (size_t k = 0; k < K; k++) largest = fmax(largest, (double)x[k] / T);
+    for (size_t k = 0; k < K; k++) sum += exp((double)x[k] / T - largest);
+    return largest + log(sum);
+}
+MMIXI_PLAIN double mmixi_plain_cross_entropy(const mmix_real *x, const int32_t *target, int32_t ignore,
+                                             size_t rows, size_t K)
+{
+    double sum = 0, count = 0;
+    for (size_t r = 0; r < rows; r++, x += K) {
+        if (target[r] == ignore) continue;
+        sum += mmixi_plain_log_sum_exp(x, 1, K) - (double)x[target[r]];
+        count++;
+    }
+    return count > 0 ? sum / count : 0;
+}
+/* `dy` is the gradient of the mean. */
+MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, const mmix_real *x,
+                                                    const int32_t *target, int32_t ignore, size_t rows,
+                                                    size_t K)
+{
+    double count = 0;
+    for (size_t r = 0; r < rows; r++) count += target[r] != ignore;
+    for (size_t r = 0; r < rows; r++, x += K, dx += K) {
+        if (target[r] == ignore) continue;
+        double log_sum = mmixi_plain_log_sum_exp(x, 1, K), weight = dy / count;
+        for (size_t k = 0; k < K; k++) dx[k] += (mmix_real)(weight * exp((double)x[k] - log_sum));
+        dx[target[r]] -= (mmix_real)weight;
+    }
+}
+/* One row against the distribution q, whose numbers need not sum to 1; and its gradient. */
+MMIXI_PLAIN double mmixi_plain_soft_cross_entropy(const mmix_real *x, const mmix_real *q, double T, size_t K)
+{
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K), loss = 0;
+    for (size_t k = 0; k < K; k++) loss -= (double)q[k] * ((double)x[k] / T - log_sum);
+    return loss;
+}
+MMIXI_PLAIN void mmixi_plain_soft_cross_entropy_backward(mmix_real *dx, double dy, const mmix_real *x,
+                                                         const mmix_real *q, double T, size_t K)
+{
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K), mass = 0;
+    for (size_t k = 0; k < K; k++) mass += (double)q[k];
+    for (size_t k = 0; k < K; k++) {
+        double p = exp((double)x[k] / T - log_sum);
+        dx[k] += (mmix_real)(dy * (mass * p - (double)q[k]) / T);
+    }
+}
+/* DINO: student row (v, b) is crop v of picture b, of which the first two are the teacher's views too. The
+   loss is the mean over the pairs of unlike views; q (2, B, K) = softmax((teacher - center) / T_t). */
+MMIXI_PLAIN double mmixi_plain_dino_loss(const mmix_real *student, const mmix_real *q, double T, size_t B,
+                                         size_t crops, size_t K)
+{
+    double sum = 0;
+    for (size_t v = 0; v < crops; v++)
+        for (size_t i = 0; i < 2; i++)
+            for (size_t b = 0; i != v && b < B; b++)
+                sum += mmixi_plain_soft_cross_entropy(student + (v * B + b) * K, q + (i * B + b) * K, T, K);
+    return sum / (double)(B * 2 * (crops - 1));
+}
+MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy, const mmix_real *student,
+                                                const mmix_real *q, double T, size_t B, size_t crops, size_t K)
+{
+    double weight = dy / (double)(B * 2 * (crops - 1));
+    for (size_t v = 0; v < crops; v++)
+        for (size_t i = 0; i < 2; i++)
+            for (size_t b = 0; i != v && b < B; b++)
+                mmixi_plain_soft_cross_entropy_backward(dstudent + (v * B + b) * K, weight,
+                                                        student + (v * B + b) * K, q + (i * B + b) * K, T, K);
+}
 
 /* in: x, target, mask. What an op does not need is 0. */
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
-    int32_t ignore, relative;                    /* a class; of kd_hidden: over the mean of each layer's t² */
-    size_t layer, pictures;                      /* rows of one mean, 0: all; DINO, as the next line */
-    double teacher_T, *entropy;
-    const mmix_real *center, *rows;              /* rows: weights of the teacher's, or NULL */
-    /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
-    double *loss, *square;
-    mmix_real *blocks;
+    int32_t ignore;                              /* the class that does not count */
+    int relative;                                /* kd_hidden: over the mean of each layer's t² */
+    size_t layer;                                /* rows of one mean; 0: all */
+    size_t pictures;                             /* DINO: B, or 0 if row r meets the teacher's row r alone */
+    double teacher_T, *entropy;                  /* DINO: of the teacher; its mean entropy goes there */
+    const mmix_real *center, *rows;              /* DINO: (K); weights of the teacher's rows, or NULL */
 } mmixi_loss_options;
 static mmixi_loss_options mmixi_loss_of(double T, double weight)
 {
     mmixi_loss_options o;
     memset(&o, 0, sizeof o);
-    o.T = T; o.weight = weight;
+    o.T = T;
+    o.weight = weight;
     return o;
 }
-/* Rows go by in blocks that stay in the nearest cache. */
-enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
-   max)/T), else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+/* Slots of `saved`: what the backward wants of each row (mmixi_loss_kept), of kd_hidden the weight of each
+   layer instead; and DINO's distributions of the teacher (2B, K). */
 enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
+typedef struct mmixi_loss_kept {
+    mmix_real top, share;                        /* max x; Σ q / Σ e^((x - max)/T) */
+    mmix_real teacher_top, teacher_share;        /* kd_token: the same of the teacher's logits */
+} mmixi_loss_kept;
+/* Rows go by in blocks that stay in the nearest cache, in this many scratch blocks of a lane. */
+enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8), MMIXI_LOSS_BLOCKS = 4 };
+
+/* A loss is two functions of one row: its value, and the gradient times `weight` to dx = or (p->add) +=.
+   `scratch` are the lane's blocks. */
+typedef struct mmixi_loss_pass mmixi_loss_pass;
+typedef double mmixi_loss_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch);
+typedef void mmixi_loss_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
+                                     mmix_real *scratch);
+struct mmixi_loss_pass {
+    const mmix_call *c;
+    const mmixi_loss_options *o;
+    const mmixi_kernels *k;
+    mmixi_loss_row *forward;
+    mmixi_loss_row_backward *backward;
+    mmixi_mat x, dx;
+    int add;
+    mmix_real inverse_T;
+    mmixi_loss_kept *kept;                       /* (rows) */
+    double *loss, *square;                       /* (rows) of a forward: losses; kd_hidden: Σ t² */
+    mmix_real *blocks;                           /* (lanes, MMIXI_LOSS_BLOCKS, MMIXI_LOSS_BLOCK) */
+};
 
 static double mmixi_total(const double *x, size_t n)
 {
@@ -9043,145 +9141,339 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-static inline size_t mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+/* e = e^((x - top) / T) of one block, and its sum. T is divided by last, so that x - top is exact: u. */
+static mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x, mmix_real top,
+                                mmix_real *u, mmix_real *e)
 {
-    return c->in[2] ? mmixi_index(c->in[2], r % o->layer) != 0
-        : c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
+    if (p->inverse_T == 1) return p->k->exp_row(n, 1, x, top, e);
+    p->k->normalise(n, x, top, 1, NULL, NULL, u);
+    return p->k->exp_row(n, p->inverse_T, u, 0, e);
 }
-/* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
-static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o, size_t r,
-                                 const mmix_real *q[2])
+
+/* ---- one class: log Σ e^(x_k - max) - (x_label - max) ---- */
+static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmix_tensor *target = c->in[1];
-    const mmix_real *teacher = c->saved[MMIXI_LOSS_TEACHER];
-    size_t B = o->pictures, n = 0, K = mmixi_cols(target);
-    for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
+    const mmix_real *x = mmixi_row(p->x, r);
+    size_t K = p->x.cols;
+    mmix_real top = p->k->largest(K, x), *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    double sum = 0;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK)
+        sum += mmixi_loss_exp(p, mmixi_min(MMIXI_LOSS_BLOCK, K - i), x + i, top, u, e);
+    p->kept[r].top = top;
+    p->kept[r].share = (mmix_real)(1 / sum);
+    return mmixi_log(sum) - ((double)x[mmixi_index(p->c->in[1], r)] - top);
+}
+static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
+                                     mmix_real *scratch)
+{
+    const mmix_real *x = mmixi_row(p->x, r);
+    size_t K = p->x.cols;
+    mmix_real scale = (mmix_real)weight, *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        mmix_real *g = p->add ? e : dx + i;
+        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
+        p->k->scale(n, scale * p->kept[r].share, g, g);
+        if (p->add) p->k->add(n, e, dx + i, dx + i);
+    }
+    dx[mmixi_index(p->c->in[1], r)] -= scale;
+}
+
+/* ---- one or two distributions q: Σ q log Σ e^((x - max)/T) - Σ q (x - max) / T ---- */
+
+/* The distributions that row r is held against, and how many. */
+static size_t mmixi_loss_targets(const mmixi_loss_pass *p, size_t r, const mmix_real *q[2])
+{
+    const mmix_tensor *target = p->c->in[1];
+    const mmix_real *teacher = p->c->saved[MMIXI_LOSS_TEACHER];
+    size_t B = p->o->pictures, n = 0, K = mmixi_cols(target);
+    if (!teacher) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
+    else if (!B) q[n++] = teacher + r * K;
+    else for (size_t v = 0; v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
         if (v != r / B) q[n++] = teacher + (v * B + r % B) * K;
-    if (!B && teacher) q[n++] = teacher + r * K;
-    else if (!B && mmixi_of(target)) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
-   Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ
-   e^(v/T)) - Σ q (u - v) / T. */
-static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
-                           const mmix_real *x, mmix_real *dx, mmix_real *u)
+static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmixi_kernels *k = c->m->k;
-    int kd = c->op == MMIX_OP_KD_TOKEN;
-    const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
-    mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_ROWS] + 4 * r, *share = top + 1,
-        *top_q = top + 2, *share_q = top + 3;
-    size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
-    int32_t label = n ? 0 : mmixi_index(c->in[1], r);
-    double sum = 0, sum_q = !n, sum_qu;
-    if (!dx) *top = k->largest(K, x);
-    if (!dx && kd) *top_q = k->largest(K, q[0]);
-    sum_qu = n ? 0 : (double)x[label] - *top;
-    for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = dx && !c->add[0] ? dx + i : e, shift = *top;
-        const mmix_real *from = x + i;
-        w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        if (kd || inverse_T != 1) {
-            k->normalise(w, from, shift, 1, NULL, NULL, u);
-            from = u; shift = 0;
+    const mmix_real *x = mmixi_row(p->x, r), *q[2];
+    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    mmix_real top = p->k->largest(K, x), *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    double sum = 0, mass = 0, along = 0;         /* Σ e^…, Σ q and Σ q (x - max) */
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        sum += mmixi_loss_exp(p, n, x + i, top, u, e);
+        for (size_t t = 0; t < targets; t++) {
+            mmix_real block_mass, block_along;
+            p->k->normalise_sums(n, q[t] + i, x + i, top, 1, NULL, &block_mass, &block_along);
+            mass += block_mass;
+            along += block_along;
         }
-        sum += k->exp_row(w, inverse_T, from, shift, p);
-        if (dx) k->scale(w, scale * *share, p, p);
-        for (size_t s = 0; s < n; s++) {
-            const mmix_real *target = kd ? eq : q[s] + i;
-            if (kd) {
-                k->normalise(w, q[s] + i, *top_q, -1, NULL, NULL, d);        /* -v */
-                k->exp_row(w, -inverse_T, d, 0, eq);
-                k->add(w, u, d, d);
-            }
-            if (dx) k->axpy(w, -scale * *share_q, target, p);
-            else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
-            sum_q += mass; sum_qu += along;
-        }
-        if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    if (dx && !n) dx[label] -= scale;
-    if (dx) return;
-    double norm = kd ? sum_q : 1;
-    *share = (mmix_real)(sum_q / norm / sum); *share_q = (mmix_real)(1 / norm);
-    o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
+    p->kept[r].top = top;
+    p->kept[r].share = (mmix_real)(mass / sum);
+    return mass * mmixi_log(sum) - along / p->o->T;
 }
-/* Σ (x - t)² of a row, and Σ t² */
-static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
-                                const mmix_real *x, mmix_real *dx, mmix_real *d)
+static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
+                                       mmix_real *scratch)
 {
-    const mmixi_kernels *k = c->m->k;
-    const mmix_real *t = mmixi_of(c->in[1]) + mmixi_row_offset(c->in[1], r);
-    size_t D = mmixi_cols(c->in[0]);
-    for (size_t i = 0, w; i < D; i += w) {
-        w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
-        memcpy(d, x + i, w * sizeof *d);
-        k->axpy(w, -1, t + i, d);
-        if (dx) (c->add[0] ? k->axpy : k->scale)(w, (mmix_real)(2 * weight), d, dx + i);
-        else o->loss[r] += k->variance(w, d, 0), o->square[r] += k->variance(w, t + i, 0);
+    const mmix_real *x = mmixi_row(p->x, r), *q[2];
+    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    mmix_real scale = (mmix_real)(weight / p->o->T), *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        mmix_real *g = p->add ? e : dx + i;
+        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
+        p->k->scale(n, scale * p->kept[r].share, g, g);
+        for (size_t t = 0; t < targets; t++) p->k->axpy(n, -scale, q[t] + i, g);
+        if (p->add) p->k->add(n, e, dx + i, dx + i);
     }
 }
-static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
+
+/* ---- kd_token: q = softmax(t/T), and Σ q log q is added. With u = x - max x, v = t - max t:
+        log (Σ e^(u/T) / Σ e^(v/T)) - Σ e^(v/T) (u - v) / (T Σ e^(v/T)) ---- */
+static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
-    mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
+    const mmixi_kernels *k = p->k;
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    size_t K = p->x.cols;
+    mmix_real top = k->largest(K, x), teacher_top = k->largest(K, t);
+    mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK, *q = d + MMIXI_LOSS_BLOCK;
+    double sum = 0, teacher_sum = 0, along = 0;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        mmix_real block_mass, block_along;
+        k->normalise(n, x + i, top, 1, NULL, NULL, u);
+        sum += k->exp_row(n, p->inverse_T, u, 0, e);
+        k->normalise(n, t + i, teacher_top, -1, NULL, NULL, d);              /* -v */
+        k->exp_row(n, -p->inverse_T, d, 0, q);
+        k->add(n, u, d, d);
+        k->normalise_sums(n, q, d, 0, 1, NULL, &block_mass, &block_along);
+        teacher_sum += block_mass;
+        along += block_along;
+    }
+    p->kept[r].top = top;
+    p->kept[r].share = (mmix_real)(1 / sum);
+    p->kept[r].teacher_top = teacher_top;
+    p->kept[r].teacher_share = (mmix_real)(1 / teacher_sum);
+    return mmixi_log(sum / teacher_sum) - along / teacher_sum / p->o->T;
+}
+static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
+                                        mmix_real *scratch)
+{
+    const mmixi_kernels *k = p->k;
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmixi_loss_kept *kept = p->kept + r;
+    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    size_t K = p->x.cols;
+    mmix_real scale = (mmix_real)(weight / p->o->T);
+    mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *q = e + MMIXI_LOSS_BLOCK;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        mmix_real *g = p->add ? e : dx + i;
+        mmixi_loss_exp(p, n, x + i, kept->top, u, g);
+        k->scale(n, scale * kept->share, g, g);
+        mmixi_loss_exp(p, n, t + i, kept->teacher_top, u, q);
+        k->axpy(n, -scale * kept->teacher_share, q, g);
+        if (p->add) k->add(n, e, dx + i, dx + i);
+    }
+}
+
+/* ---- kd_hidden: Σ (x - t)², and Σ t² beside it ---- */
+static double mmixi_kd_hidden_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
+{
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    size_t D = p->x.cols;
+    double sum = 0;
+    for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
+        memcpy(scratch, x + i, n * sizeof *scratch);
+        p->k->axpy(n, -1, t + i, scratch);
+        sum += p->k->variance(n, scratch, 0);
+        p->square[r] += p->k->variance(n, t + i, 0);
+    }
+    return sum;
+}
+static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
+                                         mmix_real *scratch)
+{
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    size_t D = p->x.cols;
+    for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
+        memcpy(scratch, x + i, n * sizeof *scratch);
+        p->k->axpy(n, -1, t + i, scratch);
+        (p->add ? p->k->axpy : p->k->scale)(n, (mmix_real)(2 * weight), scratch, dx + i);
+    }
+}
+
+/* ---- all rows ---- */
+
+/* Whether a row counts: its mask is not 0, or its class not the one to ignore. */
+static inline int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+{
+    const mmix_tensor *target = c->in[1], *mask = c->in[2];
+    if (mask) return mmixi_index(mask, r % o->layer) != 0;
+    return target->dtype != MMIX_DTYPE_I32 || mmixi_index(target, r) != o->ignore;
+}
+static void mmixi_loss_rows(void *arg, mmixi_range range)
+{
+    const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
+    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
     for (size_t r = range.begin; r < range.end; r++) {
-        double weight = o->relative ? c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
-        mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
-        if (!dx) o->loss[r] = o->square[r] = 0;
-        if (mmixi_loss_counts(c, o, r))
-            (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
-                (c, o, r, dx ? weight * *c->dy[0] : 1, mmixi_row(x, r), dx,
-                 o->blocks + range.lane * 4 * MMIXI_LOSS_BLOCK);
-        else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
+        p->loss[r] = 0;
+        p->square[r] = 0;
+        if (mmixi_loss_counts(p->c, p->o, r)) p->loss[r] = p->forward(p, r, scratch);
     }
 }
-/* softmax((t - c)/T) and its entropy; then the row's weight */
-static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
+static void mmixi_loss_rows_backward(void *arg, mmixi_range range)
 {
-    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
-    mmixi_mat teacher = mmixi_values(c->in[1]);
-    size_t K = teacher.cols;
+    const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
+    const mmix_real *layers = p->c->saved[MMIXI_LOSS_ROWS];
+    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
     for (size_t r = range.begin; r < range.end; r++) {
-        mmix_real *t = mmixi_row(teacher, r), *q = c->saved[MMIXI_LOSS_TEACHER] + r * K;
-        for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
-        c->m->k->softmax(K, q, q);
-        o->square[r] = 0;
-        for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? q[i] * mmixi_log(q[i]) : 0;
-        if (o->rows) c->m->k->scale(K, o->rows[r], q, q);
+        double weight = p->o->relative ? layers[r / p->o->layer] : p->o->weight;
+        mmix_real *dx = mmixi_row(p->dx, r);
+        if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * *p->c->dy[0], dx, scratch);
+        else if (!p->add) memset(dx, 0, p->dx.cols * sizeof *dx);
     }
 }
-static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
+static mmixi_loss_pass mmixi_loss_pass_of(mmix_ctx *m, const mmix_call *c)
 {
-    mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
-    int back = c->dy[0] != NULL;
-    size_t rows = mmixi_rows(c->in[0]), teachers = o->center && !back ? mmixi_rows(c->in[1]) : 0;
+    mmixi_loss_pass p;
+    memset(&p, 0, sizeof p);
+    p.c = c;
+    p.o = (const mmixi_loss_options *)c->options;
+    p.k = m->k;
+    p.x = mmixi_values(c->in[0]);
+    p.inverse_T = (mmix_real)(1 / p.o->T);
+    p.kept = (mmixi_loss_kept *)(void *)c->saved[MMIXI_LOSS_ROWS];
+    p.blocks = mmixi_reals(m, m->lanes, MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK);
+    return p;
+}
+/* The sum of the rows' losses, layer by layer, each with its weight; kd_hidden keeps these. */
+static double mmixi_loss_sum(const mmixi_loss_pass *p)
+{
+    const mmixi_loss_options *o = p->o;
+    size_t rows = p->x.rows;
     double loss = 0;
-    if (back && !c->dx[0]) return 0;
-    if (!back) mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * rows);
-    if (teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
+    for (size_t r = 0; r < rows; r += o->layer) {
+        double weight = o->weight, square = mmixi_total(p->square + r, o->layer);
+        if (o->relative) {
+            weight = (double)o->layer / (double)rows / (square > 0 ? square : 1);
+            p->c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
+        }
+        loss += mmixi_total(p->loss + r, o->layer) * weight;
+    }
+    return loss;
+}
+/* The forward of a loss whose `saved` is there. */
+static int mmixi_loss_run_forward(mmix_ctx *m, mmix_call *c, mmixi_loss_row *forward)
+{
     mmix_mark mark = mmix_mark_here(m);
-    o->loss = mmixi_doubles(m, rows, 2);
-    o->blocks = mmixi_reals(m, m->lanes, 4 * MMIXI_LOSS_BLOCK);
+    mmixi_loss_pass p = mmixi_loss_pass_of(m, c);
+    size_t rows = p.x.rows;
+    p.forward = forward;
+    p.loss = mmixi_doubles(m, rows, 2);
     if (m->error_kind) return -1;
-    o->square = o->loss + rows;
-    if (teachers) {
-        mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
-        *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
-    }
-    mmixi_over_rows(c, c->in[0], mmixi_loss_rows);
-    for (size_t r = 0; !back && r < rows; r += o->layer) {
-        double square = mmixi_total(o->square + r, o->layer),
-            weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
-        if (o->relative) c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
-        loss += mmixi_total(o->loss + r, o->layer) * weight;
-    }
-    if (!back) *mmixi_of(c->out[0]) = (mmix_real)loss;
+    p.square = p.loss + rows;
+    mmixi_ranges(m, rows, mmixi_row_grain(p.x.cols), mmixi_loss_rows, &p);
+    *mmixi_of(c->out[0]) = (mmix_real)mmixi_loss_sum(&p);
     mmix_rewind(m, mark);
     return 0;
 }
+static int mmixi_loss_run_backward(mmix_ctx *m, mmix_call *c, mmixi_loss_row_backward *backward)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    if (!c->dx[0]) return 0;
+    mmixi_loss_pass p = mmixi_loss_pass_of(m, c);
+    if (m->error_kind) return -1;
+    p.backward = backward;
+    p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    p.add = c->add[0];
+    mmixi_ranges(m, p.x.rows, mmixi_row_grain(p.x.cols), mmixi_loss_rows_backward, &p);
+    mmix_rewind(m, mark);
+    return 0;
+}
+static int mmixi_loss_save(mmix_ctx *m, mmix_call *c)
+{
+    return mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * mmixi_rows(c->in[0])) ? 0 : -1;
+}
+static int mmixi_cross_entropy_forward(mmix_ctx *m, mmix_call *c)
+{
+    int labels = c->in[1]->dtype == MMIX_DTYPE_I32;
+    if (mmixi_loss_save(m, c)) return -1;
+    return mmixi_loss_run_forward(m, c, labels ? mmixi_class_row : mmixi_targets_row);
+}
+static int mmixi_cross_entropy_backward(mmix_ctx *m, mmix_call *c)
+{
+    int labels = c->in[1]->dtype == MMIX_DTYPE_I32;
+    return mmixi_loss_run_backward(m, c, labels ? mmixi_class_row_backward : mmixi_targets_row_backward);
+}
+static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_save(m, c) ? -1 : mmixi_loss_run_forward(m, c, mmixi_kd_token_row);
+}
+static int mmixi_kd_token_backward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_run_backward(m, c, mmixi_kd_token_row_backward);
+}
+static int mmixi_kd_hidden_forward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_save(m, c) ? -1 : mmixi_loss_run_forward(m, c, mmixi_kd_hidden_row);
+}
+static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_run_backward(m, c, mmixi_kd_hidden_row_backward);
+}
+
+/* ---- DINO's teacher: q = softmax((t - center) / T_t) of each row, its entropy, then the row's weight ---- */
+typedef struct mmixi_dino_teacher {
+    const mmix_call *c;
+    const mmixi_loss_options *o;
+    double *entropy;                             /* (teacher's rows) */
+} mmixi_dino_teacher;
+static void mmixi_dino_teacher_rows(void *arg, mmixi_range range)
+{
+    const mmixi_dino_teacher *j = (const mmixi_dino_teacher *)arg;
+    const mmixi_loss_options *o = j->o;
+    const mmixi_kernels *k = j->c->m->k;
+    mmixi_mat teacher = mmixi_values(j->c->in[1]);
+    size_t K = teacher.cols;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *t = mmixi_row(teacher, r);
+        mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
+        double entropy = 0;
+        for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
+        k->softmax(K, q, q);
+        for (size_t i = 0; i < K; i++)
+            if (q[i] > 0) entropy -= q[i] * mmixi_log(q[i]);
+        j->entropy[r] = entropy;
+        if (o->rows) k->scale(K, o->rows[r], q, q);
+    }
+}
+static int mmixi_dino_loss_forward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *teacher = c->in[1];
+    size_t rows = mmixi_rows(teacher);
+    if (mmixi_loss_save(m, c) || !mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(teacher))) return -1;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_dino_teacher j = { c, (const mmixi_loss_options *)c->options, mmixi_doubles(m, rows, 1) };
+    if (!j.entropy) return -1;
+    mmixi_ranges(m, rows, mmixi_row_grain(mmixi_cols(teacher)), mmixi_dino_teacher_rows, &j);
+    *j.o->entropy = mmixi_total(j.entropy, rows) / (double)rows;
+    mmix_rewind(m, mark);
+    return mmixi_loss_run_forward(m, c, mmixi_targets_row);
+}
+static int mmixi_dino_loss_backward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_run_backward(m, c, mmixi_targets_row_backward);
+}
+
+/* ---- the public functions ---- */
+
 /* The mean over the rows that count, times the weight. */
 static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target, mmix_tensor *mask,
                                mmixi_loss_options o)
@@ -9190,7 +9482,7 @@ static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor 
     size_t count = 0;
     if (m->error_kind) return NULL;
     if (!o.layer) o.layer = mmixi_rows(x);
-    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r);
+    for (size_t r = 0; r < o.layer; r++) count += (size_t)mmixi_loss_counts(&call, &o, r);
     o.weight /= (double)mmixi_max(count, 1);
     call.constant = 1u << 1;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
@@ -9200,11 +9492,11 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
                                         int32_t ignore_index)
 {
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
+    const char *spec = labels ? "logits ...K, target:i32 ~" : "logits ...K, target ~K";
     mmixi_loss_options o = mmixi_loss_of(1, 1);
     mmixi_dims d;
     o.ignore = ignore_index;
-    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ~"
-                      : "logits ...K, target ~K", logits, target)) return NULL;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, spec, logits, target)) return NULL;
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
@@ -9217,67 +9509,85 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
    kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
-               gradient of a row is T (q - p) over their number */
+               gradient of a row is T (q - p) over their number (Hinton et al. 2015, with its T²) */
 
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
+    const char *spec = "student BLD, teacher BLD, mask?:i32 BL";
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
-                      ? "student NBLD, teacher NBLD, mask?:i32 BL"
-                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    if (mmix_ndim(student) == 4) spec = "student NBLD, teacher NBLD, mask?:i32 BL";
+    if (!mmixi_expect(m, "mmix_kd_hidden", &d, spec, student, teacher, mask)) return NULL;
     mmixi_loss_options o = mmixi_loss_of(1, 1 / (double)(mmixi_max(d.N, 1) * d.D));
-    o.relative = relative; o.layer = d.B * d.L;
+    o.relative = relative;
+    o.layer = d.B * d.L;
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
+    const char *who = "mmix_kd_token";
     mmixi_loss_options o = mmixi_loss_of(temperature, temperature * temperature);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
-                      mask)
-        || mmixi_within(m, "mmix_kd_token", "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
+    if (!mmixi_expect(m, who, &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask))
+        return NULL;
+    if (mmixi_within(m, who, "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
     return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t); Caron et
-   al. 2021, eq. 2 to 4. iBOT (crops 0): row r meets row r ---- */
+   al. 2021, eq. 2 to 4. iBOT (Zhou et al. 2022) has no crops: row r meets row r, with weights ---- */
+
+/* c ← c + (1 - momentum) Σ weight (t - c), where the weights are 1/T or those given. Returns ‖c‖. */
+static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher, const mmix_real *weight,
+                                  double momentum)
+{
+    size_t rows = teacher->shape[0], K = teacher->shape[1];
+    double share = weight ? 0 : 1, square = 0;             /* share: the sum of the weights */
+    for (size_t r = 0; weight && r < rows; r++) share += weight[r];
+    for (size_t k = 0; k < K; k++) {
+        double mean = 0;
+        for (size_t r = 0; r < rows; r++)
+            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (weight ? weight[r] : 1);
+        if (!weight) mean /= (double)rows;
+        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
+        square += (double)center[k] * center[k];
+    }
+    return sqrt(square);
+}
+/* crops 0: iBOT */
 static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor *student,
                                        mmix_tensor *teacher, mmix_tensor *weight, mmix_real *center,
                                        size_t crops, double student_temp, double teacher_temp,
                                        double momentum, mmix_dino_loss_stats *stats)
 {
+    const char *spec = crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T";
     mmixi_dims d;
-    double entropy = 0, norm = 0, share = weight ? 0 : 1;
-    const mmix_real *rows = mmixi_of(weight);
-    if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
-                      student, teacher, weight)
+    double entropy = 0, times = 1;
+    if (!mmixi_expect(m, who, &d, spec, student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
         || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f "
                   "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
-    /* of the mean over rows: a picture has so many pairs of views; rows with weights are summed */
-    double times = crops ? (double)crops / (double)(2 * crops - 2) : rows ? (double)d.T : 1;
+    /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops` rows, and
+       rows with weights are summed. */
+    if (crops) times = (double)crops / (double)(2 * crops - 2);
+    else if (weight) times = (double)d.T;
     mmixi_loss_options o = mmixi_loss_of(student_temp, times);
-    o.pictures = crops ? d.T / 2 : 0; o.teacher_T = teacher_temp; o.entropy = &entropy; o.center = center;
-    o.rows = rows;
+    o.pictures = crops ? d.T / 2 : 0;
+    o.teacher_T = teacher_temp;
+    o.entropy = &entropy;
+    o.center = center;
+    o.rows = mmixi_of(weight);
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
-    for (size_t r = 0; rows && r < d.T; r++) share += rows[r];
-    for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
-        double mean = 0;
-        for (size_t r = 0; r < d.T; r++)
-            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
-        if (!rows) mean /= (double)d.T;
-        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
-        norm += (double)center[k] * center[k];
-    }
-    if (loss && stats) {
+    if (!loss) return NULL;
+    double norm = mmixi_center_update(center, teacher, mmixi_of(weight), momentum);
+    if (stats) {
         stats->teacher_entropy = entropy;
         stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
-        stats->center_norm = sqrt(norm);
+        stats->center_norm = norm;
     }
     return loss;
 }
@@ -9295,6 +9605,8 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0, student_temp,
                               teacher_temp, momentum, stats);
 }
+
+/* ---- DINO's head: `layers` linear layers with gelu between them, L2 normalisation, and prototypes ---- */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
@@ -9302,23 +9614,28 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     memset(head, 0, sizeof *head);
     if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
     head->layers = layers;
-    d.D = D; d.K = K;
-    for (size_t i = 0; i < layers; i++, d.D = d.O) {
+    d.D = D;
+    d.K = K;
+    for (size_t i = 0; i < layers; i++) {
         char spec[64];
-        snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
-                 : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
+        if (layers > 1)
+            snprintf(spec, sizeof spec, "mlp.%d.weight OD normal, mlp.%d.bias O zeros", 2 * (int)i, 2 * (int)i);
+        else snprintf(spec, sizeof spec, "mlp.weight OD normal, mlp.bias O zeros");
         d.O = i + 1 < layers ? hidden : bottleneck;
         mmixi_declare(p, prefix, &d, spec, head->weight + i, head->bias + i);
+        d.D = d.O;
     }
     return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
                          &head->weight_g, &head->weight_v);
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
-    for (size_t i = 0; i < head->layers; i++)
-        x = mmix_linear(m, i ? mmix_gelu(m, x) : x, head->weight[i], head->bias[i]);
-    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g),
-                       NULL);
+    for (size_t i = 0; i < head->layers; i++) {
+        if (i) x = mmix_gelu(m, x);
+        x = mmix_linear(m, x, head->weight[i], head->bias[i]);
+    }
+    mmix_tensor *prototypes = mmix_weight_norm(m, head->weight_v, head->weight_g);
+    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), prototypes, NULL);
 }
 
 MMIXI_COLD_BEGIN
@@ -15328,17 +15645,17 @@ MMIXI_COLD_END
     ONE(linear, linear_forward, linear_backward) \
     ONE(conv1d, conv_forward, conv_backward) \
     ONE(resize, resize_forward, resize_backward) \
-    ONE(cross_entropy, loss_run, loss_run) \
+    ONE(cross_entropy, cross_entropy_forward, cross_entropy_backward) \
     ONE(weight_norm, unit_forward, unit_backward) \
     ONE(rope, rope_forward, rope_backward) \
     ONE(softmax_attention, mixer_run, mixer_run) \
     ONE(linear_attention, mixer_run, mixer_run) \
     ONE(ssd, mixer_run, mixer_run) \
-    ONE(dino_loss, loss_run, loss_run) \
+    ONE(dino_loss, dino_loss_forward, dino_loss_backward) \
     ONE(add_rows, add_rows_forward, add_rows_backward) \
     ONE(fuse_directions, fuse_run, fuse_run) \
-    ONE(kd_hidden, loss_run, loss_run) \
-    ONE(kd_token, loss_run, loss_run) \
+    ONE(kd_hidden, kd_hidden_forward, kd_hidden_backward) \
+    ONE(kd_token, kd_token_forward, kd_token_backward) \
     ONE(max, binary_forward, binary_backward) \
     ONE(relu, unary_forward, unary_backward) \
     ONE(abs, unary_forward, unary_backward) \
