@@ -9643,23 +9643,54 @@ MMIXI_COLD_BEGIN
 /* ==== >>optimisers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
 
+       AdamW   m ← β1 m + (1 - β1) g,  v ← β2 v + (1 - β2) g²
+               p ← p (1 - lr wd) - lr m / (1 - β1ᵗ) / (√(v / (1 - β2ᵗ)) + eps)
+       SGD     d = g + wd p,  b ← momentum b + (1 - dampening) d  (at first b = d)
+               p ← p - lr b,  with nesterov  p - lr (d + momentum b)
+
+   t counts a parameter's own steps. Loshchilov & Hutter 2019, algorithm 2.
+   torch: optim.AdamW, optim.SGD, nn.utils.clip_grad_norm_
+
    Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two parameters, and
    the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
+
+MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, const mmix_real *g, size_t n,
+                                   const mmix_adamw *o, int decay, double t)
+{
+    double keep = decay ? 1 - o->lr * o->weight_decay : 1;
+    for (size_t i = 0; i < n; i++) {
+        double gi = (double)g[i];
+        m[i] = (mmix_real)(o->beta1 * (double)m[i] + (1 - o->beta1) * gi);
+        v[i] = (mmix_real)(o->beta2 * (double)v[i] + (1 - o->beta2) * gi * gi);
+        double mean = (double)m[i] / (1 - pow(o->beta1, t));
+        double square = (double)v[i] / (1 - pow(o->beta2, t));
+        p[i] = (mmix_real)(keep * (double)p[i] - o->lr * mean / (sqrt(square) + o->eps));
+    }
+}
 
 enum { MMIXI_PIECE = 16384 };
 static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
-    mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
+    mmix_adamw o;
+    o.lr = 1e-3;
+    o.weight_decay = 0.01;
+    o.beta1 = 0.9;
+    o.beta2 = 0.999;
+    o.eps = 1e-8;
     return o;
 }
 MMIXDEF mmix_sgd mmix_sgd_default(void)
 {
-    mmix_sgd o = { 1e-3, 0, 0.9, 0, 0 };
+    mmix_sgd o;
+    memset(&o, 0, sizeof o);
+    o.lr = 1e-3;
+    o.momentum = 0.9;
     return o;
 }
-/* In one piece: m, v or (of SGD) not, steps. */
+/* A state is one piece of memory: m and, of AdamW alone, v, as long as the slab each; then a count of steps for
+   each parameter. */
 static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
 {
     return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
@@ -9670,7 +9701,8 @@ static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, size_t mo
     if (mmix_params_train(p, 1)) return -1;
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
-    state->params = p; state->v = moments > 1 ? state->m + p->slab : NULL;
+    state->params = p;
+    if (moments > 1) state->v = state->m + p->slab;
     state->steps = (uint64_t *)(void *)(state->m + moments * p->slab);
     return 0;
 }
@@ -9685,25 +9717,14 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
     memset(state, 0, sizeof *state);
 }
-/* The gradients of n lists. */
+/* Zeroes the gradients of n lists. */
 static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
 {
     for (int i = 0; i < n; i++) mmix_params_zero_grad(state[i].params);
 }
-/* p, its gradient times factor, its b. */
-static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g, mmix_real *b,
-                             double factor, int decay, int first)
-{
-    mmix_real scale = (mmix_real)factor, wd = (mmix_real)(decay ? o->weight_decay : 0),
-        lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum,
-        keep = (mmix_real)(momentum > 0 ? 1 - o->dampening : 1);         /* torch: 0 has no b */
-    for (size_t i = 0; i < n; i++) {
-        mmix_real d = scale * g[i] + wd * p[i];
-        b[i] = first ? d : momentum * b[i] + keep * d;
-        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
-    }
-}
-/* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
+
+/* One parameter in a step. The squares of its gradient are taken first, a number for each piece; then, with
+   a factor for the gradient, it is updated. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const void *o;                               /* mmix_adamw, or of a state without v mmix_sgd */
@@ -9712,61 +9733,115 @@ typedef struct mmixi_adamw_job {
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-static void mmixi_adamw_range(void *arg, mmixi_range range)
+/* Where a piece begins in the slab. */
+static size_t mmixi_adamw_at(const mmixi_adamw_job *j, mmixi_range range)
+{
+    return (size_t)(mmixi_of(j->q->tensor) - j->s->params->values) + range.begin;
+}
+static void mmixi_adamw_squares(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
-    const mmix_adamw *o = (const mmix_adamw *)j->o;
-    double t = (double)*j->steps;
-    size_t at = (size_t)(mmixi_of(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
-    mmix_real *x = p->values + at, *g = p->gradients + at, *b = j->s->m + at;
-    if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(n, g, 0);
-    else if (!j->s->v)
-        mmixi_sgd_update((const mmix_sgd *)j->o, n, x, g, b, j->factor, j->q->decay, *j->steps == 1);
-    else p->m->k->adamw(n, x, g, b, j->s->v + at, (mmix_real)j->factor,
-                        (mmix_real)(1 - o->lr * (j->q->decay ? o->weight_decay : 0)),
-                        (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
-                        (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
-                        (mmix_real)o->eps);
+    const mmix_real *g = p->gradients + mmixi_adamw_at(j, range);
+    j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(range.end - range.begin, g, 0);
 }
-/* A step of n lists, those without parameters left out, or of none. Gradients count `scale` times, skip is of
-   the last list. ‖all gradients‖, or -1. */
+static void mmixi_adamw_range(void *arg, mmixi_range range)
+{
+    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmix_adamw *o = (const mmix_adamw *)j->o;
+    const mmix_params *p = j->s->params;
+    size_t at = mmixi_adamw_at(j, range), n = range.end - range.begin;
+    double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
+    mmix_real keep = (mmix_real)(1 - o->lr * decay);
+    mmix_real rate = (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t)));
+    mmix_real root = (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t)));
+    p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at, (mmix_real)j->factor,
+                   keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root, (mmix_real)o->eps);
+}
+/* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no b yet. */
+static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g, mmix_real *b,
+                             double factor, int decay, int first)
+{
+    mmix_real scale = (mmix_real)factor, weight_decay = (mmix_real)(decay ? o->weight_decay : 0);
+    mmix_real lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum, fresh = 1;
+    if (momentum > 0) fresh = (mmix_real)(1 - o->dampening);         /* torch: momentum 0 has no b */
+    for (size_t i = 0; i < n; i++) {
+        mmix_real d = scale * g[i] + weight_decay * p[i];
+        b[i] = first ? d : momentum * b[i] + fresh * d;
+        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
+    }
+}
+static void mmixi_sgd_range(void *arg, mmixi_range range)
+{
+    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmix_params *p = j->s->params;
+    size_t at = mmixi_adamw_at(j, range);
+    mmixi_sgd_update((const mmix_sgd *)j->o, range.end - range.begin, p->values + at, p->gradients + at,
+                     j->s->m + at, j->factor, j->q->decay, *j->steps == 1);
+}
+/* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory is used
+   up. */
+static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_adamw_state *s, size_t index,
+                                           const void *options)
+{
+    const mmix_param *q = s->params->at + index;
+    size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
+    mmixi_param_here(q->tensor);
+    mmixi_adamw_job *j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+    if (!j) return NULL;
+    j->o = options;
+    j->s = s;
+    j->q = q;
+    j->steps = s->steps + index;
+    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_squares, j);
+    return j;
+}
+/* ‖gradient‖ of a job, each number counted `scale` times. If it is not finite that is an error. */
+static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double scale)
+{
+    size_t pieces = mmixi_ceil_div(mmix_count(j->q->tensor), MMIXI_PIECE);
+    double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
+    if (!(norm - norm == 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, expected a "
+                  "finite one; nothing was changed", j->s->v ? "adamw" : "sgd", j->q->name, norm);
+    return norm;
+}
+/* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
+static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm + 1e-6)); }
+/* A step of n lists, of which those without parameters are left out, or of none of them. Gradients count
+   `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of all together;
+   skip (NULL: none) marks parameters of the last list that stay. Returns ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmix_adamw_state *s;
-    mmixi_adamw_job *updates = NULL, *j;
-    double all = 0;
-    for (s = state; s < state + n; s++)
-        for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
-            const mmix_param *q = s->params->at + k;
-            size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
+    mmixi_adamw_job *updates = NULL;
+    double square = 0;
+    for (mmix_adamw_state *s = state; s < state + n; s++) {
+        const unsigned char *skipped = s + 1 == state + n ? skip : NULL;
+        for (size_t i = 0; s->params && !m->error_kind && i < s->params->count; i++) {
+            const mmix_param *q = s->params->at + i;
             if (q->frozen || !q->tensor->written) continue;
-            mmixi_param_here(q->tensor);
-            j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+            mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, options);
             if (!j) break;
-            j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
-            mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
-            double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
-            all += norm * norm;
-            if (!(norm - norm == 0))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, "
-                          "expected a finite one; nothing was changed", s->v ? "adamw" : "sgd",
-                          q->name, norm);
-            if (skip && s + 1 == state + n && skip[k]) continue;
-            j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
-            j->next = updates; updates = j;
+            double norm = mmixi_adamw_norm(m, j, scale);
+            square += norm * norm;
+            if (skipped && skipped[i]) continue;
+            j->factor = clip > 0 ? scale * mmixi_clip(norm, clip) : scale;
+            j->next = updates;
+            updates = j;
         }
-    for (j = updates; j && !m->error_kind; j = j->next) {
+    }
+    for (mmixi_adamw_job *j = updates; j && !m->error_kind; j = j->next) {
+        if (clip < 0) j->factor *= mmixi_clip(sqrt(square), -clip);
         ++*j->steps;
-        if (clip < 0) j->factor *= fmin(1, -clip / (sqrt(all) + 1e-6));
         mmixi_overwrite(j->q->tensor);
-        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE, mmixi_adamw_range, j);
+        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE,
+                     j->s->v ? mmixi_adamw_range : mmixi_sgd_range, j);
     }
     if (!m->error_kind) mmixi_adamw_zero(state, n);
     mmix_rewind(m, mark);
-    return m->error_kind ? -1 : sqrt(all);
+    return m->error_kind ? -1 : sqrt(square);
 }
 static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
                                    const char *settings, double clip, const unsigned char *skip)
@@ -9780,33 +9855,44 @@ static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char 
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
-    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
-                                "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30", clip, skip);
+    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
+        "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30";
+    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options, settings, clip, skip);
 }
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
-    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
-                                "double dampening 0 1, int nesterov 0 1", clip, skip);
+    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
+        "double dampening 0 1, int nesterov 0 1";
+    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
 }
-typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
+
+/* ---- the teacher: θ_t ← momentum θ_t + (1 - momentum) θ_s, over the whole slab ---- */
+typedef struct mmixi_ema_job {
+    const mmix_params *teacher, *student;
+    mmix_real momentum;
+} mmixi_ema_job;
 static void mmixi_ema_range(void *arg, mmixi_range range)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
     j->teacher->m->k->lerp(range.end - range.begin, j->momentum, j->student->values + range.begin,
                            j->teacher->values + range.begin);
 }
+/* Whether two lists have the same names and sizes, as reals that lie in the same places. */
+static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *student)
+{
+    if (teacher->count != student->count || teacher->slab != student->slab || student->bf16) return 0;
+    for (size_t i = 0; i < teacher->count; i++) {
+        const mmix_param *a = teacher->at + i, *b = student->at + i;
+        if (strcmp(a->name, b->name) || mmix_count(a->tensor) != mmix_count(b->tensor)) return 0;
+    }
+    return 1;
+}
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
     if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
-    int same = teacher->count == student->count && teacher->slab == student->slab && !student->bf16;
-    for (size_t i = 0; same && i < teacher->count; i++)
-        same = !strcmp(teacher->at[i].name, student->at[i].name)
-            && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
-    if (!same)
+    if (!mmixi_params_alike(teacher, student))
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
@@ -9815,7 +9901,8 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 }
 
 /* ---- schedules ---- */
-/* i of n values, both ends included */
+
+/* Value i of n on the line between two ends, which are both among them. */
 static double mmixi_line(double from, double to, size_t i, size_t n)
 {
     return n < 2 ? from : from + (to - from) * (double)i / (double)(n - 1);
@@ -9823,23 +9910,25 @@ static double mmixi_line(double from, double to, size_t i, size_t n)
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
 {
-    size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
+    size_t warm = warmup_epochs * iters, steps = epochs * iters, rest = steps > warm ? steps - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    return final + (base - final)
-        * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
+    double angle = 3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest;
+    return final + (base - final) * (1 + mmixi_cos(angle)) / 2;
 }
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
                                   double power, size_t step)
 {
-    double left = mmixi_line(0, 1, steps > step ? steps - 1 - step : 0, steps - warmup);
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
+    size_t ahead = steps > step ? steps - 1 - step : 0;
+    double left = mmixi_line(0, 1, ahead, steps - warmup);
     return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
                                        size_t iters, size_t warmup, double start_factor, size_t step)
 {
     double lr = base * (step < warmup ? mmixi_line(start_factor, 1, step, warmup) : 1);
-    for (size_t i = 0; iters && i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
+    for (size_t i = 0; iters && i < n; i++)
+        if (milestones[i] <= step / iters) lr *= gamma;
     return lr;
 }
 
