@@ -4796,6 +4796,100 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
 
+/* ---- sums over rows -------------------------------------------------------------------------
+   n numbers of one sign that are added one after another in float lose up to n / 2 units of their last place:
+   a million times 0.1 came to 100,958. So up to MMIXI_SUM_SHORT rows are added in order, which costs nothing,
+   and more are cut in halves down to MMIXI_SUM_RUN rows, whose sums meet in pairs: the loss grows with log n.
+   The order depends on the number of rows alone. */
+enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 16, MMIXI_SUM_COLUMNS = 128 };
+
+/* Rows of x; with `order` row i of the sum is row order[i] of x. */
+typedef struct mmixi_row_sum {
+    const mmixi_kernels *k;
+    mmixi_mat x;
+    const size_t *order;
+} mmixi_row_sum;
+static const mmix_real *mmixi_summand(const mmixi_row_sum *s, size_t i)
+{
+    return mmixi_row(s->x, s->order ? s->order[i] : i);
+}
+/* to = the sum of rows begin … end-1, of at most MMIXI_SUM_COLUMNS columns */
+static void mmixi_sum_halves(const mmixi_row_sum *s, size_t begin, size_t end, mmix_real *to)
+{
+    mmix_real other[MMIXI_SUM_COLUMNS];
+    size_t middle = begin + (end - begin) / 2;
+    if (end - begin <= MMIXI_SUM_RUN) {
+        for (size_t i = begin; i < end; i++)
+            mmixi_put(s->k, s->x.cols, mmixi_summand(s, i), to, i > begin);
+        return;
+    }
+    mmixi_sum_halves(s, begin, middle, to);
+    mmixi_sum_halves(s, middle, end, other);
+    s->k->add(s->x.cols, to, other, to);
+}
+/* to = or += the sum of rows begin … end-1, of any number of columns */
+static void mmixi_sum_rows(const mmixi_row_sum *s, size_t begin, size_t end, mmix_real *to, int add)
+{
+    mmix_real total[MMIXI_SUM_COLUMNS];
+    if (end - begin <= MMIXI_SUM_SHORT) {
+        for (size_t i = begin; i < end; i++)
+            mmixi_put(s->k, s->x.cols, mmixi_summand(s, i), to, add || i > begin);
+        return;
+    }
+    for (size_t d = 0; d < s->x.cols; d += MMIXI_SUM_COLUMNS) {
+        mmixi_row_sum some = *s;
+        some.x = mmixi_part(s->x, 0, d, s->x.rows, mmixi_min(MMIXI_SUM_COLUMNS, s->x.cols - d));
+        mmixi_sum_halves(&some, begin, end, total);
+        mmixi_put(s->k, some.x.cols, total, to + d, add);
+    }
+}
+
+/* The same where a function makes the rows: it adds those of begin … end-1 to the n numbers `to`. `spare`
+   has room for n numbers times mmixi_sum_levels. */
+typedef void mmixi_sum_task(const void *arg, size_t begin, size_t end, mmix_real *to);
+static size_t mmixi_sum_levels(size_t rows)
+{
+    size_t levels = 0;
+    if (rows <= MMIXI_SUM_SHORT) return 0;
+    for (; rows > MMIXI_SUM_RUN; rows -= rows / 2) levels++;
+    return levels;
+}
+static void mmixi_sum_task_halves(const mmixi_kernels *k, size_t n, mmixi_sum_task *task, const void *arg,
+                                  size_t begin, size_t end, mmix_real *to, mmix_real *spare)
+{
+    size_t middle = begin + (end - begin) / 2;
+    if (end - begin <= MMIXI_SUM_RUN) {
+        task(arg, begin, end, to);
+        return;
+    }
+    mmixi_sum_task_halves(k, n, task, arg, begin, middle, to, spare);
+    memset(spare, 0, n * sizeof *spare);
+    mmixi_sum_task_halves(k, n, task, arg, middle, end, spare, spare + n);
+    k->add(n, to, spare, to);
+}
+/* to (n), zeros at first, becomes the sum. */
+static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task *task, const void *arg,
+                                size_t begin, size_t end, mmix_real *to, mmix_real *spare)
+{
+    if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
+    else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
+}
+/* Σ g and Σ g x̂ of a row, as the micro-kernel normalise_sums has them: it keeps a sum for each lane, so it
+   gets no more than MMIXI_SUM_SHORT vectors at a time. */
+static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy, const mmix_real *x,
+                                 mmix_real mean, mmix_real rstd, const mmix_real *w, double *g, double *gx)
+{
+    size_t most = MMIXI_SUM_SHORT * k->lanes;
+    *g = 0;
+    *gx = 0;
+    for (size_t i = 0; i < n; i += most) {
+        mmix_real part, part_x;
+        k->normalise_sums(mmixi_min(most, n - i), dy + i, x + i, mean, rstd, w ? w + i : NULL, &part, &part_x);
+        *g += part;
+        *gx += part_x;
+    }
+}
+
 /* ---- add, mul, div, max, scale: elementwise, on views of any steps ---------------------------
 
    add     y = α a + β b        da = α dy                db = β dy
@@ -4995,22 +5089,109 @@ static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
     g.other_step = mmix_stride(&g.other, -1);
     return g;
 }
-/* Whether a view takes no step along an axis. */
-static int mmixi_stretches(const mmix_tensor *t)
+/* Whether a view takes no step along axis a of the output, or along any. */
+static int mmixi_stretched_along(const mmix_tensor *x, int a) { return x->shape[a] > 1 && x->stride[a] == 0; }
+static int mmixi_stretches(const mmix_tensor *x)
 {
-    for (int a = 0; a < t->ndim; a++)
-        if (t->shape[a] > 1 && t->stride[a] == 0) return 1;
+    for (int a = 0; a < x->ndim; a++)
+        if (mmixi_stretched_along(x, a)) return 1;
+    return 0;
+}
+/* t, which has the output's shape, with its leading axes in another order: first those along which x steps,
+   then those along which it is stretched. An axis that t lacks is of size 1. */
+static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
+{
+    mmix_tensor v = *t;
+    int to = 0, last = x->ndim - 1;
+    v.ndim = x->ndim;
+    for (int summed = 0; summed < 2; summed++) {
+        for (int a = 0; a <= last; a++) {
+            int now = a < last ? mmixi_stretched_along(x, a) == summed : summed;
+            if (!now) continue;
+            v.shape[to] = x->shape[a];
+            v.stride[to++] = mmix_stride(t, a - x->ndim);
+        }
+    }
+    return v;
+}
+/* The gradient of a stretched operand: for each of its rows (`kept` of them) the sum over the `summed` rows
+   of the output that read it, and over a row if it is stretched along that, too. */
+typedef struct mmixi_stretched_sum {
+    mmixi_binary_gradient g;                     /* rows of the output: kept, then summed */
+    size_t kept, summed;
+    mmix_real *spare;                            /* (lanes, levels + 1, n), or NULL if the sum is short */
+    size_t spare_size;                           /* of a lane */
+} mmixi_stretched_sum;
+static void mmixi_stretched_task(const void *arg, size_t begin, size_t end, mmix_real *to)
+{
+    const mmixi_binary_gradient *g = (const mmixi_binary_gradient *)arg;
+    for (size_t r = begin; r < end; r++) mmixi_binary_row_backward(g, r, to, 1);
+}
+/* Of rows that are one number of the operand: added in double, which costs such a loop nothing. */
+static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begin, size_t end)
+{
+    double sum = 0;
+    for (size_t r = begin; r < end; r++) {
+        size_t at = mmixi_row_offset(&g->y, r);
+        const mmix_real *dy = g->c->dy[0] + at, *y = mmixi_of(&g->y) + at;
+        const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r), *other = x;
+        if (mmixi_of(&g->other)) other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
+        for (size_t j = 0; j < g->n; j++)
+            sum += mmixi_binary_term(g, dy[j * g->dy_step], *x, other[j * g->other_step], y[j * g->dy_step]);
+    }
+    return sum;
+}
+static void mmixi_stretched_rows(void *arg, mmixi_range range)
+{
+    const mmixi_stretched_sum *s = (const mmixi_stretched_sum *)arg;
+    const mmixi_binary_gradient *g = &s->g;
+    const mmixi_kernels *k = g->c->m->k;
+    for (size_t i = range.begin; i < range.end; i++) {
+        size_t begin = i * s->summed, end = begin + s->summed;
+        mmix_real *dx = g->c->dx[g->i] + mmixi_row_offset(&g->x, begin);
+        if (!s->spare) mmixi_stretched_task(g, begin, end, dx);
+        else if (g->x_step == 0) *dx += (mmix_real)mmixi_stretched_number(g, begin, end);
+        else {
+            mmix_real *total = s->spare + range.lane * s->spare_size;
+            memset(total, 0, g->n * sizeof *total);
+            mmixi_sum_task_rows(k, g->n, mmixi_stretched_task, g, begin, end, total, total + g->n);
+            k->add(g->n, total, dx, dx);
+        }
+    }
+}
+/* Its owner's gradient begins with zeros, as that of every view, and is added to. */
+static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *x = c->in[i];
+    mmixi_stretched_sum s;
+    memset(&s, 0, sizeof s);
+    s.g = mmixi_binary_gradient_of(c, i);
+    s.g.y = mmixi_summed_last(c->out[0], x);
+    s.g.x = mmixi_summed_last(x, x);
+    if (c->in[1]) s.g.other = mmixi_summed_last(c->in[1 - i], x);
+    s.summed = 1;
+    for (int a = 0; a < x->ndim - 1; a++)
+        if (mmixi_stretched_along(x, a)) s.summed *= x->shape[a];
+    s.kept = mmixi_rows(c->out[0]) / s.summed;
+    size_t terms = s.g.x_step ? s.summed : s.summed * s.g.n;
+    s.spare_size = (mmixi_sum_levels(s.summed) + 1) * s.g.n;
+    if (terms > MMIXI_SUM_SHORT) s.spare = mmixi_reals(m, m->lanes, s.spare_size);
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, s.kept, mmixi_row_grain(s.summed * s.g.n), mmixi_stretched_rows, &s);
+    mmix_rewind(m, mark);
     return 0;
 }
 static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
 {
-    size_t rows = mmixi_rows(c->out[0]), grain = mmixi_row_grain(mmixi_cols(c->out[0]));
     for (int i = 0; i < 2; i++) {
         if (!c->dx[i]) continue;
+        if (mmixi_stretches(c->in[i])) {
+            if (mmixi_stretched_backward(m, c, i)) return -1;
+            continue;
+        }
         mmixi_binary_gradient g = mmixi_binary_gradient_of(c, i);
-        /* the rows of a stretched operand meet in one place: one task adds them up */
-        int together = mmixi_stretches(&g.x);
-        mmixi_ranges(m, rows, together ? rows : grain, mmixi_binary_rows_backward, &g);
+        mmixi_ranges(m, mmixi_rows(c->out[0]), mmixi_row_grain(g.n), mmixi_binary_rows_backward, &g);
     }
     return 0;
 }
@@ -5312,8 +5493,9 @@ static int mmixi_sum_forward(mmix_ctx *m, mmix_call *c)
     mmix_real *y = mmixi_of(c->out[0]);
     size_t n = c->size[0], inner = c->size[1], outer = mmix_count(c->out[0]) / inner;
     for (size_t o = 0; o < outer; o++, x += n * inner, y += inner) {
+        mmixi_row_sum rows = { m->k, mmixi_matrix(x, n, inner, (ptrdiff_t)inner), NULL };
         if (inner == 1) *y = m->k->sum(n, x);
-        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
+        else mmixi_sum_rows(&rows, 0, n, y, 0);
     }
     return 0;
 }
@@ -5491,6 +5673,9 @@ typedef struct mmixi_row_list {
     mmixi_mat list, table;
     size_t n, table_rows;                        /* numbers of the index; rows of a sequence's table */
     int add;                                     /* take: to what the list holds */
+    /* scatter: the list's rows sorted by the table's; row v is met by those from first[v] to first[v + 1].
+       NULL if none is met by more than MMIXI_SUM_SHORT */
+    size_t *order, *first;
 } mmixi_row_list;
 static mmixi_row_list mmixi_row_list_of(const mmix_ctx *m, const mmix_tensor *index, mmixi_mat list,
                                         mmixi_mat table, size_t table_rows)
@@ -5505,9 +5690,35 @@ static mmixi_row_list mmixi_row_list_of(const mmix_ctx *m, const mmix_tensor *in
     j.table_rows = table_rows;
     return j;
 }
+/* The table's row that row i of the list belongs to. */
+static size_t mmixi_table_index(const mmixi_row_list *j, size_t i)
+{
+    return i / j->n * j->table_rows + (size_t)mmixi_index(j->index, i % j->n);
+}
 static mmix_real *mmixi_table_row(const mmixi_row_list *j, size_t i)
 {
-    return mmixi_row(j->table, i / j->n * j->table_rows + (size_t)mmixi_index(j->index, i % j->n));
+    return mmixi_row(j->table, mmixi_table_index(j, i));
+}
+/* Sorts the list if a row of the table is met often. 0, or -1 if memory is used up. */
+static int mmixi_row_list_sort(mmix_ctx *m, mmixi_row_list *j)
+{
+    size_t rows = j->table.rows, most = 0;
+    if (j->list.rows <= MMIXI_SUM_SHORT) return 0;
+    size_t *first = (size_t *)mmixi_step_array(m, rows + 2, 1, sizeof *first);
+    if (!first) return -1;
+    memset(first, 0, (rows + 2) * sizeof *first);
+    for (size_t i = 0; i < j->list.rows; i++) first[mmixi_table_index(j, i) + 2]++;
+    for (size_t v = 0; v < rows; v++) {
+        most = mmixi_max(most, first[v + 2]);
+        first[v + 2] += first[v + 1];
+    }
+    if (most <= MMIXI_SUM_SHORT) return 0;
+    j->order = (size_t *)mmixi_step_array(m, j->list.rows, 1, sizeof *j->order);
+    if (!j->order) return -1;
+    /* first[v + 1] walks from where v's rows begin to where they end */
+    for (size_t i = 0; i < j->list.rows; i++) j->order[first[mmixi_table_index(j, i) + 1]++] = i;
+    j->first = first;
+    return 0;
 }
 static void mmixi_take_columns(void *arg, mmixi_range range)
 {
@@ -5520,6 +5731,12 @@ static void mmixi_scatter_columns(void *arg, mmixi_range range)
 {
     const mmixi_row_list *j = (const mmixi_row_list *)arg;
     size_t d = range.begin, n = range.end - range.begin;
+    if (j->order) {
+        mmixi_row_sum rows = { j->k, mmixi_part(j->list, 0, d, j->list.rows, n), j->order };
+        for (size_t v = 0; v < j->table.rows; v++)
+            mmixi_sum_rows(&rows, j->first[v], j->first[v + 1], mmixi_row(j->table, v) + d, 1);
+        return;
+    }
     for (size_t i = 0; i < j->list.rows; i++) {
         mmix_real *row = mmixi_table_row(j, i) + d;
         j->k->add(n, mmixi_row(j->list, i) + d, row, row);
@@ -5529,6 +5746,14 @@ static void mmixi_row_list_run(mmix_ctx *m, mmixi_row_list *j, mmixi_range_task 
 {
     size_t D = j->list.cols;
     mmixi_ranges(m, D, mmixi_max(64, mmixi_ceil_div(D, m->lanes)), task, j);
+}
+static int mmixi_scatter(mmix_ctx *m, mmixi_row_list *j)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    if (mmixi_row_list_sort(m, j)) return -1;
+    mmixi_row_list_run(m, j, mmixi_scatter_columns);
+    mmix_rewind(m, mark);
+    return 0;
 }
 /* in: table (V, D), index */
 static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
@@ -5543,8 +5768,7 @@ static int mmixi_gather_backward(mmix_ctx *m, mmix_call *c)
     if (!c->dx[0]) return 0;
     mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]), list = mmixi_rows_of(c->out[0], c->dy[0]);
     mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
-    mmixi_row_list_run(m, &j, mmixi_scatter_columns);
-    return 0;
+    return mmixi_scatter(m, &j);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
@@ -5563,8 +5787,7 @@ static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *x = c->in[0], *y = c->out[0];
     mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_values(c->in[1]), mmixi_values(y), y->shape[1]);
     mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
-    mmixi_row_list_run(m, &j, mmixi_scatter_columns);
-    return 0;
+    return mmixi_scatter(m, &j);
 }
 static int mmixi_add_rows_backward(mmix_ctx *m, mmix_call *c)
 {
@@ -5741,7 +5964,9 @@ typedef struct mmixi_norm_pass {
     mmixi_mat x, z, y, dy, dx, dz;
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
-    mmix_real *scratch;                          /* (lanes, D) of a gated forward, (lanes, 3 D) of a backward */
+    /* (lanes, D) of a gated forward, (lanes, 3 D + spare) of a backward, which may sum up many rows */
+    mmix_real *scratch;
+    size_t spare;
     mmix_real *partial;                          /* of a backward (tasks, 2 D): dw, then db, of its rows */
     size_t grain;                                /* rows of a task */
 } mmixi_norm_pass;
@@ -5813,11 +6038,11 @@ static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mm
     for (size_t g = 0; g < p->groups; g++) {
         size_t at = g * p->width;
         const mmix_real *w = p->w ? p->w + at : NULL;
-        mmix_real sum, along;
-        k->normalise_sums(p->width, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        double sum, along;
+        mmixi_normalise_sums(k, p->width, dy + at, x + at, mean, rstd[g], w, &sum, &along);
         if (!p->center) sum = 0;
-        k->normalise_backward(p->width, dy + at, x + at, mean, rstd[g], w, sum / width, along / width,
-                              dx + at, add, dw + at, db + at);
+        k->normalise_backward(p->width, dy + at, x + at, mean, rstd[g], w, (mmix_real)sum / width,
+                              (mmix_real)along / width, dx + at, add, dw + at, db + at);
     }
 }
 /* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. scratch: 3 D. */
@@ -5836,18 +6061,31 @@ static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mm
         k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
     }
 }
+/* Rows of a lane, one after another. */
+typedef struct mmixi_norm_lane {
+    const mmixi_norm_pass *p;
+    mmix_real *scratch;                          /* 3 D */
+} mmixi_norm_lane;
+static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, mmix_real *dw)
+{
+    const mmixi_norm_lane *lane = (const mmixi_norm_lane *)arg;
+    const mmixi_norm_pass *p = lane->p;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *x = mmixi_row(p->x, r);
+        if (p->gated) mmixi_norm_row_gated_backward(p, r, lane->scratch, dw);
+        else if (p->dx.p) mmixi_norm_row_backward(p, r, x, mmixi_row(p->dx, r), p->add_x, dw);
+        else mmixi_norm_row_backward(p, r, x, lane->scratch, 0, dw);
+    }
+}
 static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
-    mmix_real *scratch = p->scratch + range.lane * 3 * p->D;
-    mmix_real *dw = p->partial + range.begin / p->grain * 2 * p->D;
-    memset(dw, 0, 2 * p->D * sizeof *dw);
-    for (size_t r = range.begin; r < range.end; r++) {
-        const mmix_real *x = mmixi_row(p->x, r);
-        if (p->gated) mmixi_norm_row_gated_backward(p, r, scratch, dw);
-        else if (p->dx.p) mmixi_norm_row_backward(p, r, x, mmixi_row(p->dx, r), p->add_x, dw);
-        else mmixi_norm_row_backward(p, r, x, scratch, 0, dw);
-    }
+    size_t n = 2 * p->D;                         /* dw and db */
+    mmix_real *dw = p->partial + range.begin / p->grain * n;
+    mmixi_norm_lane lane = { p, p->scratch + range.lane * (3 * p->D + p->spare) };
+    memset(dw, 0, n * sizeof *dw);
+    mmixi_sum_task_rows(p->k, n, mmixi_norm_lane_backward, &lane, range.begin, range.end, dw,
+                        lane.scratch + 3 * p->D);
 }
 static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
 {
@@ -5861,8 +6099,9 @@ static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
     if (c->dx[3]) p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
     p.add_x = c->add[0];
     p.add_z = c->add[3];
+    p.spare = mmixi_sum_levels(p.grain) * 2 * D;
     p.partial = mmixi_reals(m, parts, 2 * D);
-    p.scratch = mmixi_reals(m, m->lanes, 3 * D);
+    p.scratch = mmixi_reals(m, m->lanes, 3 * D + p.spare);
     if (m->error_kind) return -1;
     mmixi_ranges(m, rows, p.grain, mmixi_norm_rows_backward, &p);
     mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial, c->dx[1], c->add[1]);
@@ -6033,17 +6272,16 @@ static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
 }
 /* Some columns of db = or += Σ dy over rows. */
 typedef struct mmixi_bias_sum {
-    const mmixi_kernels *k;
-    mmixi_mat dy;
+    mmixi_row_sum rows;                          /* of dy */
     mmix_real *db;
     int add;
 } mmixi_bias_sum;
 static void mmixi_bias_columns(void *arg, mmixi_range range)
 {
     const mmixi_bias_sum *j = (const mmixi_bias_sum *)arg;
-    size_t at = range.begin, n = range.end - range.begin;
-    for (size_t r = 0; r < j->dy.rows; r++)
-        mmixi_put(j->k, n, mmixi_row(j->dy, r) + at, j->db + at, r || j->add);
+    mmixi_row_sum some = j->rows;
+    some.x = mmixi_part(some.x, 0, range.begin, some.x.rows, range.end - range.begin);
+    mmixi_sum_rows(&some, 0, some.x.rows, j->db + range.begin, j->add);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
@@ -6052,7 +6290,7 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
     mmixi_mat dy = mmixi_rows_of(c->out[0], gradient);
     if (c->dx[2]) {
-        mmixi_bias_sum bias = { m->k, dy, c->dx[2], c->add[2] };
+        mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
         size_t O = dy.cols, columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
         if (mmix_count(c->out[0]) < 8192) columns = O;           /* too little to share out */
         mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
@@ -6168,6 +6406,7 @@ typedef struct mmixi_conv {
     mmix_real *du;                               /* backward: (B, L, D); without silu dy itself */
     mmix_real *dpast;                            /* its gradient, transposed as past is, or NULL */
     mmix_real *partial;                          /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
+    mmix_real *spare;                            /* (lanes, levels, W + 1, D), to sum up many tokens */
     size_t grain;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
@@ -6247,15 +6486,26 @@ static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, s
     }
     j->k->conv_weight(n, j->W, du, x, dw + d, j->D, dw + j->W * j->D + d);
 }
+/* Tokens of a lane, one after another. */
+typedef struct mmixi_conv_lane {
+    const mmixi_conv *j;
+    size_t lane;
+} mmixi_conv_lane;
+static void mmixi_conv_lane_backward(const void *arg, size_t begin, size_t end, mmix_real *dw)
+{
+    const mmixi_conv_lane *l = (const mmixi_conv_lane *)arg;
+    for (size_t d = 0; d < l->j->D; d += MMIXI_CONV_COLUMNS)
+        for (size_t r = begin; r < end; r++) mmixi_conv_token_backward(l->j, r, d, l->lane, dw);
+}
 static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    size_t size = (j->W + 1) * j->D;
-    mmix_real *dw = j->partial + range.begin / j->grain * size;
-    memset(dw, 0, size * sizeof *dw);
-    for (size_t d = 0; d < j->D; d += MMIXI_CONV_COLUMNS)
-        for (size_t r = range.begin; r < range.end; r++)
-            mmixi_conv_token_backward(j, r, d, range.lane, dw);
+    size_t n = (j->W + 1) * j->D;
+    mmix_real *dw = j->partial + range.begin / j->grain * n;
+    mmix_real *spare = j->spare + range.lane * n * mmixi_sum_levels(j->grain);
+    mmixi_conv_lane lane = { j, range.lane };
+    memset(dw, 0, n * sizeof *dw);
+    mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw, spare);
 }
 /* dx, and the gradient of the past: each place gathers the du of the tokens that read it. */
 static void mmixi_conv_places_backward(void *arg, mmixi_range range)
@@ -6350,6 +6600,7 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
     j.grain = mmixi_partial_grain(tokens);
     size_t parts = mmixi_ceil_div(tokens, j.grain);
     j.partial = mmixi_reals(m, parts, size);
+    j.spare = mmixi_reals(m, m->lanes * mmixi_sum_levels(j.grain), size);
     if (c->dx[3]) j.dpast = mmixi_reals(m, j.B, j.before * j.D);
     if (j.silu) j.du = mmixi_reals(m, tokens, j.D);
     else j.du = (mmix_real *)(uintptr_t)c->dy[0];          /* which is not written then */
@@ -6479,21 +6730,41 @@ static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
     mmix_rewind(m, mark);
     return 0;
 }
+/* dx (n, inner) += what dy (count, inner) gives it. */
+static void mmixi_resize_matrix_backward(const mmixi_resize *j, const mmix_real *dy, mmix_real *dx)
+{
+    for (size_t i = 0; i < j->count; i++, dy += j->inner) {
+        for (size_t k = 0; k < j->inner; k++)
+            for (const mmixi_tap *t = j->tap + i * j->most; t->at < j->n; t++)
+                dx[t->at * j->inner + k] += (mmix_real)(t->weight * dy[k]);
+    }
+}
+/* The same where many outputs read an input, line after line in double. */
+static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_real *dy, mmix_real *dx,
+                                              double *line)
+{
+    for (size_t k = 0; k < j->inner; k++) {
+        memset(line, 0, j->n * sizeof *line);
+        for (size_t i = 0; i < j->count; i++)
+            for (const mmixi_tap *t = j->tap + i * j->most; t->at < j->n; t++)
+                line[t->at] += t->weight * dy[i * j->inner + k];
+        for (size_t s = 0; s < j->n; s++) dx[s * j->inner + k] += (mmix_real)line[s];
+    }
+}
 static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     if (!c->dx[0]) return 0;
     mmixi_resize j = mmixi_resize_of(m, c);
-    const mmix_real *dy = c->dy[0];
-    mmix_real *dx = c->dx[0];
-    if (!j.tap) return -1;
-    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), dx);
-    for (size_t o = 0; o < j.outer; o++, dx += j.n * j.inner) {
-        for (size_t i = 0; i < j.count; i++, dy += j.inner) {
-            for (size_t k = 0; k < j.inner; k++)
-                for (const mmixi_tap *t = j.tap + i * j.most; t->at < j.n; t++)
-                    dx[t->at * j.inner + k] += (mmix_real)(t->weight * dy[k]);
-        }
+    int many = j.count / j.n > MMIXI_SUM_SHORT / 4;        /* a filter reaches over four inputs */
+    double *line = many ? mmixi_doubles(m, j.n, 1) : NULL;
+    if (m->error_kind) return -1;
+    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    for (size_t o = 0; o < j.outer; o++) {
+        const mmix_real *dy = c->dy[0] + o * j.count * j.inner;
+        mmix_real *dx = c->dx[0] + o * j.n * j.inner;
+        if (many) mmixi_resize_matrix_backward_long(&j, dy, dx, line);
+        else mmixi_resize_matrix_backward(&j, dy, dx);
     }
     mmix_rewind(m, mark);
     return 0;
@@ -9203,8 +9474,8 @@ static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *s
         size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
         sum += mmixi_loss_exp(p, n, x + i, top, u, e);
         for (size_t t = 0; t < targets; t++) {
-            mmix_real block_mass, block_along;
-            p->k->normalise_sums(n, q[t] + i, x + i, top, 1, NULL, &block_mass, &block_along);
+            double block_mass, block_along;
+            mmixi_normalise_sums(p->k, n, q[t] + i, x + i, top, 1, NULL, &block_mass, &block_along);
             mass += block_mass;
             along += block_along;
         }
@@ -9242,13 +9513,13 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
     double sum = 0, teacher_sum = 0, along = 0;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        mmix_real block_mass, block_along;
+        double block_mass, block_along;
         k->normalise(n, x + i, top, 1, NULL, NULL, u);
         sum += k->exp_row(n, p->inverse_T, u, 0, e);
         k->normalise(n, t + i, teacher_top, -1, NULL, NULL, d);              /* -v */
         k->exp_row(n, -p->inverse_T, d, 0, q);
         k->add(n, u, d, d);
-        k->normalise_sums(n, q, d, 0, 1, NULL, &block_mass, &block_along);
+        mmixi_normalise_sums(k, n, q, d, 0, 1, NULL, &block_mass, &block_along);
         teacher_sum += block_mass;
         along += block_along;
     }
