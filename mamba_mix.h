@@ -6304,6 +6304,26 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     return mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]);
 }
 static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight) { return weight ? weight->lora : NULL; }
+/* Whether x's last axis is the weight's: 1, or 0 after an mmix_fail that names both, since either may be the
+   wrong one. What else may be wrong with them is left to mmixi_expect. */
+static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x, const mmix_tensor *weight)
+{
+    char found[MMIXI_TEXT], expected[MMIXI_TEXT], weights[MMIXI_TEXT];
+    const char *transposed = "";
+    if (!m || mmix_ndim(x) < 1 || mmix_ndim(weight) != 2) return 1;
+    if (x->dtype != MMIX_DTYPE_REAL || weight->dtype == MMIX_DTYPE_I32) return 1;
+    size_t D = mmixi_cols(x);
+    if (D == weight->shape[1]) return 1;
+    mmix_tensor fitting = *x;
+    fitting.shape[x->ndim - 1] = weight->shape[1];
+    if (D == weight->shape[0]) transposed = "; transposed it would fit";
+    mmixi_shape_text(x, found);
+    mmixi_shape_text(&fitting, expected);
+    mmixi_shape_text(weight, weights);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has shape %s, expected %s: …D, as weight OD has shape %s%s", who,
+              found, expected, weights, transposed);
+    return 0;
+}
 /* The layer without an adapter. */
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
@@ -6312,6 +6332,7 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
+    if (!mmixi_linear_fits(m, who, x, weight)) return NULL;
     memset(&d, 0, sizeof d);
     d.B = mmix_ndim(x) > 1 ? mmix_shape(x, 0) : 1;
     if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias,
@@ -9882,7 +9903,8 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     mmixi_dims d;
-    memset(head, 0, sizeof *head);
+    if (head) memset(head, 0, sizeof *head);
+    if (!p || !mmixi_given(p->m, "mmix_dino_head_init", "*head", head)) return -1;
     if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
     head->layers = layers;
     d.D = D;
@@ -9901,6 +9923,7 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
+    if (!mmixi_given(m, "mmix_dino_head_forward", "*head", head)) return NULL;
     for (size_t i = 0; i < head->layers; i++) {
         if (i) x = mmix_gelu(m, x);
         x = mmix_linear(m, x, head->weight[i], head->bias[i]);
@@ -9966,10 +9989,10 @@ static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
 {
     return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
-static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, size_t moments)
+static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, const char *who, size_t moments)
 {
-    memset(state, 0, sizeof *state);
-    if (mmix_params_train(p, 1)) return -1;
+    if (state) memset(state, 0, sizeof *state);
+    if (!p || !mmixi_given(p->m, who, "*state", state) || mmix_params_train(p, 1)) return -1;
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
     state->params = p;
@@ -9979,12 +10002,15 @@ static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, size_t mo
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    return mmixi_moments_init(state, p, 2);
+    return mmixi_moments_init(state, p, "mmix_adamw_init", 2);
 }
-MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p) { return mmixi_moments_init(state, p, 1); }
+MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p)
+{
+    return mmixi_moments_init(state, p, "mmix_sgd_init", 1);
+}
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
 {
-    if (!state->params) return;
+    if (!state || !state->params) return;
     mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
     memset(state, 0, sizeof *state);
 }
@@ -10117,8 +10143,8 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
 static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
                                    const char *settings, double clip, const unsigned char *skip)
 {
-    mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_settings_check(m, who, options, settings)) return 0;
+    mmix_ctx *m = state && state->params ? state->params->m : NULL;
+    if (!m || !mmixi_given(m, who, "*options", options) || mmixi_settings_check(m, who, options, settings)) return 0;
     if (sgd == (state->v != NULL))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimiser", who);
     return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
