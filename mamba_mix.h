@@ -4725,10 +4725,10 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
 /* ==== >>elementary ops ===============================================================
    an op in one place: formula, plain loop, forward, backward, the public function
 
-   An op reads its call (>>api-tape): the inputs in[], the outputs out[], and in a backward also dy[], the
-   gradients of the outputs, and dx[], where those of the inputs go. dx[i] is NULL if nobody wants it, and
-   add[i] says whether it is added to what is there. Most ops see a tensor as a matrix of rows whose last
-   axis is contiguous, and share the rows out among the threads.
+   An op reads its call (>>api-tape): the inputs in[], the outputs out[], and in a backward also
+   dy[], the gradients of the outputs, and dx[], where those of the inputs go. dx[i] is NULL if
+   nobody wants it, and add[i] says whether it is added to what is there. Most ops see a tensor as a
+   matrix of rows whose last axis is contiguous, and share the rows out among the threads.
    ==================================================================================== */
 
 static inline mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
@@ -4747,14 +4747,15 @@ static mmix_tensor *mmixi_run_new(mmix_ctx *m, const char *who, int op, mmix_cal
     call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run(m, op, call, NULL, 0);
 }
-/* A function that makes a tensor returns this after mmix_fail: `return mmixi_none(mmix_fail(…));`. */
+/* A function that makes a tensor returns this after mmix_fail: `return
+   mmixi_none(mmix_fail(…));`. */
 static mmix_tensor *mmixi_none(int failed)
 {
     (void)failed;
     return NULL;
 }
-static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a, const mmix_tensor *b,
-                                const char *expected)
+static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a,
+                                const mmix_tensor *b, const char *expected)
 {
     char a_text[MMIXI_TEXT], b_text[MMIXI_TEXT];
     mmixi_shape_text(a, a_text);
@@ -4763,7 +4764,8 @@ static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor 
                                 a_text, b_text, expected));
 }
 
-/* The numbers p as a matrix of the rows of t: they lie where t's values lie, or are a gradient of t. */
+/* The numbers p as a matrix of the rows of t: they lie where t's values lie, or are a gradient of
+   t. */
 static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 {
     size_t step;
@@ -4797,10 +4799,10 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
 }
 
 /* ---- sums over rows -------------------------------------------------------------------------
-   n numbers of one sign that are added one after another in float lose up to n / 2 units of their last place:
-   a million times 0.1 came to 100,958. So up to MMIXI_SUM_SHORT rows are added in order, which costs nothing,
-   and more are cut in halves down to MMIXI_SUM_RUN rows, whose sums meet in pairs: the loss grows with log n.
-   The order depends on the number of rows alone. */
+   n numbers of one sign that are added one after another in float lose up to n / 2 units of their
+   last place: a million times 0.1 came to 100,958. So up to MMIXI_SUM_SHORT rows are added in
+   order, which costs nothing, and more are cut in halves down to MMIXI_SUM_RUN rows, whose sums
+   meet in pairs: the loss grows with log n. The order depends on the number of rows alone. */
 enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 16, MMIXI_SUM_COLUMNS = 128 };
 
 /* Rows of x; with `order` row i of the sum is row order[i] of x. */
@@ -4844,8 +4846,8 @@ static void mmixi_sum_rows(const mmixi_row_sum *s, size_t begin, size_t end, mmi
     }
 }
 
-/* The same where a function makes the rows: it adds those of begin … end-1 to the n numbers `to`. `spare`
-   has room for n numbers times mmixi_sum_levels. */
+/* The same where a function makes the rows: it adds those of begin … end-1 to the n numbers `to`.
+   `spare` has room for n numbers times mmixi_sum_levels. */
 typedef void mmixi_sum_task(const void *arg, size_t begin, size_t end, mmix_real *to);
 static size_t mmixi_sum_levels(size_t rows)
 {
@@ -4854,8 +4856,9 @@ static size_t mmixi_sum_levels(size_t rows)
     for (; rows > MMIXI_SUM_RUN; rows -= rows / 2) levels++;
     return levels;
 }
-static void mmixi_sum_task_halves(const mmixi_kernels *k, size_t n, mmixi_sum_task *task, const void *arg,
-                                  size_t begin, size_t end, mmix_real *to, mmix_real *spare)
+static void mmixi_sum_task_halves(const mmixi_kernels *k, size_t n, mmixi_sum_task *task,
+                                  const void *arg, size_t begin, size_t end, mmix_real *to,
+                                  mmix_real *spare)
 {
     size_t middle = begin + (end - begin) / 2;
     if (end - begin <= MMIXI_SUM_RUN) {
@@ -4868,23 +4871,26 @@ static void mmixi_sum_task_halves(const mmixi_kernels *k, size_t n, mmixi_sum_ta
     k->add(n, to, spare, to);
 }
 /* to (n), zeros at first, becomes the sum. */
-static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task *task, const void *arg,
-                                size_t begin, size_t end, mmix_real *to, mmix_real *spare)
+static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task *task,
+                                const void *arg, size_t begin, size_t end, mmix_real *to,
+                                mmix_real *spare)
 {
     if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
     else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
 }
-/* Σ g and Σ g x̂ of a row, as the micro-kernel normalise_sums has them: it keeps a sum for each lane, so it
-   gets no more than MMIXI_SUM_SHORT vectors at a time. */
-static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy, const mmix_real *x,
-                                 mmix_real mean, mmix_real rstd, const mmix_real *w, double *g, double *gx)
+/* Σ g and Σ g x̂ of a row, as the micro-kernel normalise_sums has them: it keeps a sum for each
+   lane, so it gets no more than MMIXI_SUM_SHORT vectors at a time. */
+static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy,
+                                 const mmix_real *x, mmix_real mean, mmix_real rstd,
+                                 const mmix_real *w, double *g, double *gx)
 {
     size_t most = MMIXI_SUM_SHORT * k->lanes;
     *g = 0;
     *gx = 0;
     for (size_t i = 0; i < n; i += most) {
         mmix_real part, part_x;
-        k->normalise_sums(mmixi_min(most, n - i), dy + i, x + i, mean, rstd, w ? w + i : NULL, &part, &part_x);
+        k->normalise_sums(mmixi_min(most, n - i), dy + i, x + i, mean, rstd, w ? w + i : NULL,
+                          &part, &part_x);
         *g += part;
         *gx += part_x;
     }
@@ -4898,26 +4904,28 @@ static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_re
    max     y = max(a, b)        da = dy where a > b, dy / 2 where a = b, else 0; db likewise
    scale   y = α a + β          da = α dy                (there is no b)
 
-   An operand is stretched where its size is 1 and the output's is not: it is a view that takes no step
-   there, and its gradient is the sum over that axis.
+   An operand is stretched where its size is 1 and the output's is not: it is a view that takes no
+   step there, and its gradient is the sum over that axis.
    torch: torch.add, torch.mul, torch.div, torch.maximum, alpha * x + beta */
 
 MMIXI_PLAIN void mmixi_plain_add(mmix_real *y, const mmix_real *a, const mmix_real *b, double alpha,
                                  double beta, size_t n)
 {
-    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)(alpha * (double)a[i] + beta * (double)b[i]);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (mmix_real)(alpha * a[i] + beta * b[i]);
 }
-MMIXI_PLAIN void mmixi_plain_add_backward(mmix_real *da, mmix_real *db, const mmix_real *dy, double alpha,
-                                          double beta, size_t n)
+MMIXI_PLAIN void mmixi_plain_add_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
+                                          double alpha, double beta, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        da[i] += (mmix_real)(alpha * (double)dy[i]);
-        db[i] += (mmix_real)(beta * (double)dy[i]);
+        da[i] += (mmix_real)(alpha * dy[i]);
+        db[i] += (mmix_real)(beta * dy[i]);
     }
 }
 MMIXI_PLAIN void mmixi_plain_mul(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
 {
-    for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
 }
 MMIXI_PLAIN void mmixi_plain_mul_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
                                           const mmix_real *a, const mmix_real *b, size_t n)
@@ -4929,7 +4937,8 @@ MMIXI_PLAIN void mmixi_plain_mul_backward(mmix_real *da, mmix_real *db, const mm
 }
 MMIXI_PLAIN void mmixi_plain_max(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
 {
-    for (size_t i = 0; i < n; i++) y[i] = a[i] > b[i] ? a[i] : b[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] > b[i] ? a[i] : b[i];
 }
 MMIXI_PLAIN void mmixi_plain_max_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
                                           const mmix_real *a, const mmix_real *b, size_t n)
@@ -4944,13 +4953,15 @@ MMIXI_PLAIN void mmixi_plain_max_backward(mmix_real *da, mmix_real *db, const mm
     }
 }
 
-/* Rows of a and b whose numbers lie a_step and b_step apart: 1, or anything else of a view, or 0 where they
-   are stretched. Rows without gaps take the micro-kernels. */
-static void mmixi_add_row(const mmixi_kernels *k, size_t n, mmix_real alpha, const mmix_real *a, size_t a_step,
-                          mmix_real beta, const mmix_real *b, size_t b_step, mmix_real *y)
+/* Rows of a and b whose numbers lie a_step and b_step apart: 1, or anything else of a view, or 0
+   where they are stretched. Rows without gaps take the micro-kernels. */
+static void mmixi_add_row(const mmixi_kernels *k, size_t n, mmix_real alpha, const mmix_real *a,
+                          size_t a_step, mmix_real beta, const mmix_real *b, size_t b_step,
+                          mmix_real *y)
 {
     if (a_step != 1 || b_step != 1) {
-        for (size_t j = 0; j < n; j++) y[j] = alpha * a[j * a_step] + beta * b[j * b_step];
+        for (size_t j = 0; j < n; j++)
+            y[j] = alpha * a[j * a_step] + beta * b[j * b_step];
         return;
     }
     if (alpha == 1 && beta == 1) {
@@ -4964,7 +4975,8 @@ static void mmixi_affine_row(const mmixi_kernels *k, size_t n, mmix_real alpha, 
                              size_t x_step, mmix_real beta, mmix_real *y)
 {
     if (x_step != 1) {
-        for (size_t j = 0; j < n; j++) y[j] = alpha * x[j * x_step] + beta;
+        for (size_t j = 0; j < n; j++)
+            y[j] = alpha * x[j * x_step] + beta;
         return;
     }
     if (beta == 0) {
@@ -4977,8 +4989,12 @@ static void mmixi_affine_row(const mmixi_kernels *k, size_t n, mmix_real alpha, 
 static void mmixi_mul_row(const mmixi_kernels *k, size_t n, const mmix_real *a, size_t a_step,
                           const mmix_real *b, size_t b_step, mmix_real *y)
 {
-    if (a_step == 1 && b_step == 1) k->mul(n, a, b, y);
-    else for (size_t j = 0; j < n; j++) y[j] = a[j * a_step] * b[j * b_step];
+    if (a_step == 1 && b_step == 1) {
+        k->mul(n, a, b, y);
+        return;
+    }
+    for (size_t j = 0; j < n; j++)
+        y[j] = a[j * a_step] * b[j * b_step];
 }
 /* NaN stays NaN, in either operand: no comparison with it holds. */
 static inline mmix_real mmixi_larger(mmix_real a, mmix_real b) { return a >= b || a != a ? a : b; }
@@ -4987,8 +5003,11 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *a_tensor = c->in[0], *b_tensor = c->in[1];
-    mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    size_t n = mmixi_cols(c->out[0]), a_step = mmix_stride(a_tensor, -1), b_step = mmix_stride(b_tensor, -1);
+    mmix_real alpha = (mmix_real)c->number[0];
+    mmix_real beta = (mmix_real)c->number[1];
+    size_t n = mmixi_cols(c->out[0]);
+    size_t a_step = mmix_stride(a_tensor, -1);
+    size_t b_step = mmix_stride(b_tensor, -1);
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *a = mmixi_of(a_tensor) + mmixi_row_offset(a_tensor, r), *b = NULL;
         mmix_real *y = mmixi_of(c->out[0]) + r * n;
@@ -5004,10 +5023,12 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
             mmixi_mul_row(k, n, a, a_step, b, b_step, y);
             break;
         case MMIX_OP_DIV:
-            for (size_t j = 0; j < n; j++) y[j] = a[j * a_step] / b[j * b_step];
+            for (size_t j = 0; j < n; j++)
+                y[j] = a[j * a_step] / b[j * b_step];
             break;
         default:                                 /* MMIX_OP_MAX */
-            for (size_t j = 0; j < n; j++) y[j] = mmixi_larger(a[j * a_step], b[j * b_step]);
+            for (size_t j = 0; j < n; j++)
+                y[j] = mmixi_larger(a[j * a_step], b[j * b_step]);
         }
     }
 }
@@ -5022,8 +5043,10 @@ typedef struct mmixi_binary_gradient {
     const mmix_call *c;
     int i;
     size_t n;                                    /* numbers in a row of the output */
-    size_t dy_step, x_step, other_step;          /* from a number of a row to the next; 0 where stretched */
-    mmix_tensor y, x, other;                     /* the output and the operands, as rows that go together */
+    /* from a number of a row to the next; 0 where stretched */
+    size_t dy_step, x_step, other_step;
+    /* the output and the operands, as rows that go together */
+    mmix_tensor y, x, other;
 } mmixi_binary_gradient;
 /* The share of dy that max gives to x. */
 static inline mmix_real mmixi_max_share(mmix_real x, mmix_real other)
@@ -5043,15 +5066,19 @@ static inline mmix_real mmixi_binary_term(const mmixi_binary_gradient *g, mmix_r
     }
 }
 /* Row r of the output's gradient, handed down to the row dx. */
-static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, mmix_real *dx, int add)
+static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, mmix_real *dx,
+                                      int add)
 {
     const mmixi_kernels *k = g->c->m->k;
     int op = g->c->op, linear = op == MMIX_OP_ADD || op == MMIX_OP_SCALE;
     size_t at = mmixi_row_offset(&g->y, r), n = g->n;
-    const mmix_real *dy = g->c->dy[0] + at, *y = mmixi_of(&g->y) + at;
-    const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r), *other = x;
+    const mmix_real *dy = g->c->dy[0] + at;
+    const mmix_real *y = mmixi_of(&g->y) + at;
+    const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r);
+    const mmix_real *other = x;
     int dense = g->dy_step == 1 && g->x_step == 1;
-    if (!linear) other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
+    if (!linear)
+        other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
     if (linear && dense) {
         (add ? k->axpy : k->scale)(n, (mmix_real)g->c->number[g->i], dy, dx);
         return;
@@ -5062,8 +5089,8 @@ static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, 
     }
     for (size_t j = 0; j < n; j++) {
         mmix_real *to = dx + j * g->x_step;
-        mmix_real term = mmixi_binary_term(g, dy[j * g->dy_step], x[j * g->x_step], other[j * g->other_step],
-                                           y[j * g->dy_step]);
+        mmix_real term = mmixi_binary_term(g, dy[j * g->dy_step], x[j * g->x_step],
+                                           other[j * g->other_step], y[j * g->dy_step]);
         *to = add ? *to + term : term;
     }
 }
@@ -5082,7 +5109,8 @@ static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
     g.i = i;
     g.y = *c->out[0];
     g.x = *c->in[i];
-    if (c->in[1]) g.other = *c->in[1 - i];
+    if (c->in[1])
+        g.other = *c->in[1 - i];
     g.n = mmixi_cols(&g.y);
     g.dy_step = mmix_stride(&g.y, -1);
     g.x_step = mmix_stride(&g.x, -1);
@@ -5090,15 +5118,18 @@ static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
     return g;
 }
 /* Whether a view takes no step along axis a of the output, or along any. */
-static int mmixi_stretched_along(const mmix_tensor *x, int a) { return x->shape[a] > 1 && x->stride[a] == 0; }
+static int mmixi_stretched_along(const mmix_tensor *x, int a)
+{
+    return x->shape[a] > 1 && x->stride[a] == 0;
+}
 static int mmixi_stretches(const mmix_tensor *x)
 {
     for (int a = 0; a < x->ndim; a++)
         if (mmixi_stretched_along(x, a)) return 1;
     return 0;
 }
-/* t, which has the output's shape, with its leading axes in another order: first those along which x steps,
-   then those along which it is stretched. An axis that t lacks is of size 1. */
+/* t, which has the output's shape, with its leading axes in another order: first those along which
+   x steps, then those along which it is stretched. An axis that t lacks is of size 1. */
 static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
 {
     mmix_tensor v = *t;
@@ -5114,18 +5145,20 @@ static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
     }
     return v;
 }
-/* The gradient of a stretched operand: for each of its rows (`kept` of them) the sum over the `summed` rows
-   of the output that read it, and over a row if it is stretched along that, too. */
+/* The gradient of a stretched operand: for each of its rows (`kept` of them) the sum over the
+   `summed` rows of the output that read it, and over a row if it is stretched along that, too. */
 typedef struct mmixi_stretched_sum {
     mmixi_binary_gradient g;                     /* rows of the output: kept, then summed */
     size_t kept, summed;
-    mmix_real *spare;                            /* (lanes, levels + 1, n), or NULL if the sum is short */
+    /* (lanes, levels + 1, n), or NULL if the sum is short */
+    mmix_real *spare;
     size_t spare_size;                           /* of a lane */
 } mmixi_stretched_sum;
 static void mmixi_stretched_task(const void *arg, size_t begin, size_t end, mmix_real *to)
 {
     const mmixi_binary_gradient *g = (const mmixi_binary_gradient *)arg;
-    for (size_t r = begin; r < end; r++) mmixi_binary_row_backward(g, r, to, 1);
+    for (size_t r = begin; r < end; r++)
+        mmixi_binary_row_backward(g, r, to, 1);
 }
 /* Of rows that are one number of the operand: added in double, which costs such a loop nothing. */
 static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begin, size_t end)
@@ -5133,11 +5166,15 @@ static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begi
     double sum = 0;
     for (size_t r = begin; r < end; r++) {
         size_t at = mmixi_row_offset(&g->y, r);
-        const mmix_real *dy = g->c->dy[0] + at, *y = mmixi_of(&g->y) + at;
-        const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r), *other = x;
-        if (mmixi_of(&g->other)) other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
+        const mmix_real *dy = g->c->dy[0] + at;
+        const mmix_real *y = mmixi_of(&g->y) + at;
+        const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r);
+        const mmix_real *other = x;
+        if (mmixi_of(&g->other))
+            other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
         for (size_t j = 0; j < g->n; j++)
-            sum += mmixi_binary_term(g, dy[j * g->dy_step], *x, other[j * g->other_step], y[j * g->dy_step]);
+            sum += mmixi_binary_term(g, dy[j * g->dy_step], *x, other[j * g->other_step],
+                                     y[j * g->dy_step]);
     }
     return sum;
 }
@@ -5169,14 +5206,16 @@ static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
     s.g = mmixi_binary_gradient_of(c, i);
     s.g.y = mmixi_summed_last(c->out[0], x);
     s.g.x = mmixi_summed_last(x, x);
-    if (c->in[1]) s.g.other = mmixi_summed_last(c->in[1 - i], x);
+    if (c->in[1])
+        s.g.other = mmixi_summed_last(c->in[1 - i], x);
     s.summed = 1;
     for (int a = 0; a < x->ndim - 1; a++)
         if (mmixi_stretched_along(x, a)) s.summed *= x->shape[a];
     s.kept = mmixi_rows(c->out[0]) / s.summed;
     size_t terms = s.g.x_step ? s.summed : s.summed * s.g.n;
     s.spare_size = (mmixi_sum_levels(s.summed) + 1) * s.g.n;
-    if (terms > MMIXI_SUM_SHORT) s.spare = mmixi_reals(m, m->lanes, s.spare_size);
+    if (terms > MMIXI_SUM_SHORT)
+        s.spare = mmixi_reals(m, m->lanes, s.spare_size);
     if (m->error_kind) return -1;
     mmixi_ranges(m, s.kept, mmixi_row_grain(s.summed * s.g.n), mmixi_stretched_rows, &s);
     mmix_rewind(m, mark);
@@ -5191,7 +5230,8 @@ static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
             continue;
         }
         mmixi_binary_gradient g = mmixi_binary_gradient_of(c, i);
-        mmixi_ranges(m, mmixi_rows(c->out[0]), mmixi_row_grain(g.n), mmixi_binary_rows_backward, &g);
+        mmixi_ranges(m, mmixi_rows(c->out[0]), mmixi_row_grain(g.n), mmixi_binary_rows_backward,
+                     &g);
     }
     return 0;
 }
@@ -5209,8 +5249,8 @@ static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tens
     }
     return v;
 }
-static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
-                                 double alpha, double beta)
+static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a,
+                                 mmix_tensor *b, double alpha, double beta)
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS] = { 0 };
@@ -5219,7 +5259,8 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     int ndim = a->ndim;
     if (b && b->ndim > ndim) ndim = b->ndim;
     for (int i = 0; i < ndim; i++) {
-        size_t a_size = mmix_shape(a, i - ndim), b_size = mmix_shape(b, i - ndim);
+        size_t a_size = mmix_shape(a, i - ndim);
+        size_t b_size = mmix_shape(b, i - ndim);
         shape[i] = mmixi_max(a_size, b_size);
         if (a_size != b_size && mmixi_min(a_size, b_size) > 1)
             return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
@@ -5261,10 +5302,12 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     mmix_tensor *v = mmixi_view(m, x, 0);
     if (!v) return NULL;
     for (int i = 0; i < x->ndim; i++) {
-        int wanted = order ? order[i] : -1, a = order ? mmixi_axis(x, wanted) : -1;
+        int wanted = order ? order[i] : -1;
+        int a = order ? mmixi_axis(x, wanted) : -1;
         if (a < 0 || seen & 1 << a)
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
-                                        "each of 0 … %d once", i, wanted, x->ndim - 1));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                        "mmix_permute: order[%d] is %d, expected each of 0 … %d once",
+                                        i, wanted, x->ndim - 1));
         seen |= 1 << a;
         v->shape[i] = x->shape[a];
         v->stride[i] = x->stride[a];
@@ -5295,10 +5338,13 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 {
     if (!mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t)) return NULL;
     mmix_tensor *v = mmixi_view(m, t, 0);
-    if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
-    if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
+    if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape))
+        return NULL;
+    if (mmix_count(v) != mmix_count(t))
+        return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
     if (mmixi_contiguous(t)) return v;
-    /* Splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P). */
+    /* Splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L,
+       H, P). */
     size_t front = (size_t)(t->ndim - 1) * sizeof *shape;
     if (ndim < t->ndim || memcmp(shape, t->shape, front))
         return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
@@ -5307,8 +5353,8 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 }
 
 /* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
-   silu, gelu and softplus have micro-kernels. The others are rare and computed in double, as they stand
-   here: each line is the formula, written so that no e^x overflows. */
+   silu, gelu and softplus have micro-kernels. The others are rare and computed in double, as they
+   stand here: each line is the formula, written so that no e^x overflows. */
 
 static double mmixi_rare_value(int op, double x, double power)
 {
@@ -5348,26 +5394,34 @@ static double mmixi_rare_slope(int op, double x, double power)
     }
 }
 
-/* softmax of a row: y = e^(x - max x) / Σ e^(x - max x), dx = y (dy - Σ y dy): the y of a row sum to 1, so
-   what all dy have in common moves nothing.   torch: F.softmax(x, -1) */
+/* softmax of a row: y = e^(x - max x) / Σ e^(x - max x), dx = y (dy - Σ y dy): the y of a row sum
+   to 1, so what all dy have in common moves nothing.
+   torch: F.softmax(x, -1) */
 MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, const mmix_real *x, size_t n)
 {
     double largest = -HUGE_VAL, sum = 0;
-    for (size_t i = 0; i < n; i++) largest = fmax(largest, (double)x[i]);
-    for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - largest);
-    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)(exp((double)x[i] - largest) / sum);
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, x[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += exp(x[i] - largest);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (mmix_real)(exp(x[i] - largest) / sum);
 }
-MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dx, const mmix_real *dy, const mmix_real *y, size_t n)
+MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dx, const mmix_real *dy,
+                                              const mmix_real *y, size_t n)
 {
     double along = 0;
-    for (size_t i = 0; i < n; i++) along += (double)y[i] * (double)dy[i];
-    for (size_t i = 0; i < n; i++) dx[i] += (mmix_real)((double)y[i] * ((double)dy[i] - along));
+    for (size_t i = 0; i < n; i++)
+        along += (double)y[i] * dy[i];
+    for (size_t i = 0; i < n; i++)
+        dx[i] += (mmix_real)((double)y[i] * ((double)dy[i] - along));
 }
 
 static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
-    mmixi_mat in = mmixi_values(c->in[0]), out = mmixi_values(c->out[0]);
+    mmixi_mat in = mmixi_values(c->in[0]);
+    mmixi_mat out = mmixi_values(c->out[0]);
     size_t n = in.cols;
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *x = mmixi_row(in, r);
@@ -5387,12 +5441,16 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *x_tensor = c->in[0], *y_tensor = c->out[0];
-    mmixi_mat in = mmixi_values(x_tensor), in_gradient = mmixi_rows_of(x_tensor, c->dx[0]);
-    mmixi_mat out = mmixi_values(y_tensor), out_gradient = mmixi_rows_of(y_tensor, c->dy[0]);
+    mmixi_mat in = mmixi_values(x_tensor);
+    mmixi_mat out = mmixi_values(y_tensor);
+    mmixi_mat in_gradient = mmixi_rows_of(x_tensor, c->dx[0]);
+    mmixi_mat out_gradient = mmixi_rows_of(y_tensor, c->dy[0]);
     size_t n = in.cols;
     int add = c->add[0];
     for (size_t r = range.begin; r < range.end; r++) {
-        const mmix_real *x = mmixi_row(in, r), *y = mmixi_row(out, r), *dy = mmixi_row(out_gradient, r);
+        const mmix_real *x = mmixi_row(in, r);
+        const mmix_real *y = mmixi_row(out, r);
+        const mmix_real *dy = mmixi_row(out_gradient, r);
         mmix_real *dx = mmixi_row(in_gradient, r);
         switch (c->op) {
         case MMIX_OP_SILU: k->silu_backward(n, x, dy, dx, add); break;
@@ -5457,8 +5515,10 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
     int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
     int a = mmixi_axis_of(m, "mmix_softmax", x, axis), last = x->ndim - 1;
-    if (a < 0 || a == last) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
-    order[a] = last;                             /* that axis and the last change places, and back */
+    if (a < 0 || a == last)
+        return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
+    /* that axis and the last change places, and back */
+    order[a] = last;
     order[last] = a;
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
 }
@@ -5469,29 +5529,34 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
    x is seen as (outer, n, inner), where n and inner are size[0] and size[1]; y is (outer, inner).
    torch: x.sum(axis) */
 
-MMIXI_PLAIN void mmixi_plain_sum(mmix_real *y, const mmix_real *x, size_t outer, size_t n, size_t inner)
+MMIXI_PLAIN void mmixi_plain_sum(mmix_real *y, const mmix_real *x, size_t outer, size_t n,
+                                 size_t inner)
 {
     for (size_t o = 0; o < outer; o++) {
         for (size_t i = 0; i < inner; i++) {
             double sum = 0;
-            for (size_t j = 0; j < n; j++) sum += (double)x[(o * n + j) * inner + i];
+            for (size_t j = 0; j < n; j++)
+                sum += x[(o * n + j) * inner + i];
             y[o * inner + i] = (mmix_real)sum;
         }
     }
 }
-MMIXI_PLAIN void mmixi_plain_sum_backward(mmix_real *dx, const mmix_real *dy, size_t outer, size_t n,
-                                          size_t inner)
+MMIXI_PLAIN void mmixi_plain_sum_backward(mmix_real *dx, const mmix_real *dy, size_t outer,
+                                          size_t n, size_t inner)
 {
     for (size_t o = 0; o < outer; o++)
         for (size_t j = 0; j < n; j++)
-            for (size_t i = 0; i < inner; i++) dx[(o * n + j) * inner + i] += dy[o * inner + i];
+            for (size_t i = 0; i < inner; i++)
+                dx[(o * n + j) * inner + i] += dy[o * inner + i];
 }
 
 static int mmixi_sum_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *x = mmixi_of(c->in[0]);
     mmix_real *y = mmixi_of(c->out[0]);
-    size_t n = c->size[0], inner = c->size[1], outer = mmix_count(c->out[0]) / inner;
+    size_t n = c->size[0];
+    size_t inner = c->size[1];
+    size_t outer = mmix_count(c->out[0]) / inner;
     for (size_t o = 0; o < outer; o++, x += n * inner, y += inner) {
         mmixi_row_sum rows = { m->k, mmixi_matrix(x, n, inner, (ptrdiff_t)inner), NULL };
         if (inner == 1) *y = m->k->sum(n, x);
@@ -5503,12 +5568,15 @@ static int mmixi_sum_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *dy = c->dy[0];
     mmix_real *dx = c->dx[0];
-    size_t n = c->size[0], inner = c->size[1], outer = mmix_count(c->out[0]) / inner;
+    size_t n = c->size[0];
+    size_t inner = c->size[1];
+    size_t outer = mmix_count(c->out[0]) / inner;
     (void)m;
     if (!dx) return 0;
     for (size_t o = 0; o < outer; o++, dy += inner) {
         for (size_t j = 0; j < n; j++, dx += inner)
-            for (size_t i = 0; i < inner; i++) dx[i] = (c->add[0] ? dx[i] : 0) + dy[i];
+            for (size_t i = 0; i < inner; i++)
+                dx[i] = (c->add[0] ? dx[i] : 0) + dy[i];
     }
     return 0;
 }
@@ -5522,7 +5590,10 @@ static mmix_tensor *mmixi_sum_of(mmix_ctx *m, const char *who, mmix_tensor *x)
     call.size[1] = 1;
     return mmixi_run_new(m, who, MMIX_OP_SUM, &call, 0, NULL);
 }
-MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x) { return mmixi_sum_of(m, "mmix_sum", x); }
+MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_sum_of(m, "mmix_sum", x);
+}
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmixi_sum_of(m, "mmix_mean", x), 1 / (double)mmix_count(x), 0);
@@ -5543,7 +5614,8 @@ MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
     call.in[0] = x;
     call.size[0] = x->shape[a];
     call.size[1] = 1;
-    for (int i = a + 1; i < x->ndim; i++) call.size[1] *= x->shape[i];
+    for (int i = a + 1; i < x->ndim; i++)
+        call.size[1] *= x->shape[i];
     return mmixi_run_new(m, who, MMIX_OP_SUM_AXIS, &call, ndim, shape);
 }
 
@@ -5558,12 +5630,17 @@ static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_
 }
 static int mmixi_matmul_forward(mmix_ctx *m, mmix_call *call)
 {
-    const mmix_tensor *a = call->in[0], *b = call->in[1], *c = call->out[0];
-    size_t matrices = mmixi_rows(a) / mmix_shape(a, -2);
+    const mmix_tensor *a_tensor = call->in[0];
+    const mmix_tensor *b_tensor = call->in[1];
+    const mmix_tensor *c_tensor = call->out[0];
+    size_t matrices = mmixi_rows(a_tensor) / mmix_shape(a_tensor, -2);
     int failed = 0;
-    for (size_t i = 0; i < matrices; i++)
-        failed |= mmixi_product(m, mmixi_matrix_at(c, mmixi_of(c), i), mmixi_matrix_at(a, mmixi_of(a), i),
-                                mmixi_matrix_at(b, mmixi_of(b), i), 0);
+    for (size_t i = 0; i < matrices; i++) {
+        mmixi_mat a = mmixi_matrix_at(a_tensor, mmixi_of(a_tensor), i);
+        mmixi_mat b = mmixi_matrix_at(b_tensor, mmixi_of(b_tensor), i);
+        mmixi_mat c = mmixi_matrix_at(c_tensor, mmixi_of(c_tensor), i);
+        failed |= mmixi_product(m, c, a, b, 0);
+    }
     return failed;
 }
 static int mmixi_matmul_backward(mmix_ctx *m, mmix_call *call)
@@ -5576,10 +5653,14 @@ static int mmixi_matmul_backward(mmix_ctx *m, mmix_call *call)
         mmixi_mat a = mmixi_matrix_at(a_tensor, mmixi_of(a_tensor), i);
         mmixi_mat b = mmixi_matrix_at(b_tensor, mmixi_of(b_tensor), i);
         mmixi_mat dc = mmixi_matrix_at(call->out[0], call->dy[0], i);
-        if (da)
-            failed |= mmixi_product(m, mmixi_matrix_at(a_tensor, da, i), dc, mmixi_t(b), call->add[0]);
-        if (db)
-            failed |= mmixi_product(m, mmixi_matrix_at(b_tensor, db, i), mmixi_t(a), dc, call->add[1]);
+        if (da) {
+            mmixi_mat to = mmixi_matrix_at(a_tensor, da, i);
+            failed |= mmixi_product(m, to, dc, mmixi_t(b), call->add[0]);
+        }
+        if (db) {
+            mmixi_mat to = mmixi_matrix_at(b_tensor, db, i);
+            failed |= mmixi_product(m, to, mmixi_t(a), dc, call->add[1]);
+        }
     }
     return failed;
 }
@@ -5596,8 +5677,9 @@ MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
 
-/* concat: each part is copied to a view of the output along axis size[0], and its gradient back from there.
-   This walks those views: *at is where part p begins in the output, as->shape its shape. */
+/* concat: each part is copied to a view of the output along axis size[0], and its gradient back
+   from there. This walks those views: *at is where part p begins in the output, as->shape its
+   shape. */
 static void mmixi_concat_next(const mmix_call *c, size_t p, mmix_tensor *as, size_t *at)
 {
     size_t axis = c->size[0];
@@ -5620,7 +5702,8 @@ static int mmixi_concat_backward(mmix_ctx *m, mmix_call *c)
     size_t at = 0;
     for (size_t p = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
         mmixi_concat_next(c, p, &as, &at);
-        if (c->dx[p]) mmixi_put_all(m, &as, c->dy[0] + at, c->in[p], c->dx[p], c->add[p]);
+        if (c->dx[p])
+            mmixi_put_all(m, &as, c->dy[0] + at, c->in[p], c->dx[p], c->add[p]);
     }
     return 0;
 }
@@ -5631,15 +5714,19 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
     if (mmixi_inputs(m, who, &call, parts, n)) return NULL;
-    if (!mmixi_expect(m, who, &d, "parts[0] ...", call.in[0])) return NULL;
-    int ndim = parts[0]->ndim, a = mmixi_axis_of(m, who, parts[0], axis);
+    if (!mmixi_expect(m, who, &d, "parts[0] ...", call.in[0]))
+        return NULL;
+    int ndim = parts[0]->ndim;
+    int a = mmixi_axis_of(m, who, parts[0], axis);
     if (a < 0) return NULL;
     memcpy(shape, parts[0]->shape, sizeof shape);
     shape[a] = 0;
     for (size_t p = 0; p < n; p++) {             /* all sizes are equal but that along a */
         char spec[32];
-        snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
-        if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
+        snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a,
+                 "VWXYZ");
+        if (!mmixi_expect(m, who, &d, spec, parts[p]))
+            return NULL;
         shape[a] += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
@@ -5647,15 +5734,19 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 }
 
 /* Number i of an integer tensor in row-major order. */
-static inline int mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
+static inline int mmixi_index(const mmix_tensor *t, size_t i)
+{
+    return mmix_data_i32(t)[mmixi_place(t, i)];
+}
 /* 1 if all numbers of an index lie below n, or 0 after mmix_fail. */
-static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t, size_t n)
+static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t,
+                          size_t n)
 {
     for (size_t i = 0; i < mmix_count(t); i++) {
         int32_t at = mmixi_index(t, i);
         if (at >= 0 && (size_t)at < n) continue;
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name, (double)i,
-                  (int)at, (double)(n - 1));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name,
+                  (double)i, (int)at, (double)(n - 1));
         return 0;
     }
     return 1;
@@ -5665,16 +5756,17 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const 
        take      list_i = table[index_i]          gather forward; add_rows backward
        scatter   table[index_i] += list_i         gather backward; add_rows forward
 
-   Each sequence of a list, as long as the index, has a table of its own of `table_rows` rows. A table's row
-   may be met twice, so tasks share out the columns and each walks the whole list. */
+   Each sequence of a list, as long as the index, has a table of its own of `table_rows` rows. A
+   table's row may be met twice, so tasks share out the columns and each walks the whole list. */
 typedef struct mmixi_row_list {
     const mmixi_kernels *k;
     const mmix_tensor *index;
     mmixi_mat list, table;
-    size_t n, table_rows;                        /* numbers of the index; rows of a sequence's table */
+    /* numbers of the index; rows of a sequence's table */
+    size_t n, table_rows;
     int add;                                     /* take: to what the list holds */
-    /* scatter: the list's rows sorted by the table's; row v is met by those from first[v] to first[v + 1].
-       NULL if none is met by more than MMIXI_SUM_SHORT */
+    /* scatter: the list's rows sorted by the table's; row v is met by those from first[v] to
+       first[v + 1]. NULL if none is met by more than MMIXI_SUM_SHORT */
     size_t *order, *first;
 } mmixi_row_list;
 static mmixi_row_list mmixi_row_list_of(const mmix_ctx *m, const mmix_tensor *index, mmixi_mat list,
@@ -5707,7 +5799,8 @@ static int mmixi_row_list_sort(mmix_ctx *m, mmixi_row_list *j)
     size_t *first = (size_t *)mmixi_step_array(m, rows + 2, 1, sizeof *first);
     if (!first) return -1;
     memset(first, 0, (rows + 2) * sizeof *first);
-    for (size_t i = 0; i < j->list.rows; i++) first[mmixi_table_index(j, i) + 2]++;
+    for (size_t i = 0; i < j->list.rows; i++)
+        first[mmixi_table_index(j, i) + 2]++;
     for (size_t v = 0; v < rows; v++) {
         most = mmixi_max(most, first[v + 2]);
         first[v + 2] += first[v + 1];
@@ -5716,7 +5809,8 @@ static int mmixi_row_list_sort(mmix_ctx *m, mmixi_row_list *j)
     j->order = (size_t *)mmixi_step_array(m, j->list.rows, 1, sizeof *j->order);
     if (!j->order) return -1;
     /* first[v + 1] walks from where v's rows begin to where they end */
-    for (size_t i = 0; i < j->list.rows; i++) j->order[first[mmixi_table_index(j, i) + 1]++] = i;
+    for (size_t i = 0; i < j->list.rows; i++)
+        j->order[first[mmixi_table_index(j, i) + 1]++] = i;
     j->first = first;
     return 0;
 }
@@ -5758,7 +5852,8 @@ static int mmixi_scatter(mmix_ctx *m, mmixi_row_list *j)
 /* in: table (V, D), index */
 static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_mat table = mmixi_values(c->in[0]), list = mmixi_values(c->out[0]);
+    mmixi_mat table = mmixi_values(c->in[0]);
+    mmixi_mat list = mmixi_values(c->out[0]);
     mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
     mmixi_row_list_run(m, &j, mmixi_take_columns);
     return 0;
@@ -5766,26 +5861,29 @@ static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
 static int mmixi_gather_backward(mmix_ctx *m, mmix_call *c)
 {
     if (!c->dx[0]) return 0;
-    mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]), list = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]);
+    mmixi_mat list = mmixi_rows_of(c->out[0], c->dy[0]);
     mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
     return mmixi_scatter(m, &j);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
-    /* The table is named twice: inputs that share a gradient begin with zeros, and here it is added to. */
+    /* The table is named twice: a gradient that inputs share begins with zeros, and is added to. */
     mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
     if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)) return NULL;
-    if (!mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0])) return NULL;
+    if (!mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0]))
+        return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->ndim] = table->shape[1];
     return mmixi_run_new(m, "mmix_gather", MMIX_OP_GATHER, &call, index->ndim + 1, shape);
 }
-/* in: x (B, L, D), part (B, n, D), index (n). The gradient of x is dy itself, which is handed on. */
+/* in: x (B, L, D), part (B, n, D), index (n). x gets dy itself as its gradient. */
 static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *x = c->in[0], *y = c->out[0];
-    mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_values(c->in[1]), mmixi_values(y), y->shape[1]);
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_values(c->in[1]), mmixi_values(y),
+                                         y->shape[1]);
     mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
     return mmixi_scatter(m, &j);
 }
@@ -5799,11 +5897,13 @@ static int mmixi_add_rows_backward(mmix_ctx *m, mmix_call *c)
     mmixi_row_list_run(m, &j, mmixi_take_columns);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part,
+                                   mmix_tensor *index)
 {
     mmix_call call = mmixi_call(x, NULL, index);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)) return NULL;
+    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part))
+        return NULL;
     if (!mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
     call.in[1] = mmixi_strided(m, part);
     call.passed = 1;
@@ -5817,145 +5917,169 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
     mmixi_dims d;
     size_t n = 0;
     if (!mmixi_expect(m, who, &d, spec, x, token)) return NULL;
-    if (mmixi_within(m, who, "at", (double)at, 0, (double)d.L)) return NULL;
-    if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
-    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* one for each sequence */
-    if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
+    if (mmixi_within(m, who, "at", (double)at, 0, (double)d.L))
+        return NULL;
+    if (at)
+        part[n++] = mmix_slice(m, x, 1, 0, at);
+    /* one for each sequence */
+    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);
+    if (at < d.L)
+        part[n++] = mmix_slice(m, x, 1, at, d.L - at);
     return mmix_concat(m, 1, part, n);
 }
 
 /* ==== >>norms ========================================================================
    y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
 
-   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r, g = w dy:
+   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r and
+   g = w dy:
 
        dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
 
-   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂ only).
-   Ba et al. 2016; Zhang & Sennrich 2019, eq. 4.
+   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂
+   only). Ba et al. 2016; Zhang & Sennrich 2019, eq. 4.
+
    torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w
    ==================================================================================== */
 
-MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd, const mmix_real *x,
-                                        const mmix_real *w, const mmix_real *b, size_t rows, size_t D,
-                                        double eps)
+MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd,
+                                        const mmix_real *x, const mmix_real *w, const mmix_real *b,
+                                        size_t rows, size_t D, double eps)
 {
     for (size_t r = 0; r < rows; r++, x += D, y += D) {
         double sum = 0, square = 0;
-        for (size_t i = 0; i < D; i++) sum += (double)x[i];
+        for (size_t i = 0; i < D; i++) sum += x[i];
         mean[r] = sum / (double)D;
-        for (size_t i = 0; i < D; i++) square += ((double)x[i] - mean[r]) * ((double)x[i] - mean[r]);
+        for (size_t i = 0; i < D; i++) {
+            double away = x[i] - mean[r];
+            square += away * away;
+        }
         rstd[r] = 1 / sqrt(square / (double)D + eps);
-        for (size_t i = 0; i < D; i++)
-            y[i] = (mmix_real)((double)w[i] * ((double)x[i] - mean[r]) * rstd[r] + (double)b[i]);
+        for (size_t i = 0; i < D; i++) {
+            double xhat = (x[i] - mean[r]) * rstd[r];
+            y[i] = (mmix_real)(w[i] * xhat + b[i]);
+        }
     }
 }
 MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
-                                                 const mmix_real *dy, const mmix_real *x, const mmix_real *w,
-                                                 const double *mean, const double *rstd, size_t rows, size_t D)
+                                                 const mmix_real *dy, const mmix_real *x,
+                                                 const mmix_real *w, const double *mean,
+                                                 const double *rstd, size_t rows, size_t D)
 {
     for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
         double g_mean = 0, along = 0;            /* mean(g) and mean(g x̂) */
         for (size_t i = 0; i < D; i++) {
-            double g = (double)w[i] * (double)dy[i];
+            double xhat = (x[i] - mean[r]) * rstd[r];
+            double g = (double)w[i] * dy[i];
             g_mean += g / (double)D;
-            along += g * ((double)x[i] - mean[r]) * rstd[r] / (double)D;
+            along += g * xhat / (double)D;
         }
         for (size_t i = 0; i < D; i++) {
-            double xhat = ((double)x[i] - mean[r]) * rstd[r];
-            dw[i] += (mmix_real)((double)dy[i] * xhat);
+            double xhat = (x[i] - mean[r]) * rstd[r];
+            double g = (double)w[i] * dy[i];
+            dw[i] += (mmix_real)(dy[i] * xhat);
             db[i] += dy[i];
-            dx[i] += (mmix_real)(rstd[r] * ((double)w[i] * (double)dy[i] - g_mean - xhat * along));
+            dx[i] += (mmix_real)(rstd[r] * (g - g_mean - xhat * along));
         }
     }
 }
-MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_real *x, const mmix_real *w,
-                                      size_t rows, size_t D, double eps)
+MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
+                                      const mmix_real *w, size_t rows, size_t D, double eps)
 {
     for (size_t r = 0; r < rows; r++, x += D, y += D) {
         double square = 0;                       /* double: 768 squares in float lose a digit */
-        for (size_t i = 0; i < D; i++) square += (double)x[i] * (double)x[i];
+        for (size_t i = 0; i < D; i++) square += (double)x[i] * x[i];
         rstd[r] = 1 / sqrt(square / (double)D + eps);
-        for (size_t i = 0; i < D; i++) y[i] = (mmix_real)((double)w[i] * (double)x[i] * rstd[r]);
+        for (size_t i = 0; i < D; i++) y[i] = (mmix_real)(w[i] * (x[i] * rstd[r]));
     }
 }
-/* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y does not
-   feel: g = w dy therefore loses its part along x̂,  dx = (g - x̂ mean(g x̂)) / r. */
+/* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y
+   does not feel: g = w dy therefore loses its part along x̂,  dx = (g - x̂ mean(g x̂)) / r. */
 MMIXI_PLAIN void mmixi_plain_rms_norm_backward(mmix_real *dx, mmix_real *dw, const mmix_real *dy,
-                                               const mmix_real *x, const mmix_real *w, const double *rstd,
-                                               size_t rows, size_t D)
+                                               const mmix_real *x, const mmix_real *w,
+                                               const double *rstd, size_t rows, size_t D)
 {
     for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
         double along = 0;
-        for (size_t i = 0; i < D; i++)
-            along += (double)w[i] * (double)dy[i] * (double)x[i] * rstd[r] / (double)D;
         for (size_t i = 0; i < D; i++) {
-            double xhat = (double)x[i] * rstd[r];
-            dw[i] += (mmix_real)((double)dy[i] * xhat);
-            dx[i] += (mmix_real)(rstd[r] * ((double)w[i] * (double)dy[i] - xhat * along));
+            double g = (double)w[i] * dy[i];
+            along += g * x[i] * rstd[r] / (double)D;
+        }
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] * rstd[r];
+            double g = (double)w[i] * dy[i];
+            dw[i] += (mmix_real)(dy[i] * xhat);
+            dx[i] += (mmix_real)(rstd[r] * (g - xhat * along));
         }
     }
 }
-/* The gate comes before the norm: u = x silu(z). Each of `groups` runs of d = D/groups features of u has an r
-   of its own. */
+/* The gate comes before the norm: u = x silu(z) with silu(z) = z σ(z). Each of `groups` runs of
+   d = D/groups features of u has an r of its own. */
+MMIXI_PLAIN double mmixi_plain_sigmoid(double z) { return 1 / (1 + exp(-z)); }
 MMIXI_PLAIN void mmixi_plain_gated_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
-                                            const mmix_real *z, const mmix_real *w, size_t rows, size_t D,
-                                            size_t groups, double eps)
+                                            const mmix_real *z, const mmix_real *w, size_t rows,
+                                            size_t D, size_t groups, double eps)
 {
     size_t d = D / groups;
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t g = 0; g < groups; g++, x += d, z += d, y += d) {
-            double square = 0;
-            for (size_t i = 0; i < d; i++) {
-                double u = (double)x[i] * (double)z[i] / (1 + exp(-(double)z[i]));
-                square += u * u / (double)d;
-            }
-            rstd[r * groups + g] = 1 / sqrt(square + eps);
-            for (size_t i = 0; i < d; i++) {
-                double u = (double)x[i] * (double)z[i] / (1 + exp(-(double)z[i]));
-                y[i] = (mmix_real)((double)w[g * d + i] * u * rstd[r * groups + g]);
-            }
+    for (size_t run = 0; run < rows * groups; run++, x += d, z += d, y += d) {
+        const mmix_real *weight = w + run % groups * d;
+        double square = 0;
+        for (size_t i = 0; i < d; i++) {
+            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
+            square += u * u;
+        }
+        rstd[run] = 1 / sqrt(square / (double)d + eps);
+        for (size_t i = 0; i < d; i++) {
+            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
+            y[i] = (mmix_real)(weight[i] * u * rstd[run]);
         }
     }
 }
-/* du is dx of the norm above; then dx = du silu(z), dz = du x silu'(z) with silu' = σ (1 + z (1 - σ)). */
+/* du is dx of the norm above. From there dx = du silu(z) and dz = du x silu'(z), where
+   silu' = σ (1 + z (1 - σ)). */
 MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *dz, mmix_real *dw,
                                                      const mmix_real *dy, const mmix_real *x,
                                                      const mmix_real *z, const mmix_real *w,
-                                                     const double *rstd, size_t rows, size_t D, size_t groups)
+                                                     const double *rstd, size_t rows, size_t D,
+                                                     size_t groups)
 {
     size_t d = D / groups;
     for (size_t run = 0; run < rows * groups; run++) {
-        size_t from = run * d, feature = run % groups * d;
-        double along = 0, s = rstd[run];
-        for (size_t i = 0; i < d; i++) {
-            double gate = (double)z[from + i] / (1 + exp(-(double)z[from + i]));
-            along += (double)w[feature + i] * (double)dy[from + i] * (double)x[from + i] * gate * s / (double)d;
+        size_t begin = run * d, feature = run % groups * d;
+        double along = 0;
+        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
+            double uhat = x[i] * z[i] * mmixi_plain_sigmoid(z[i]) * rstd[run];
+            along += w[f] * dy[i] * uhat / (double)d;
         }
-        for (size_t i = 0; i < d; i++) {
-            double xi = (double)x[from + i], zi = (double)z[from + i], dyi = (double)dy[from + i];
-            double sigma = 1 / (1 + exp(-zi)), uhat = xi * zi * sigma * s;
-            double du = s * ((double)w[feature + i] * dyi - uhat * along);
-            dw[feature + i] += (mmix_real)(dyi * uhat);
-            dx[from + i] += (mmix_real)(du * zi * sigma);
-            dz[from + i] += (mmix_real)(du * xi * sigma * (1 + zi * (1 - sigma)));
+        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
+            double sigma = mmixi_plain_sigmoid(z[i]), silu = z[i] * sigma;
+            double uhat = x[i] * silu * rstd[run];
+            double du = rstd[run] * (w[f] * dy[i] - uhat * along);
+            dw[f] += (mmix_real)(dy[i] * uhat);
+            dx[i] += (mmix_real)(du * silu);
+            dz[i] += (mmix_real)(du * x[i] * sigma * (1 + z[i] * (1 - sigma)));
         }
     }
 }
 
-/* Weight gradients are sums over rows: each of at most 16 runs of rows has a partial sum, and these are
-   added in order, so that no number of threads changes a bit. */
+/* Weight gradients are sums over rows: each of at most 16 runs of rows has a partial sum, and these
+   are added in order, so that no number of threads changes a bit. */
 enum { MMIXI_PARTIALS = 16 };
-static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
-/* to = or += the sum of `parts` vectors of D numbers, `step` apart. A gradient that nobody wants is NULL. */
+static size_t mmixi_partial_grain(size_t rows)
+{
+    return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS));
+}
+/* to = or += the sum of `parts` vectors of D numbers, `step` apart. A gradient that nobody wants is
+   NULL. */
 static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
                                      const mmix_real *partial, mmix_real *to, int add)
 {
-    for (size_t p = 0; to && p < parts; p++) mmixi_put(k, D, partial + p * step, to, add || p);
+    for (size_t p = 0; to && p < parts; p++)
+        mmixi_put(k, D, partial + p * step, to, add || p);
 }
 
-/* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]: eps.
-   saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. */
+/* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]:
+   eps. saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. */
 typedef struct mmixi_norm_pass {
     const mmixi_kernels *k;
     size_t D, groups, width;                     /* width = D / groups */
@@ -5964,10 +6088,12 @@ typedef struct mmixi_norm_pass {
     mmixi_mat x, z, y, dy, dx, dz;
     const mmix_real *w, *b;
     mmix_real *kept;                             /* saved[0], or NULL */
-    /* (lanes, D) of a gated forward, (lanes, 3 D + spare) of a backward, which may sum up many rows */
+    /* (lanes, D) of a gated forward, (lanes, 3 D + spare) of a backward, which may sum up many
+       rows */
     mmix_real *scratch;
     size_t spare;
-    mmix_real *partial;                          /* of a backward (tasks, 2 D): dw, then db, of its rows */
+    /* of a backward (tasks, 2 D): dw, then db, of its rows */
+    mmix_real *partial;
     size_t grain;                                /* rows of a task */
 } mmixi_norm_pass;
 static mmixi_norm_pass mmixi_norm_pass_of(const mmix_call *c)
@@ -6009,15 +6135,19 @@ static void mmixi_norm_rows(void *arg, mmixi_range range)
             double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
             mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
             k->normalise(d, x, mean, rstd, w, p->b, y);
-            if (p->kept) p->kept[r * (p->groups + 1) + g] = rstd;
+            if (p->kept)
+                p->kept[r * (p->groups + 1) + g] = rstd;
         }
-        if (p->kept) p->kept[r * (p->groups + 1) + p->groups] = mean;
+        if (p->kept)
+            p->kept[r * (p->groups + 1) + p->groups] = mean;
     }
 }
 static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
 {
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]);
-    if (c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
+    size_t rows = mmixi_rows(c->in[0]);
+    size_t D = mmixi_cols(c->in[0]);
+    if (c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1)))
+        return -1;
     mmixi_norm_pass p = mmixi_norm_pass_of(c);
     mmix_mark mark = mmix_mark_here(m);
     p.y = mmixi_values(c->out[0]);
@@ -6028,13 +6158,17 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 
-/* The norm's part of row r: from dy and x to dx = or += …, and dw (D) and behind it db (D) are added to. */
-static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x, mmix_real *dx,
-                                    int add, mmix_real *dw)
+/* The norm's part of row r, from dy and x: it writes dx, or adds to it, and adds to dw (D) and to db
+   (D) behind it. */
+static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x,
+                                    mmix_real *dx, int add, mmix_real *dw)
 {
     const mmixi_kernels *k = p->k;
-    const mmix_real *dy = mmixi_row(p->dy, r), *rstd = p->kept + r * (p->groups + 1);
-    mmix_real mean = rstd[p->groups], width = (mmix_real)p->width, *db = dw + p->D;
+    const mmix_real *dy = mmixi_row(p->dy, r);
+    const mmix_real *rstd = p->kept + r * (p->groups + 1);
+    mmix_real mean = rstd[p->groups];
+    mmix_real width = (mmix_real)p->width;
+    mmix_real *db = dw + p->D;
     for (size_t g = 0; g < p->groups; g++) {
         size_t at = g * p->width;
         const mmix_real *w = p->w ? p->w + at : NULL;
@@ -6045,17 +6179,22 @@ static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mm
                               (mmix_real)along / width, dx + at, add, dw + at, db + at);
     }
 }
-/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. scratch: 3 D. */
+/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` are
+   3 D numbers. */
 static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mmix_real *scratch,
                                           mmix_real *dw)
 {
     const mmixi_kernels *k = p->k;
-    const mmix_real *x = mmixi_row(p->x, r), *z = mmixi_row(p->z, r);
-    mmix_real *gate = scratch, *u = gate + p->D, *du = u + p->D;
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *z = mmixi_row(p->z, r);
+    mmix_real *gate = scratch;
+    mmix_real *u = gate + p->D;
+    mmix_real *du = u + p->D;
     k->silu(p->D, z, gate);
     k->mul(p->D, x, gate, u);
     mmixi_norm_row_backward(p, r, u, du, 0, dw);
-    if (p->dx.p) (p->add_x ? k->mul_add : k->mul)(p->D, du, gate, mmixi_row(p->dx, r));
+    if (p->dx.p)
+        (p->add_x ? k->mul_add : k->mul)(p->D, du, gate, mmixi_row(p->dx, r));
     if (p->dz.p) {
         k->mul(p->D, du, x, du);
         k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
@@ -6095,8 +6234,10 @@ static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
     p.grain = mmixi_partial_grain(rows);
     size_t parts = mmixi_ceil_div(rows, p.grain);
     p.dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    if (c->dx[0]) p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    if (c->dx[3]) p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
+    if (c->dx[0])
+        p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    if (c->dx[3])
+        p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
     p.add_x = c->add[0];
     p.add_z = c->add[3];
     p.spare = mmixi_sum_levels(p.grain) * 2 * D;
@@ -6116,17 +6257,19 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     if (op == MMIX_OP_GATED_RMS_NORM) spec = "x ...D, weight? D, bias? D, z ~D";
-    if (!mmixi_expect(m, who, &d, spec, x, weight, bias, z)) return NULL;
+    if (!mmixi_expect(m, who, &d, spec, x, weight, bias, z))
+        return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, expected groups that "
-                  "divide them, eps at least 0", who, (double)d.D, (double)groups, eps);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: %.0f features in %.0f groups, eps %g, expected groups that divide them, eps at "
+                  "least 0", who, (double)d.D, (double)groups, eps);
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups;
     call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
 }
-MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     double eps)
+MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, double eps)
 {
     return mmixi_norm(m, "mmix_layer_norm", MMIX_OP_LAYER_NORM, x, NULL, weight, bias, eps, 1);
 }
@@ -6134,43 +6277,52 @@ MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *wei
 {
     return mmixi_norm(m, "mmix_rms_norm", MMIX_OP_RMS_NORM, x, NULL, weight, NULL, eps, 1);
 }
-MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
-                                         double eps, size_t groups)
+MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z,
+                                         mmix_tensor *weight, double eps, size_t groups)
 {
-    return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps, groups);
+    return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps,
+                      groups);
 }
 
 /* ---- L2 normalisation and weight norm --------------------------------------------------------
    y = g x / max(‖x‖, eps),   dx = g/‖x‖ (dy - x̂ (x̂·dy)),   dg = x̂·dy,   x̂ = x/‖x‖
 
-   x (rows, D). Weight norm has a g for each row and no eps, L2 normalisation no g. Where eps is the larger
-   one the length is a constant, and dx = g/eps dy.   torch: F.normalize(x); weight_norm of a Linear */
+   x (rows, D). Weight norm has a g for each row and no eps, L2 normalisation no g. Where eps is
+   the larger one the length is a constant, and dx = g/eps dy. Salimans & Kingma 2016, eq. 2 and 3.
+   torch: F.normalize(x); nn.utils.weight_norm of a Linear */
 
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmixi_of(c->in[1]);
-    mmixi_mat x = mmixi_values(c->in[0]), y = mmixi_values(c->out[0]);
+    mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat y = mmixi_values(c->out[0]);
     for (size_t r = range.begin; r < range.end; r++) {
-        double length = fmax(sqrt(k->variance(x.cols, mmixi_row(x, r), 0)), c->number[0]);
-        k->scale(x.cols, (mmix_real)((g ? g[r] : 1) / length), mmixi_row(x, r), mmixi_row(y, r));
+        const mmix_real *row = mmixi_row(x, r);
+        double norm = sqrt(k->variance(x.cols, row, 0));
+        double length = fmax(norm, c->number[0]), gain = g ? g[r] : 1;
+        k->scale(x.cols, (mmix_real)(gain / length), row, mmixi_row(y, r));
     }
 }
 static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmixi_of(c->in[1]);
-    mmixi_mat x = mmixi_values(c->in[0]), dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    mmixi_mat dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    size_t D = x.cols;
+    mmixi_mat in = mmixi_values(c->in[0]);
+    mmixi_mat out_gradient = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat in_gradient = mmixi_rows_of(c->in[0], c->dx[0]);
+    size_t D = in.cols;
     for (size_t r = range.begin; r < range.end; r++) {
-        double norm = sqrt(k->variance(D, mmixi_row(x, r), 0)), length = fmax(norm, c->number[0]);
-        mmix_real scale = (mmix_real)((g ? g[r] : 1) / length);
-        mmix_real along = (mmix_real)(k->dot(D, mmixi_row(x, r), mmixi_row(dy, r)) / length);
-        if (dx.p) {
-            (c->add[0] ? k->axpy : k->scale)(D, scale, mmixi_row(dy, r), mmixi_row(dx, r));
-            if (norm > c->number[0])
-                k->axpy(D, -scale * along / (mmix_real)length, mmixi_row(x, r), mmixi_row(dx, r));
+        const mmix_real *x = mmixi_row(in, r);
+        const mmix_real *dy = mmixi_row(out_gradient, r);
+        double norm = sqrt(k->variance(D, x, 0));
+        double length = fmax(norm, c->number[0]), gain = g ? g[r] : 1;
+        mmix_real scale = (mmix_real)(gain / length);
+        mmix_real along = (mmix_real)(k->dot(D, x, dy) / length);
+        if (c->dx[0]) {
+            mmix_real *dx = mmixi_row(in_gradient, r);
+            (c->add[0] ? k->axpy : k->scale)(D, scale, dy, dx);
+            if (norm > c->number[0]) k->axpy(D, -scale * along / (mmix_real)length, x, dx);
         }
         if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
     }
@@ -6203,28 +6355,29 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 /* ==== >>linear =======================================================================
    y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
 
-   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows, which dy is multiplied by
-   first. All three products are one GEMM each, on x where it lies; bias, residual, s and (where nothing is
-   recorded) gelu are its epilogue. A weight with an adapter (LoRA) gives y + alpha/r (x Aᵀ) Bᵀ, two more of
-   these layers; Hu et al. 2022, eq. 3.
+   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows, which dy is
+   multiplied by first. All three products are one GEMM each, on x where it lies; bias, residual, s
+   and (where nothing is recorded) gelu are its epilogue. A weight with an adapter (LoRA) gives y +
+   alpha/r (x Aᵀ) Bᵀ, two more of these layers; Hu et al. 2022, eq. 3.
    torch: F.linear(x, W, b)
    ==================================================================================== */
 
-MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, const mmix_real *x, const mmix_real *W, const mmix_real *b,
-                                    size_t rows, size_t D, size_t O)
+MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, const mmix_real *x, const mmix_real *W,
+                                    const mmix_real *b, size_t rows, size_t D, size_t O)
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t o = 0; o < O; o++) {
-            double sum = (double)b[o];
-            for (size_t i = 0; i < D; i++) sum += (double)x[r * D + i] * (double)W[o * D + i];
+            double sum = b[o];
+            for (size_t i = 0; i < D; i++)
+                sum += (double)x[r * D + i] * W[o * D + i];
             y[r * O + o] = (mmix_real)sum;
         }
     }
 }
 /* Number i of x reached each y_o by W_oi, and W_oi each row's y_o by that row's x_i. */
-MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_real *db, const mmix_real *dy,
-                                             const mmix_real *x, const mmix_real *W, size_t rows, size_t D,
-                                             size_t O)
+MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_real *db,
+                                             const mmix_real *dy, const mmix_real *x,
+                                             const mmix_real *W, size_t rows, size_t D, size_t O)
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t o = 0; o < O; o++) {
@@ -6241,14 +6394,17 @@ MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_
 /* in: x, W, b, residual, s; size[0]: gelu at the end */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *w = c->in[1], *residual = c->in[3], *s = c->in[4];
+    const mmix_tensor *w = c->in[1];
+    const mmix_tensor *residual = c->in[3];
+    const mmix_tensor *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
     /* one or two rows are dot products, which read W as it is */
-    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;
+    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
+        g.packed_b = w->packed;
     if (residual) {
         g.residual = mmixi_of(residual);
         g.ldr = mmixi_values(residual).rs;
@@ -6259,7 +6415,8 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     }
     return mmixi_gemm_run(m, &g);
 }
-/* The gradient of x Wᵀ + b: dy, or with s the product s dy in step memory. NULL if that is used up. */
+/* The gradient of x Wᵀ + b: dy, or with s the product s dy in step memory. NULL if that is used
+   up. */
 static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
 {
     const mmix_tensor *s = c->in[4];
@@ -6267,7 +6424,8 @@ static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
     size_t n = mmix_count(c->out[0]), per = n / mmix_count(s);
     mmix_real *scaled = mmixi_reals(m, n, 1);
     if (!scaled) return NULL;
-    for (size_t i = 0; i < n; i += per) m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
+    for (size_t i = 0; i < n; i += per)
+        m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
     return scaled;
 }
 /* Some columns of db = or += Σ dy over rows. */
@@ -6287,11 +6445,13 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_real *gradient = mmixi_linear_dy(m, c);
     if (!gradient) return -1;
-    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
+    mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat w = mmixi_values(c->in[1]);
     mmixi_mat dy = mmixi_rows_of(c->out[0], gradient);
     if (c->dx[2]) {
         mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
-        size_t O = dy.cols, columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
+        size_t O = dy.cols;
+        size_t columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
         if (mmix_count(c->out[0]) < 8192) columns = O;           /* too little to share out */
         mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
     }
@@ -6303,10 +6463,14 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     if (!c->dx[1]) return 0;
     return mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]);
 }
-static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight) { return weight ? weight->lora : NULL; }
-/* Whether x's last axis is the weight's: 1, or 0 after an mmix_fail that names both, since either may be the
-   wrong one. What else may be wrong with them is left to mmixi_expect. */
-static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x, const mmix_tensor *weight)
+static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight)
+{
+    return weight ? weight->lora : NULL;
+}
+/* Whether x's last axis is the weight's: 1, or 0 after an mmix_fail that names both, since either
+   may be the wrong one. What else may be wrong with them is left to mmixi_expect. */
+static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x,
+                             const mmix_tensor *weight)
 {
     char found[MMIXI_TEXT], expected[MMIXI_TEXT], weights[MMIXI_TEXT];
     const char *transposed = "";
@@ -6320,13 +6484,14 @@ static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x,
     mmixi_shape_text(x, found);
     mmixi_shape_text(&fitting, expected);
     mmixi_shape_text(weight, weights);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has shape %s, expected %s: …D, as weight OD has shape %s%s", who,
-              found, expected, weights, transposed);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: x has shape %s, expected %s: …D, as weight OD has shape %s%s", who, found,
+              expected, weights, transposed);
     return 0;
 }
 /* The layer without an adapter. */
-static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 mmix_tensor *residual, mmix_tensor *s, int gelu)
+static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
     const char *who = residual || s ? "mmix_linear_add" : "mmix_linear";
     mmix_call call = mmixi_call(x, weight, bias);
@@ -6335,8 +6500,8 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     if (!mmixi_linear_fits(m, who, x, weight)) return NULL;
     memset(&d, 0, sizeof d);
     d.B = mmix_ndim(x) > 1 ? mmix_shape(x, 0) : 1;
-    if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias,
-                      residual, s)) return NULL;
+    if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x,
+                      bias, residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual);
     call.in[4] = s;
@@ -6347,8 +6512,9 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
 }
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias, const mmix_lora *lora,
+                                      mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
@@ -6356,12 +6522,13 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     mmix_tensor *down = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
     return mmix_linear_add(m, down, lora->B, NULL, y, s);
 }
-MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s)
 {
     return mmix_lora_linear(m, x, weight, bias, mmixi_lora_of(weight), residual, s);
 }
-MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
+MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias)
 {
     return mmix_linear_add(m, x, weight, bias, NULL, NULL);
 }
@@ -6369,9 +6536,10 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* ==== >>convolution ==================================================================
    u_t = b + Σ_k w_k ∘ x_{t-(W-1)+k},  y = u or silu(u)
 
-   x, y (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row
-   L-1-t. The tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts
-   only if its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
+   x, y (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is
+   row L-1-t. The tokens before the first come from initial_state (B, D, W-1), or are 0; with
+   seq_idx a tap counts only if its token's number is t's. Backward, with du = dy silu'(u), u
+   computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
 
@@ -6379,43 +6547,43 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    ==================================================================================== */
 
 /* Forward in time, without a past or numbers. u (B, L, D) is kept for the backward. */
-MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real *x, const mmix_real *w,
-                                    const mmix_real *b, size_t B, size_t L, size_t D, size_t W, int silu)
+MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real *x,
+                                    const mmix_real *w, const mmix_real *b, size_t B, size_t L,
+                                    size_t D, size_t W, int silu)
 {
-    for (size_t row = 0; row < B * L; row++) {
-        size_t t = row % L;
-        for (size_t d = 0; d < D; d++) {
-            double sum = (double)b[d];
-            for (size_t k = 0; k < W; k++)
-                if (t + k >= W - 1)
-                    sum += (double)w[d * W + k] * (double)x[(row + k - (W - 1)) * D + d];
-            u[row * D + d] = (mmix_real)sum;
-            y[row * D + d] = silu ? (mmix_real)(sum / (1 + exp(-sum))) : (mmix_real)sum;
+    for (size_t i = 0; i < B * L * D; i++) {
+        size_t d = i % D, t = i / D % L;
+        double sum = b[d];
+        for (size_t k = 0; k < W; k++) {
+            size_t back = W - 1 - k;             /* tokens */
+            if (back <= t) sum += (double)w[d * W + k] * x[i - back * D];
         }
+        u[i] = (mmix_real)sum;
+        y[i] = (mmix_real)(silu ? sum * mmixi_plain_sigmoid(sum) : sum);
     }
 }
-MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_real *db, const mmix_real *dy,
-                                             const mmix_real *u, const mmix_real *x, const mmix_real *w,
-                                             size_t B, size_t L, size_t D, size_t W, int silu)
+/* The token `back` tokens before reached u by w_k, and w_k reached it by that token. */
+MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
+                                             const mmix_real *dy, const mmix_real *u,
+                                             const mmix_real *x, const mmix_real *w, size_t B,
+                                             size_t L, size_t D, size_t W, int silu)
 {
-    for (size_t row = 0; row < B * L; row++) {
-        size_t t = row % L;
-        for (size_t d = 0; d < D; d++) {
-            double du = (double)dy[row * D + d], ui = (double)u[row * D + d], sigma = 1 / (1 + exp(-ui));
-            if (silu) du *= sigma * (1 + ui * (1 - sigma));
-            db[d] += (mmix_real)du;
-            for (size_t k = 0; k < W; k++) {
-                if (t + k < W - 1) continue;     /* before the first token */
-                size_t read = (row + k - (W - 1)) * D + d;
-                dw[d * W + k] += (mmix_real)(du * (double)x[read]);
-                dx[read] += (mmix_real)(du * (double)w[d * W + k]);
-            }
+    for (size_t i = 0; i < B * L * D; i++) {
+        size_t d = i % D, t = i / D % L;
+        double du = dy[i], sigma = mmixi_plain_sigmoid(u[i]);
+        if (silu) du *= sigma * (1 + u[i] * (1 - sigma));
+        db[d] += (mmix_real)du;
+        for (size_t k = 0; k < W; k++) {
+            size_t back = W - 1 - k;
+            if (back > t) continue;
+            dw[d * W + k] += (mmix_real)(du * x[i - back * D]);
+            dx[i - back * D] += (mmix_real)(du * w[d * W + k]);
         }
     }
 }
 
-/* One call, either way. The past and x are one sequence here: place s of it is entry s of the past if s is
-   below W-1, else token s - (W-1), so that token t reads the places t … t + W-1.
+/* One call, either way. The past and x are one sequence here: place s of it is entry s of the past
+   if s is below W-1, else token s - (W-1), so that token t reads the places t … t + W-1.
    in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
@@ -6426,14 +6594,20 @@ typedef struct mmixi_conv {
     const mmix_real *bias;
     mmix_real *du;                               /* backward: (B, L, D); without silu dy itself */
     mmix_real *dpast;                            /* its gradient, transposed as past is, or NULL */
-    mmix_real *partial;                          /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
-    mmix_real *spare;                            /* (lanes, levels, W + 1, D), to sum up many tokens */
+    /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
+    mmix_real *partial;
+    /* (lanes, levels, W + 1, D), to sum up many tokens */
+    mmix_real *spare;
     size_t grain;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
 /* The row of a sequence that token t of the formula is. */
-static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->reverse ? j->L - 1 - t : t; }
-/* Whether token t reads place s, which is one of its W: there is something, and its number is t's. */
+static size_t mmixi_conv_row(const mmixi_conv *j, size_t t)
+{
+    return j->reverse ? j->L - 1 - t : t;
+}
+/* Whether token t reads place s, which is one of its W: there is something, and its number is
+   t's. */
 static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
 {
     const mmix_tensor *seq_idx = j->c->in[4];
@@ -6450,17 +6624,20 @@ static size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
 }
 static const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
 {
-    if (s < j->before) return j->past + (b * j->before + s) * j->D;
+    if (s < j->before)
+        return j->past + (b * j->before + s) * j->D;
     return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
 }
 /* NULL if it is not wanted. */
 static mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
 {
-    if (s < j->before) return j->dpast ? j->dpast + (b * j->before + s) * j->D : NULL;
+    if (s < j->before)
+        return j->dpast ? j->dpast + (b * j->before + s) * j->D : NULL;
     return j->c->dx[0] ? j->c->dx[0] + mmixi_conv_offset(j, b, s) : NULL;
 }
 /* The rows that token t reads, tap by tap, from column d on; NULL where it sees nothing. */
-static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t t, size_t d, size_t lane)
+static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t t, size_t d,
+                                          size_t lane)
 {
     const mmix_real **rows = j->taps + lane * mmixi_round_up(j->W, 8);
     for (size_t k = 0; k < j->W; k++)
@@ -6468,7 +6645,8 @@ static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t 
     return rows;
 }
 /* The rows of du that place s is read for, as tap k of token s - k. */
-static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d, size_t lane)
+static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d,
+                                            size_t lane)
 {
     const mmix_real **rows = j->taps + lane * mmixi_round_up(j->W, 8);
     for (size_t k = 0; k < j->W; k++) {
@@ -6491,13 +6669,16 @@ static void mmixi_conv_tokens(void *arg, mmixi_range range)
         if (j->silu) j->k->silu(j->D, y, y);
     }
 }
-/* A backward goes by so few columns at a time that their weights, gradients and rows in use stay in the first
-   cache. */
+/* A backward goes by so few columns at a time that their weights, gradients and rows in use stay in
+   the first cache. */
 enum { MMIXI_CONV_COLUMNS = 512 };
 /* du of one token, from column d on, and its part of dw and db, which are added to. */
-static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, size_t lane, mmix_real *dw)
+static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, size_t lane,
+                                      mmix_real *dw)
 {
-    size_t b = r / j->L, t = r % j->L, n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+    size_t b = r / j->L;
+    size_t t = r % j->L;
+    size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
     size_t at = (b * j->L + mmixi_conv_row(j, t)) * j->D + d;
     const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
     mmix_real *du = j->du + at;
@@ -6516,7 +6697,8 @@ static void mmixi_conv_lane_backward(const void *arg, size_t begin, size_t end, 
 {
     const mmixi_conv_lane *l = (const mmixi_conv_lane *)arg;
     for (size_t d = 0; d < l->j->D; d += MMIXI_CONV_COLUMNS)
-        for (size_t r = begin; r < end; r++) mmixi_conv_token_backward(l->j, r, d, l->lane, dw);
+        for (size_t r = begin; r < end; r++)
+            mmixi_conv_token_backward(l->j, r, d, l->lane, dw);
 }
 static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
 {
@@ -6526,7 +6708,8 @@ static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
     mmix_real *spare = j->spare + range.lane * n * mmixi_sum_levels(j->grain);
     mmixi_conv_lane lane = { j, range.lane };
     memset(dw, 0, n * sizeof *dw);
-    mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw, spare);
+    mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw,
+                        spare);
 }
 /* dx, and the gradient of the past: each place gathers the du of the tokens that read it. */
 static void mmixi_conv_places_backward(void *arg, mmixi_range range)
@@ -6539,8 +6722,10 @@ static void mmixi_conv_places_backward(void *arg, mmixi_range range)
             size_t b = r / places, s = r % places;
             mmix_real *dx = mmixi_conv_gradient(j, b, s);
             if (!dx) continue;
-            const mmix_real *onto = s >= j->before && j->c->add[0] ? dx + d : NULL;
-            j->k->conv(n, j->W, mmixi_conv_readers(j, b, s, d, range.lane), j->w + d, j->D, onto, dx + d);
+            const mmix_real **du = mmixi_conv_readers(j, b, s, d, range.lane);
+            const mmix_real *onto = NULL;        /* the past's gradient is written */
+            if (s >= j->before && j->c->add[0]) onto = dx + d;
+            j->k->conv(n, j->W, du, j->w + d, j->D, onto, dx + d);
         }
     }
 }
@@ -6549,24 +6734,31 @@ static void mmixi_conv_final(const mmixi_conv *j)
 {
     mmix_real *y = mmixi_of(j->c->out[1]);
     for (size_t r = 0; y && r < j->B * j->before; r++) {
-        size_t b = r / j->before, s = r % j->before, at = b * j->D * j->before + s;
+        size_t b = r / j->before;
+        size_t s = r % j->before;
+        size_t at = b * j->D * j->before + s;
         int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
         const mmix_real *x = seen ? mmixi_conv_value(j, b, j->L + s) : NULL;
-        for (size_t d = 0; d < j->D; d++) y[at + d * j->before] = x ? x[d] : 0;
+        for (size_t d = 0; d < j->D; d++)
+            y[at + d * j->before] = x ? x[d] : 0;
     }
 }
 static void mmixi_conv_final_backward(const mmixi_conv *j)
 {
     const mmix_real *dy = j->c->dy[1];
     for (size_t r = 0; dy && r < j->B * j->before; r++) {
-        size_t b = r / j->before, s = r % j->before, at = b * j->D * j->before + s;
+        size_t b = r / j->before;
+        size_t s = r % j->before;
+        size_t at = b * j->D * j->before + s;
         int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
         mmix_real *dx = seen ? mmixi_conv_gradient(j, b, j->L + s) : NULL;
-        for (size_t d = 0; dx && d < j->D; d++) dx[d] += dy[at + d * j->before];
+        for (size_t d = 0; dx && d < j->D; d++)
+            dx[d] += dy[at + d * j->before];
     }
 }
 /* n matrices (rows, cols) transposed to (cols, rows), in step memory. NULL of NULL. */
-static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
+                                   const mmix_real *x)
 {
     mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
     for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
@@ -6574,11 +6766,12 @@ static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t co
     return y;
 }
 /* The same into a gradient, unless that is NULL. */
-static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                 mmix_real *to, int add)
+static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
+                                 const mmix_real *x, mmix_real *to, int add)
 {
     const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
-    if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
+    if (y)
+        mmixi_put(m->k, n * rows * cols, y, to, add);
 }
 /* What both directions need, in step memory. */
 static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
@@ -6598,7 +6791,8 @@ static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
     j.w = mmixi_transposed(m, 1, j.D, j.W, mmixi_of(w));
     j.past = mmixi_transposed(m, j.B, j.D, j.before, mmixi_of(c->in[3]));
     j.bias = mmixi_of(c->in[2]);
-    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(j.W, 8), sizeof *j.taps);
+    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(j.W, 8),
+                                                  sizeof *j.taps);
     return j;
 }
 /* Tokens of a task that owns them: so many that it reads its columns' weights for several. */
@@ -6617,28 +6811,32 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_conv j = mmixi_conv_of(m, c);
-    size_t tokens = j.B * j.L, size = (j.W + 1) * j.D;
+    size_t tokens = j.B * j.L;
+    size_t size = (j.W + 1) * j.D;
     j.grain = mmixi_partial_grain(tokens);
     size_t parts = mmixi_ceil_div(tokens, j.grain);
     j.partial = mmixi_reals(m, parts, size);
     j.spare = mmixi_reals(m, m->lanes * mmixi_sum_levels(j.grain), size);
-    if (c->dx[3]) j.dpast = mmixi_reals(m, j.B, j.before * j.D);
+    if (c->dx[3])
+        j.dpast = mmixi_reals(m, j.B, j.before * j.D);
     if (j.silu) j.du = mmixi_reals(m, tokens, j.D);
     else j.du = (mmix_real *)(uintptr_t)c->dy[0];          /* which is not written then */
     if (m->error_kind) return -1;
     mmixi_ranges(m, tokens, j.grain, mmixi_conv_tokens_backward, &j);
     if (c->dx[0] || j.dpast)
-        mmixi_ranges(m, tokens + j.B * j.before, mmixi_conv_grain(&j), mmixi_conv_places_backward, &j);
+        mmixi_ranges(m, tokens + j.B * j.before, mmixi_conv_grain(&j), mmixi_conv_places_backward,
+                     &j);
     mmixi_conv_final_backward(&j);
     mmixi_partial_sum(m->k, parts - 1, size, size, j.partial + size, j.partial, 1);
     mmixi_put_transposed(m, 1, j.W, j.D, j.partial, c->dx[1], c->add[1]);
-    if (c->dx[2]) mmixi_put(m->k, j.D, j.partial + j.W * j.D, c->dx[2], c->add[2]);
+    if (c->dx[2])
+        mmixi_put(m->k, j.D, j.partial + j.W * j.D, c->dx[2], c->add[2]);
     mmixi_put_transposed(m, j.B, j.before, j.D, j.dpast, c->dx[3], c->add[3]);
     mmix_rewind(m, mark);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 const mmix_conv1d_options *options)
+MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, const mmix_conv1d_options *options)
 {
     const char *who = "mmix_conv1d";
     mmix_call call = mmixi_call(x, weight, bias);
@@ -6646,7 +6844,8 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmixi_dims d;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias,
+                      o.seq_idx))
         return NULL;
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
@@ -6659,7 +6858,8 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.size[1] = o.reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
     if (o.final_state) {
-        if (d.W > 1) call.out[1] = mmix_new3(m, d.B, d.D, d.V);
+        if (d.W > 1)
+            call.out[1] = mmix_new3(m, d.B, d.D, d.V);
         *o.final_state = call.out[1];
     }
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
@@ -6672,8 +6872,9 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    Dosovitskiy et al. 2021, eq. 1.   torch: F.conv2d(x, weight, bias, stride=P).flatten(2).mT
    ==================================================================================== */
 
-/* A linear layer of the columns (B, L, C P P), which are a copy of the pixels as (B, Y/P, X/P, C, P, P). */
-MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
+/* A linear layer of the columns (B, L, C P P): a copy of the pixels as (B, Y/P, X/P, C, P, P). */
+MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias)
 {
     static const int order[] = { 0, 2, 4, 1, 3, 5 };
     mmixi_dims d;
@@ -6682,17 +6883,22 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     mmix_mark mark = mmix_mark_here(m);
     size_t down = d.Y / d.P, across = d.X / d.P;
     if (!down || !across)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than "
-                  "a patch of %.0f", (double)d.Y, (double)d.X, (double)d.P);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                  (double)d.Y, (double)d.X, (double)d.P);
+    size_t pixels = d.C * d.P * d.P;             /* numbers of a patch */
     const size_t patches[] = { d.B, d.C, down, d.P, across, d.P };
-    const size_t columns[] = { d.B, down * across, d.C * d.P * d.P };
-    const size_t filters[] = { d.D, d.C * d.P * d.P };
-    mmix_tensor *whole = mmix_slice(m, mmix_slice(m, x, 2, 0, down * d.P), 3, 0, across * d.P);
-    mmix_tensor *pixels = mmix_permute(m, mmix_reshape(m, whole, 6, patches), order);
-    mmix_tensor *y = mmix_linear(m, mmix_reshape(m, pixels, 3, columns), mmix_reshape(m, weight, 2, filters),
-                                 bias);
+    const size_t columns[] = { d.B, down * across, pixels };
+    const size_t filters[] = { d.D, pixels };
+    x = mmix_slice(m, x, 2, 0, down * d.P);
+    x = mmix_slice(m, x, 3, 0, across * d.P);
+    x = mmix_reshape(m, x, 6, patches);
+    x = mmix_permute(m, x, order);
+    x = mmix_reshape(m, x, 3, columns);
+    mmix_tensor *y = mmix_linear(m, x, mmix_reshape(m, weight, 2, filters), bias);
     if (!y || y->wants) return y;
-    return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;            /* the columns are not read again */
+    /* the columns are not read again */
+    return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
 /* ---- resizing -------------------------------------------------------------------------------
@@ -6701,13 +6907,15 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    The taps of an output, which are the weights of the filter around it, are those of >>images.
    torch: F.interpolate(x, mode=…, align_corners=False) */
 
-/* An input of an output, never beyond the ends, and its weight. mmixi_resize_taps writes those of output
-   `out` along an axis of n inputs, `ratio` of them to an output, and returns how many: at most 4 or n. */
+/* An input of an output, never beyond the ends, and its weight. mmixi_resize_taps writes those of
+   output `out` along an axis of n inputs, `ratio` of them to an output, and returns how many: at
+   most 4 or n. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
 
-/* One axis of a call: x is (outer, n, inner), y (outer, count, inner). Each output has `most` taps, of which
-   those in use come first and one at n ends them. size: filter, axis; number: inputs to an output. */
+/* One axis of a call: x is (outer, n, inner), y (outer, count, inner). Each output has `most` taps,
+   of which those in use come first and one at n ends them. size: filter, axis; number: inputs to an
+   output. */
 typedef struct mmixi_resize {
     size_t outer, n, inner, count, most;
     mmixi_tap *tap;                              /* (count, most); NULL if memory is used up */
@@ -6761,15 +6969,16 @@ static void mmixi_resize_matrix_backward(const mmixi_resize *j, const mmix_real 
     }
 }
 /* The same where many outputs read an input, line after line in double. */
-static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_real *dy, mmix_real *dx,
-                                              double *line)
+static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_real *dy,
+                                              mmix_real *dx, double *line)
 {
     for (size_t k = 0; k < j->inner; k++) {
         memset(line, 0, j->n * sizeof *line);
         for (size_t i = 0; i < j->count; i++)
             for (const mmixi_tap *t = j->tap + i * j->most; t->at < j->n; t++)
                 line[t->at] += t->weight * dy[i * j->inner + k];
-        for (size_t s = 0; s < j->n; s++) dx[s * j->inner + k] += (mmix_real)line[s];
+        for (size_t s = 0; s < j->n; s++)
+            dx[s * j->inner + k] += (mmix_real)line[s];
     }
 }
 static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
@@ -6780,7 +6989,8 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
     int many = j.count / j.n > MMIXI_SUM_SHORT / 4;        /* a filter reaches over four inputs */
     double *line = many ? mmixi_doubles(m, j.n, 1) : NULL;
     if (m->error_kind) return -1;
-    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    if (!c->add[0])
+        mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
     for (size_t o = 0; o < j.outer; o++) {
         const mmix_real *dy = c->dy[0] + o * j.count * j.inner;
         mmix_real *dx = c->dx[0] + o * j.n * j.inner;
@@ -6791,8 +7001,8 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 /* Axis 3, then axis 2 of what came out. */
-static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, size_t axis, size_t n,
-                                      double scale)
+static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, size_t axis,
+                                      size_t n, double scale)
 {
     mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
@@ -6809,8 +7019,8 @@ static int mmixi_resize_scale_ok(mmix_ctx *m, const char *name, double scale)
 {
     return scale == 0 || !mmixi_within(m, "mmix_resize", name, scale, 1e-6, 1e6);
 }
-MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
-                                 double scale_h, double scale_w)
+MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
+                                 size_t out_w, double scale_h, double scale_w)
 {
     static const char who[] = "mmix_resize";
     if (!mmixi_expect(m, who, NULL, "x ****", x)
@@ -6826,8 +7036,8 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
 /* ==== >>heads ========================================================================
    how the mixers see a tensor (B, L, heads, width): a pointer and three steps
 
-   Element (b, t, h, i) is p[b batch + t token + h / share head + i]: `share` heads of a mixer, of which there
-   are H, read the same head of the tensor.
+   Element (b, t, h, i) is p[b batch + t token + h / share head + i]: `share` heads of a mixer, of
+   which there are H, read the same head of the tensor.
    ==================================================================================== */
 
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
@@ -6840,7 +7050,8 @@ MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t
     v.share = H / heads;
     return v;
 }
-/* t is (B, L, heads, width) or (B, L, heads). data are its own values or its gradient, which lies as they do. */
+/* t is (B, L, heads, width) or (B, L, heads). data are its own values or its gradient, which lies
+   as they do. */
 static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
     mmix_heads v;
@@ -6853,16 +7064,19 @@ static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *d
 }
 static inline mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
-    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
+    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token
+        + (ptrdiff_t)(h / v->share) * v->head;
 }
 /* to = 0, row after row; and to = or += from */
 static void mmixi_zero_rows(mmixi_mat to)
 {
-    for (size_t i = 0; i < to.rows; i++) memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
+    for (size_t i = 0; i < to.rows; i++)
+        memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
 }
 static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (size_t i = 0; i < from.rows; i++) mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
+    for (size_t i = 0; i < from.rows; i++)
+        mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
 }
 
 /* ==== >>rope =========================================================================
@@ -6870,14 +7084,15 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
 
        (u, v) → (u cos - v sin, u sin + v cos);   backward: the same turn the other way
 
-   x, y (B, L, H, N), of which the first R features of a head turn. A pair is the features i and i + R/2, or
-   with `interleaved` 2i and 2i + 1. q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed
-   in double: positions reach 10⁵.
+   x, y (B, L, H, N), of which the first R features of a head turn. A pair is the features i and i +
+   R/2, or with `interleaved` 2i and 2i + 1. q_i·k_j then depends on i - j alone (Su et al. 2021).
+   Angles are formed in double: positions reach 10⁵.
    torch: x * cos + torch.cat((-x[..., R/2:], x[..., :R/2]), -1) * sin
    ==================================================================================== */
 
-/* in: x, pos; options: all filled in. saved[0] (positions, R): cosine and sine of each pair's angle, for
-   size[0] = L or B L positions. The first size[1] tokens of each sequence have no position and do not turn. */
+/* in: x, pos; options: all filled in. saved[0] (positions, R): cosine and sine of each pair's
+   angle, for size[0] = L or B L positions. The first size[1] tokens of each sequence have no
+   position and do not turn. */
 
 /* Which of pos's rows the pair i reads: 0, or with sections 0, 1 or 2. */
 static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
@@ -6914,16 +7129,19 @@ static const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
 }
 /* to = or += a head of N features, turned; sign -1 turns back. turn is NULL if it does not turn. */
 static void mmixi_rope_head(const mmixi_kernels *k, const mmix_rope_options *o, size_t N,
-                            const mmix_real *turn, mmix_real sign, const mmix_real *from, mmix_real *to,
-                            int add)
+                            const mmix_real *turn, mmix_real sign, const mmix_real *from,
+                            mmix_real *to, int add)
 {
     size_t R = turn ? o->dim : 0;
-    size_t step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
-    if (R < N) mmixi_put(k, N - R, from + R, to + R, add);
+    size_t step = o->interleaved ? 2 : 1;
+    size_t other = o->interleaved ? 1 : o->dim / 2;
+    if (R < N)
+        mmixi_put(k, N - R, from + R, to + R, add);
     if (!add) memset(to, 0, R * sizeof *to);
     for (size_t pair = 0; pair < R / 2; pair++) {
         size_t i = pair * step;
-        mmix_real cosine = turn[2 * pair], sine = sign * turn[2 * pair + 1];
+        mmix_real cosine = turn[2 * pair];
+        mmix_real sine = sign * turn[2 * pair + 1];
         mmix_real u = from[i], v = from[i + other];
         to[i] += u * cosine - v * sine;
         to[i + other] += u * sine + v * cosine;
@@ -6935,8 +7153,8 @@ static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
     const mmix_tensor *x = c->in[0];
     size_t N = x->shape[3];
     for (size_t r = range.begin; r < range.end; r++)
-        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1, mmixi_of(x) + mmixi_row_offset(x, r),
-                        mmixi_of(c->out[0]) + r * N, 0);
+        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1,
+                        mmixi_of(x) + mmixi_row_offset(x, r), mmixi_of(c->out[0]) + r * N, 0);
 }
 static void mmixi_rope_rows_backward(const mmix_call *c, mmixi_range range)
 {
@@ -6951,7 +7169,8 @@ static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 {
     size_t R = ((const mmix_rope_options *)c->options)->dim;
     mmix_mark mark = mmix_mark_here(m);
-    if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
+    if (!mmix_save(m, c, 0, c->size[0] * R))
+        return -1;
     mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     mmixi_over_rows(c, c->in[0], mmixi_rope_rows);
     if (!c->recorded) mmix_rewind(m, mark);
@@ -6966,41 +7185,45 @@ static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
     const size_t *part = o->sections;
-    size_t sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    int dim_ok = R % 2 == 0 && R <= N, sections_ok = !sum || (sum == R / 2 && part[0]);
+    size_t sum = part[0] + part[1] + part[2];
+    size_t R = o->dim ? o->dim : N;
+    int dim_ok = R % 2 == 0 && R <= N;
+    int sections_ok = !sum || (sum == R / 2 && part[0]);
     if (dim_ok && sections_ok && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
-              "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
-              "which the first is not 0, theta at least 0", who, (double)R, (double)N, (double)part[0],
-              (double)part[1], (double)part[2], o->theta);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, rope.theta %g; dim "
+              "is even, at most a head, and twice the sections' sum, of which the first is not 0, "
+              "theta at least 0", who, (double)R, (double)N, (double)part[0], (double)part[1],
+              (double)part[2], o->theta);
     return 0;
 }
-/* The options of a call, checked and filled in. The shape of pos: angles (T, R), or integers, one for each
-   token (L), for each of each sequence (B, L), and three times as many with sections. 0, or -1. */
+/* The options of a call, checked and filled in. The shape of pos: angles (T, R), or integers, one
+   for each token (L), for each of each sequence (B, L), and three times as many with sections. 0,
+   or -1. */
 static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix_rope_options *o,
                              mmix_call *call)
 {
-    static const char who[] = "mmix_rope", specs[5][24] = {
-        "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L", "x BLHN, pos:i32 3BL", "x BLHN, pos TR"
+    static const char *const who = "mmix_rope", *const specs[2][2] = {
+        { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL" },     /* without and with sections */
+        { "x BLHN, pos:i32 3L", "x BLHN, pos:i32 3BL" }
     };
     int sections = o->sections[0] || o->sections[1] || o->sections[2];
     int batched = mmix_ndim(pos) > 1 + sections, angles = mmixi_of(pos) != NULL;
+    const char *spec = angles ? "x BLHN, pos TR" : specs[sections][batched];
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return -1;
+    if (!mmixi_expect(m, who, &d, spec, x, pos)) return -1;
     if (angles) {
         o->dim = 2 * d.R;
         memset(o->sections, 0, sizeof o->sections);
     }
     if (!mmixi_rope_check(m, who, o, d.N)) return -1;
-    if (angles && mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L)) return -1;
     if (o->theta <= 0) o->theta = 10000;
     if (!o->dim) o->dim = d.N;
     call->size[0] = batched ? d.B * d.L : d.L;
-    if (angles) {
-        call->size[0] = d.T;
-        call->size[1] = d.L - d.T;
-    }
-    return 0;
+    if (!angles) return 0;
+    call->size[0] = d.T;
+    call->size[1] = d.L - d.T;
+    return mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L);
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
@@ -9299,9 +9522,10 @@ MMIXI_COLD_END
 /* ==== >>losses =======================================================================
    means over rows of -Σ_k q_k log softmax(x / T)_k
 
-   x (rows, K). For cross-entropy q is one class or a given row, for DINO each of the teacher's other views,
-   in distillation the teacher's softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is
-   (n p - q) / T. The maximum is taken off x first: logits of some thousands keep their digits.
+   x (rows, K). For cross-entropy q is one class or a given row, for DINO each of the teacher's
+   other views, in distillation the teacher's softmax. With p = softmax(x/T) and Σ q = n the
+   gradient of a row is (n p - q) / T. The maximum is taken off x first: logits of some thousands
+   keep their digits.
    torch: F.cross_entropy(x, target, ignore_index=…);
    F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
    ==================================================================================== */
@@ -9310,12 +9534,14 @@ MMIXI_COLD_END
 MMIXI_PLAIN double mmixi_plain_log_sum_exp(const mmix_real *x, double T, size_t K)
 {
     double largest = -HUGE_VAL, sum = 0;
-    for (size_t k = 0; k < K; k++) largest = fmax(largest, (double)x[k] / T);
-    for (size_t k = 0; k < K; k++) sum += exp((double)x[k] / T - largest);
+    for (size_t k = 0; k < K; k++)
+        largest = fmax(largest, x[k] / T);
+    for (size_t k = 0; k < K; k++)
+        sum += exp((double)x[k] / T - largest);
     return largest + log(sum);
 }
-MMIXI_PLAIN double mmixi_plain_cross_entropy(const mmix_real *x, const int32_t *target, int32_t ignore,
-                                             size_t rows, size_t K)
+MMIXI_PLAIN double mmixi_plain_cross_entropy(const mmix_real *x, const int32_t *target,
+                                             int32_t ignore, size_t rows, size_t K)
 {
     double sum = 0, count = 0;
     for (size_t r = 0; r < rows; r++, x += K) {
@@ -9327,56 +9553,74 @@ MMIXI_PLAIN double mmixi_plain_cross_entropy(const mmix_real *x, const int32_t *
 }
 /* `dy` is the gradient of the mean. */
 MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, const mmix_real *x,
-                                                    const int32_t *target, int32_t ignore, size_t rows,
-                                                    size_t K)
+                                                    const int32_t *target, int32_t ignore,
+                                                    size_t rows, size_t K)
 {
     double count = 0;
-    for (size_t r = 0; r < rows; r++) count += target[r] != ignore;
+    for (size_t r = 0; r < rows; r++)
+        count += target[r] != ignore;
     for (size_t r = 0; r < rows; r++, x += K, dx += K) {
         if (target[r] == ignore) continue;
         double log_sum = mmixi_plain_log_sum_exp(x, 1, K), weight = dy / count;
-        for (size_t k = 0; k < K; k++) dx[k] += (mmix_real)(weight * exp((double)x[k] - log_sum));
+        for (size_t k = 0; k < K; k++)
+            dx[k] += (mmix_real)(weight * exp(x[k] - log_sum));
         dx[target[r]] -= (mmix_real)weight;
     }
 }
 /* One row against the distribution q, whose numbers need not sum to 1; and its gradient. */
-MMIXI_PLAIN double mmixi_plain_soft_cross_entropy(const mmix_real *x, const mmix_real *q, double T, size_t K)
+MMIXI_PLAIN double mmixi_plain_soft_cross_entropy(const mmix_real *x, const mmix_real *q, double T,
+                                                  size_t K)
 {
     double log_sum = mmixi_plain_log_sum_exp(x, T, K), loss = 0;
-    for (size_t k = 0; k < K; k++) loss -= (double)q[k] * ((double)x[k] / T - log_sum);
+    for (size_t k = 0; k < K; k++)
+        loss -= (double)q[k] * ((double)x[k] / T - log_sum);
     return loss;
 }
-MMIXI_PLAIN void mmixi_plain_soft_cross_entropy_backward(mmix_real *dx, double dy, const mmix_real *x,
-                                                         const mmix_real *q, double T, size_t K)
+MMIXI_PLAIN void mmixi_plain_soft_cross_entropy_backward(mmix_real *dx, double dy,
+                                                         const mmix_real *x, const mmix_real *q,
+                                                         double T, size_t K)
 {
     double log_sum = mmixi_plain_log_sum_exp(x, T, K), mass = 0;
-    for (size_t k = 0; k < K; k++) mass += (double)q[k];
+    for (size_t k = 0; k < K; k++)
+        mass += q[k];
     for (size_t k = 0; k < K; k++) {
         double p = exp((double)x[k] / T - log_sum);
         dx[k] += (mmix_real)(dy * (mass * p - (double)q[k]) / T);
     }
 }
-/* DINO: student row (v, b) is crop v of picture b, of which the first two are the teacher's views too. The
-   loss is the mean over the pairs of unlike views; q (2, B, K) = softmax((teacher - center) / T_t). */
-MMIXI_PLAIN double mmixi_plain_dino_loss(const mmix_real *student, const mmix_real *q, double T, size_t B,
-                                         size_t crops, size_t K)
+/* DINO: student row (v, b) is crop v of picture b, of which the first two are the teacher's views
+   too. The loss is the mean over the pairs of unlike views, where
+   q (2, B, K) = softmax((teacher - center) / T_t). */
+MMIXI_PLAIN double mmixi_plain_dino_loss(const mmix_real *student, const mmix_real *q, double T,
+                                         size_t B, size_t crops, size_t K)
 {
     double sum = 0;
-    for (size_t v = 0; v < crops; v++)
-        for (size_t i = 0; i < 2; i++)
-            for (size_t b = 0; i != v && b < B; b++)
-                sum += mmixi_plain_soft_cross_entropy(student + (v * B + b) * K, q + (i * B + b) * K, T, K);
+    for (size_t v = 0; v < crops; v++) {
+        for (size_t i = 0; i < 2; i++) {
+            if (i == v) continue;
+            for (size_t b = 0; b < B; b++) {
+                const mmix_real *x = student + (v * B + b) * K;
+                sum += mmixi_plain_soft_cross_entropy(x, q + (i * B + b) * K, T, K);
+            }
+        }
+    }
     return sum / (double)(B * 2 * (crops - 1));
 }
-MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy, const mmix_real *student,
-                                                const mmix_real *q, double T, size_t B, size_t crops, size_t K)
+MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy,
+                                                const mmix_real *student, const mmix_real *q,
+                                                double T, size_t B, size_t crops, size_t K)
 {
     double weight = dy / (double)(B * 2 * (crops - 1));
-    for (size_t v = 0; v < crops; v++)
-        for (size_t i = 0; i < 2; i++)
-            for (size_t b = 0; i != v && b < B; b++)
-                mmixi_plain_soft_cross_entropy_backward(dstudent + (v * B + b) * K, weight,
-                                                        student + (v * B + b) * K, q + (i * B + b) * K, T, K);
+    for (size_t v = 0; v < crops; v++) {
+        for (size_t i = 0; i < 2; i++) {
+            if (i == v) continue;
+            for (size_t b = 0; b < B; b++) {
+                size_t row = (v * B + b) * K;
+                mmixi_plain_soft_cross_entropy_backward(dstudent + row, weight, student + row,
+                                                        q + (i * B + b) * K, T, K);
+            }
+        }
+    }
 }
 
 /* in: x, target, mask. What an op does not need is 0. */
@@ -9385,9 +9629,12 @@ typedef struct mmixi_loss_options {
     int32_t ignore;                              /* the class that does not count */
     int relative;                                /* kd_hidden: over the mean of each layer's t² */
     size_t layer;                                /* rows of one mean; 0: all */
-    size_t pictures;                             /* DINO: B, or 0 if row r meets the teacher's row r alone */
-    double teacher_T, *entropy;                  /* DINO: of the teacher; its mean entropy goes there */
-    const mmix_real *center, *rows;              /* DINO: (K); weights of the teacher's rows, or NULL */
+    /* DINO: B, or 0 if row r meets the teacher's row r alone */
+    size_t pictures;
+    /* DINO: of the teacher; its mean entropy goes there */
+    double teacher_T, *entropy;
+    /* DINO: (K); weights of the teacher's rows, or NULL */
+    const mmix_real *center, *rows;
 } mmixi_loss_options;
 static mmixi_loss_options mmixi_loss_of(double T, double weight)
 {
@@ -9397,8 +9644,8 @@ static mmixi_loss_options mmixi_loss_of(double T, double weight)
     o.weight = weight;
     return o;
 }
-/* Slots of `saved`: what the backward wants of each row (mmixi_loss_kept), of kd_hidden the weight of each
-   layer instead; and DINO's distributions of the teacher (2B, K). */
+/* Slots of `saved`: what the backward wants of each row (mmixi_loss_kept), of kd_hidden the weight
+   of each layer instead; and DINO's distributions of the teacher (2B, K). */
 enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
 typedef struct mmixi_loss_kept {
     mmix_real top, share;                        /* max x; Σ q / Σ e^((x - max)/T) */
@@ -9407,12 +9654,12 @@ typedef struct mmixi_loss_kept {
 /* Rows go by in blocks that stay in the nearest cache, in this many scratch blocks of a lane. */
 enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8), MMIXI_LOSS_BLOCKS = 4 };
 
-/* A loss is two functions of one row: its value, and the gradient times `weight` to dx = or (p->add) +=.
-   `scratch` are the lane's blocks. */
+/* A loss is two functions of one row: its value, and the gradient times `weight` to dx = or
+   (p->add) +=. `scratch` are the lane's blocks. */
 typedef struct mmixi_loss_pass mmixi_loss_pass;
 typedef double mmixi_loss_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch);
-typedef void mmixi_loss_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
-                                     mmix_real *scratch);
+typedef void mmixi_loss_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                     mmix_real *dx, mmix_real *scratch);
 struct mmixi_loss_pass {
     const mmix_call *c;
     const mmixi_loss_options *o;
@@ -9433,11 +9680,13 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-/* e = e^((x - top) / T) of one block, and its sum. T is divided by last, so that x - top is exact: u. */
-static mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x, mmix_real top,
-                                mmix_real *u, mmix_real *e)
+/* e = e^((x - top) / T) of one block, and its sum. T is divided by last, so that x - top is exact:
+   u. */
+static mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
+                                mmix_real top, mmix_real *u, mmix_real *e)
 {
-    if (p->inverse_T == 1) return p->k->exp_row(n, 1, x, top, e);
+    if (p->inverse_T == 1)
+        return p->k->exp_row(n, 1, x, top, e);
     p->k->normalise(n, x, top, 1, NULL, NULL, u);
     return p->k->exp_row(n, p->inverse_T, u, 0, e);
 }
@@ -9447,7 +9696,9 @@ static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scr
 {
     const mmix_real *x = mmixi_row(p->x, r);
     size_t K = p->x.cols;
-    mmix_real top = p->k->largest(K, x), *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real top = p->k->largest(K, x);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
     double sum = 0;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK)
         sum += mmixi_loss_exp(p, mmixi_min(MMIXI_LOSS_BLOCK, K - i), x + i, top, u, e);
@@ -9455,8 +9706,8 @@ static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scr
     p->kept[r].share = (mmix_real)(1 / sum);
     return mmixi_log(sum) - ((double)x[mmixi_index(p->c->in[1], r)] - top);
 }
-static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
-                                     mmix_real *scratch)
+static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                     mmix_real *dx, mmix_real *scratch)
 {
     const mmix_real *x = mmixi_row(p->x, r);
     size_t K = p->x.cols;
@@ -9466,7 +9717,8 @@ static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double 
         mmix_real *g = p->add ? e : dx + i;
         mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
         p->k->scale(n, scale * p->kept[r].share, g, g);
-        if (p->add) p->k->add(n, e, dx + i, dx + i);
+        if (p->add)
+            p->k->add(n, e, dx + i, dx + i);
     }
     dx[mmixi_index(p->c->in[1], r)] -= scale;
 }
@@ -9481,15 +9733,19 @@ static size_t mmixi_loss_targets(const mmixi_loss_pass *p, size_t r, const mmix_
     size_t B = p->o->pictures, n = 0, K = mmixi_cols(target);
     if (!teacher) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
     else if (!B) q[n++] = teacher + r * K;
-    else for (size_t v = 0; v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
-        if (v != r / B) q[n++] = teacher + (v * B + r % B) * K;
+    /* student row (v, b): the teacher's views of b but v */
+    else for (size_t v = 0; v < 2; v++)
+        if (v != r / B)
+            q[n++] = teacher + (v * B + r % B) * K;
     return n;
 }
 static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
     const mmix_real *x = mmixi_row(p->x, r), *q[2];
     size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
-    mmix_real top = p->k->largest(K, x), *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real top = p->k->largest(K, x);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
     double sum = 0, mass = 0, along = 0;         /* Σ e^…, Σ q and Σ q (x - max) */
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
@@ -9505,19 +9761,23 @@ static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *s
     p->kept[r].share = (mmix_real)(mass / sum);
     return mass * mmixi_log(sum) - along / p->o->T;
 }
-static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
-                                       mmix_real *scratch)
+static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                       mmix_real *dx, mmix_real *scratch)
 {
     const mmix_real *x = mmixi_row(p->x, r), *q[2];
     size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
-    mmix_real scale = (mmix_real)(weight / p->o->T), *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real scale = (mmix_real)(weight / p->o->T);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
         mmix_real *g = p->add ? e : dx + i;
         mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
         p->k->scale(n, scale * p->kept[r].share, g, g);
-        for (size_t t = 0; t < targets; t++) p->k->axpy(n, -scale, q[t] + i, g);
-        if (p->add) p->k->add(n, e, dx + i, dx + i);
+        for (size_t t = 0; t < targets; t++)
+            p->k->axpy(n, -scale, q[t] + i, g);
+        if (p->add)
+            p->k->add(n, e, dx + i, dx + i);
     }
 }
 
@@ -9527,10 +9787,15 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
 {
     const mmixi_kernels *k = p->k;
     const mmix_tensor *teacher = p->c->in[1];
-    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
     size_t K = p->x.cols;
-    mmix_real top = k->largest(K, x), teacher_top = k->largest(K, t);
-    mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK, *q = d + MMIXI_LOSS_BLOCK;
+    mmix_real top = k->largest(K, x);
+    mmix_real teacher_top = k->largest(K, t);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real *d = e + MMIXI_LOSS_BLOCK;
+    mmix_real *q = d + MMIXI_LOSS_BLOCK;
     double sum = 0, teacher_sum = 0, along = 0;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
@@ -9550,13 +9815,14 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
     p->kept[r].teacher_share = (mmix_real)(1 / teacher_sum);
     return mmixi_log(sum / teacher_sum) - along / teacher_sum / p->o->T;
 }
-static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
-                                        mmix_real *scratch)
+static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                        mmix_real *dx, mmix_real *scratch)
 {
     const mmixi_kernels *k = p->k;
     const mmix_tensor *teacher = p->c->in[1];
     const mmixi_loss_kept *kept = p->kept + r;
-    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
     size_t K = p->x.cols;
     mmix_real scale = (mmix_real)(weight / p->o->T);
     mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *q = e + MMIXI_LOSS_BLOCK;
@@ -9567,7 +9833,8 @@ static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, doub
         k->scale(n, scale * kept->share, g, g);
         mmixi_loss_exp(p, n, t + i, kept->teacher_top, u, q);
         k->axpy(n, -scale * kept->teacher_share, q, g);
-        if (p->add) k->add(n, e, dx + i, dx + i);
+        if (p->add)
+            k->add(n, e, dx + i, dx + i);
     }
 }
 
@@ -9575,7 +9842,8 @@ static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, doub
 static double mmixi_kd_hidden_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
     const mmix_tensor *teacher = p->c->in[1];
-    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
     size_t D = p->x.cols;
     double sum = 0;
     for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
@@ -9587,11 +9855,12 @@ static double mmixi_kd_hidden_row(const mmixi_loss_pass *p, size_t r, mmix_real 
     }
     return sum;
 }
-static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, double weight, mmix_real *dx,
-                                         mmix_real *scratch)
+static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                         mmix_real *dx, mmix_real *scratch)
 {
     const mmix_tensor *teacher = p->c->in[1];
-    const mmix_real *x = mmixi_row(p->x, r), *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
     size_t D = p->x.cols;
     for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
@@ -9617,7 +9886,8 @@ static void mmixi_loss_rows(void *arg, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         p->loss[r] = 0;
         p->square[r] = 0;
-        if (mmixi_loss_counts(p->c, p->o, r)) p->loss[r] = p->forward(p, r, scratch);
+        if (mmixi_loss_counts(p->c, p->o, r))
+            p->loss[r] = p->forward(p, r, scratch);
     }
 }
 static void mmixi_loss_rows_backward(void *arg, mmixi_range range)
@@ -9702,7 +9972,8 @@ static int mmixi_cross_entropy_forward(mmix_ctx *m, mmix_call *c)
 static int mmixi_cross_entropy_backward(mmix_ctx *m, mmix_call *c)
 {
     int labels = c->in[1]->dtype == MMIX_DTYPE_I32;
-    return mmixi_loss_run_backward(m, c, labels ? mmixi_class_row_backward : mmixi_targets_row_backward);
+    return mmixi_loss_run_backward(m, c,
+                                   labels ? mmixi_class_row_backward : mmixi_targets_row_backward);
 }
 static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -9721,7 +9992,7 @@ static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *c)
     return mmixi_loss_run_backward(m, c, mmixi_kd_hidden_row_backward);
 }
 
-/* ---- DINO's teacher: q = softmax((t - center) / T_t) of each row, its entropy, then the row's weight ---- */
+/* ---- DINO's teacher: q = softmax((t - center) / T_t) of each row, its entropy, then its weight ---- */
 typedef struct mmixi_dino_teacher {
     const mmix_call *c;
     const mmixi_loss_options *o;
@@ -9738,19 +10009,23 @@ static void mmixi_dino_teacher_rows(void *arg, mmixi_range range)
         const mmix_real *t = mmixi_row(teacher, r);
         mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
         double entropy = 0;
-        for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
+        for (size_t i = 0; i < K; i++)
+            q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
         k->softmax(K, q, q);
         for (size_t i = 0; i < K; i++)
-            if (q[i] > 0) entropy -= q[i] * mmixi_log(q[i]);
+            if (q[i] > 0)
+                entropy -= q[i] * mmixi_log(q[i]);
         j->entropy[r] = entropy;
-        if (o->rows) k->scale(K, o->rows[r], q, q);
+        if (o->rows)
+            k->scale(K, o->rows[r], q, q);
     }
 }
 static int mmixi_dino_loss_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *teacher = c->in[1];
     size_t rows = mmixi_rows(teacher);
-    if (mmixi_loss_save(m, c) || !mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(teacher))) return -1;
+    if (mmixi_loss_save(m, c) || !mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(teacher)))
+        return -1;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_dino_teacher j = { c, (const mmixi_loss_options *)c->options, mmixi_doubles(m, rows, 1) };
     if (!j.entropy) return -1;
@@ -9767,14 +10042,15 @@ static int mmixi_dino_loss_backward(mmix_ctx *m, mmix_call *c)
 /* ---- the public functions ---- */
 
 /* The mean over the rows that count, times the weight. */
-static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target, mmix_tensor *mask,
-                               mmixi_loss_options o)
+static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target,
+                               mmix_tensor *mask, mmixi_loss_options o)
 {
     mmix_call call = mmixi_call(mmixi_strided(m, x), target, mask);
     size_t count = 0;
     if (m->error_kind) return NULL;
     if (!o.layer) o.layer = mmixi_rows(x);
-    for (size_t r = 0; r < o.layer; r++) count += (size_t)mmixi_loss_counts(&call, &o, r);
+    for (size_t r = 0; r < o.layer; r++)
+        count += (size_t)mmixi_loss_counts(&call, &o, r);
     o.weight /= (double)mmixi_max(count, 1);
     call.constant = 1u << 1;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
@@ -9800,8 +10076,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
    kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
-   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
-               gradient of a row is T (q - p) over their number (Hinton et al. 2015, with its T²) */
+   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T);
+               the gradient of a row is T (q - p) over their number (Hinton et al. 2015) */
 
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
@@ -9809,14 +10085,15 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
     const char *spec = "student BLD, teacher BLD, mask?:i32 BL";
     mmixi_dims d;
     if (mmix_ndim(student) == 4) spec = "student NBLD, teacher NBLD, mask?:i32 BL";
-    if (!mmixi_expect(m, "mmix_kd_hidden", &d, spec, student, teacher, mask)) return NULL;
+    if (!mmixi_expect(m, "mmix_kd_hidden", &d, spec, student, teacher, mask))
+        return NULL;
     mmixi_loss_options o = mmixi_loss_of(1, 1 / (double)(mmixi_max(d.N, 1) * d.D));
     o.relative = relative;
     o.layer = d.B * d.L;
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
-MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
-                                   double temperature)
+MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                   mmix_tensor *mask, double temperature)
 {
     const char *who = "mmix_kd_token";
     mmixi_loss_options o = mmixi_loss_of(temperature, temperature * temperature);
@@ -9828,19 +10105,23 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 }
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t); Caron et
-   al. 2021, eq. 2 to 4. iBOT (Zhou et al. 2022) has no crops: row r meets row r, with weights ---- */
+   al. 2021, eq. 2 to 4. iBOT (Zhou et al. 2022) has no crops: row r meets row r, with weights
+   ---- */
 
-/* c ← c + (1 - momentum) Σ weight (t - c), where the weights are 1/T or those given. Returns ‖c‖. */
-static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher, const mmix_real *weight,
-                                  double momentum)
+/* c ← c + (1 - momentum) Σ weight (t - c), where the weights are 1/T or those given. Returns
+   ‖c‖. */
+static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
+                                  const mmix_real *weight, double momentum)
 {
     size_t rows = teacher->shape[0], K = teacher->shape[1];
     double share = weight ? 0 : 1, square = 0;             /* share: the sum of the weights */
-    for (size_t r = 0; weight && r < rows; r++) share += weight[r];
+    for (size_t r = 0; weight && r < rows; r++)
+        share += weight[r];
     for (size_t k = 0; k < K; k++) {
         double mean = 0;
         for (size_t r = 0; r < rows; r++)
-            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (weight ? weight[r] : 1);
+            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (weight ? weight[r]
+                                                                             : 1);
         if (!weight) mean /= (double)rows;
         center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
         square += (double)center[k] * center[k];
@@ -9861,10 +10142,11 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
         || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f "
-                  "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
-    /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops` rows, and
-       rows with weights are summed. */
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f crops (at least 2)",
+                  who, (double)d.N, (double)d.T, (double)crops);
+    /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops`
+       rows, and rows with weights are summed. */
     if (crops) times = (double)crops / (double)(2 * crops - 2);
     else if (weight) times = (double)d.T;
     mmixi_loss_options o = mmixi_loss_of(student_temp, times);
@@ -9884,27 +10166,30 @@ static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor
     return loss;
 }
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
-                                    double momentum, mmix_dino_loss_stats *stats)
+                                    mmix_real *center, size_t crops, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats)
 {
-    return mmixi_teacher_loss(m, "mmix_dino_loss", student, teacher, NULL, center, mmixi_max(crops, 1),
-                              student_temp, teacher_temp, momentum, stats);
+    return mmixi_teacher_loss(m, "mmix_dino_loss", student, teacher, NULL, center,
+                              mmixi_max(crops, 1), student_temp, teacher_temp, momentum, stats);
 }
 MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *weight, mmix_real *center, double student_temp,
-                                    double teacher_temp, double momentum, mmix_dino_loss_stats *stats)
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats)
 {
-    return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0, student_temp,
-                              teacher_temp, momentum, stats);
+    return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0,
+                              student_temp, teacher_temp, momentum, stats);
 }
 
-/* ---- DINO's head: `layers` linear layers with gelu between them, L2 normalisation, and prototypes ---- */
+/* ---- DINO's head: linear layers with gelu between them, L2 normalisation, prototypes ---- */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     mmixi_dims d;
     if (head) memset(head, 0, sizeof *head);
-    if (!p || !mmixi_given(p->m, "mmix_dino_head_init", "*head", head)) return -1;
+    if (!p || !mmixi_given(p->m, "mmix_dino_head_init", "*head", head))
+        return -1;
     if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
     head->layers = layers;
     d.D = D;
@@ -9912,13 +10197,15 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     for (size_t i = 0; i < layers; i++) {
         char spec[64];
         if (layers > 1)
-            snprintf(spec, sizeof spec, "mlp.%d.weight OD normal, mlp.%d.bias O zeros", 2 * (int)i, 2 * (int)i);
+            snprintf(spec, sizeof spec, "mlp.%d.weight OD normal, mlp.%d.bias O zeros", 2 * (int)i,
+                     2 * (int)i);
         else snprintf(spec, sizeof spec, "mlp.weight OD normal, mlp.bias O zeros");
         d.O = i + 1 < layers ? hidden : bottleneck;
         mmixi_declare(p, prefix, &d, spec, head->weight + i, head->bias + i);
         d.D = d.O;
     }
-    return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
+    return mmixi_declare(p, prefix, &d,
+                         "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
                          &head->weight_g, &head->weight_v);
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
@@ -9945,21 +10232,21 @@ MMIXI_COLD_BEGIN
    t counts a parameter's own steps. Loshchilov & Hutter 2019, algorithm 2.
    torch: optim.AdamW, optim.SGD, nn.utils.clip_grad_norm_
 
-   Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two parameters, and
-   the squares of a gradient are added piece after piece, in order.
+   Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two
+   parameters, and the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
 
-MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, const mmix_real *g, size_t n,
-                                   const mmix_adamw *o, int decay, double t)
+MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, const mmix_real *g,
+                                   size_t n, const mmix_adamw *o, int decay, double t)
 {
     double keep = decay ? 1 - o->lr * o->weight_decay : 1;
     for (size_t i = 0; i < n; i++) {
-        double gi = (double)g[i];
-        m[i] = (mmix_real)(o->beta1 * (double)m[i] + (1 - o->beta1) * gi);
-        v[i] = (mmix_real)(o->beta2 * (double)v[i] + (1 - o->beta2) * gi * gi);
+        double gi = g[i];
+        m[i] = (mmix_real)(o->beta1 * m[i] + (1 - o->beta1) * gi);
+        v[i] = (mmix_real)(o->beta2 * v[i] + (1 - o->beta2) * gi * gi);
         double mean = (double)m[i] / (1 - pow(o->beta1, t));
         double square = (double)v[i] / (1 - pow(o->beta2, t));
-        p[i] = (mmix_real)(keep * (double)p[i] - o->lr * mean / (sqrt(square) + o->eps));
+        p[i] = (mmix_real)(keep * p[i] - o->lr * mean / (sqrt(square) + o->eps));
     }
 }
 
@@ -9983,16 +10270,18 @@ MMIXDEF mmix_sgd mmix_sgd_default(void)
     o.momentum = 0.9;
     return o;
 }
-/* A state is one piece of memory: m and, of AdamW alone, v, as long as the slab each; then a count of steps for
-   each parameter. */
+/* A state is one piece of memory: m and, of AdamW alone, v, as long as the slab each; then a count
+   of steps for each parameter. */
 static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
 {
     return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
-static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, const char *who, size_t moments)
+static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, const char *who,
+                              size_t moments)
 {
     if (state) memset(state, 0, sizeof *state);
-    if (!p || !mmixi_given(p->m, who, "*state", state) || mmix_params_train(p, 1)) return -1;
+    if (!p || !mmixi_given(p->m, who, "*state", state) || mmix_params_train(p, 1))
+        return -1;
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
     state->params = p;
@@ -10017,11 +10306,12 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
 /* Zeroes the gradients of n lists. */
 static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
 {
-    for (int i = 0; i < n; i++) mmix_params_zero_grad(state[i].params);
+    for (int i = 0; i < n; i++)
+        mmix_params_zero_grad(state[i].params);
 }
 
-/* One parameter in a step. The squares of its gradient are taken first, a number for each piece; then, with
-   a factor for the gradient, it is updated. */
+/* One parameter in a step. The squares of its gradient are taken first, a number for each piece;
+   then, with a factor for the gradient, it is updated. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const void *o;                               /* mmix_adamw, or of a state without v mmix_sgd */
@@ -10048,20 +10338,27 @@ static void mmixi_adamw_range(void *arg, mmixi_range range)
     const mmix_adamw *o = (const mmix_adamw *)j->o;
     const mmix_params *p = j->s->params;
     size_t at = mmixi_adamw_at(j, range), n = range.end - range.begin;
-    double t = (double)*j->steps, decay = j->q->decay ? o->weight_decay : 0;
+    double t = (double)*j->steps;
+    double decay = j->q->decay ? o->weight_decay : 0;
     mmix_real keep = (mmix_real)(1 - o->lr * decay);
     mmix_real rate = (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t)));
     mmix_real root = (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t)));
-    p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at, (mmix_real)j->factor,
-                   keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root, (mmix_real)o->eps);
+    p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
+                   (mmix_real)j->factor, keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root,
+                   (mmix_real)o->eps);
 }
-/* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no b yet. */
-static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g, mmix_real *b,
-                             double factor, int decay, int first)
+/* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no
+   b yet. */
+static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g,
+                             mmix_real *b, double factor, int decay, int first)
 {
-    mmix_real scale = (mmix_real)factor, weight_decay = (mmix_real)(decay ? o->weight_decay : 0);
-    mmix_real lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum, fresh = 1;
-    if (momentum > 0) fresh = (mmix_real)(1 - o->dampening);         /* torch: momentum 0 has no b */
+    mmix_real scale = (mmix_real)factor;
+    mmix_real weight_decay = (mmix_real)(decay ? o->weight_decay : 0);
+    mmix_real lr = (mmix_real)o->lr;
+    mmix_real momentum = (mmix_real)o->momentum;
+    mmix_real fresh = 1;
+    if (momentum > 0)  /* torch: momentum 0 has no b */
+        fresh = (mmix_real)(1 - o->dampening);
     for (size_t i = 0; i < n; i++) {
         mmix_real d = scale * g[i] + weight_decay * p[i];
         b[i] = first ? d : momentum * b[i] + fresh * d;
@@ -10073,11 +10370,11 @@ static void mmixi_sgd_range(void *arg, mmixi_range range)
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
     size_t at = mmixi_adamw_at(j, range);
-    mmixi_sgd_update((const mmix_sgd *)j->o, range.end - range.begin, p->values + at, p->gradients + at,
-                     j->s->m + at, j->factor, j->q->decay, *j->steps == 1);
+    mmixi_sgd_update((const mmix_sgd *)j->o, range.end - range.begin, p->values + at,
+                     p->gradients + at, j->s->m + at, j->factor, j->q->decay, *j->steps == 1);
 }
-/* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory is used
-   up. */
+/* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
+   is used up. */
 static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_adamw_state *s, size_t index,
                                            const void *options)
 {
@@ -10099,15 +10396,17 @@ static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double sca
     size_t pieces = mmixi_ceil_div(mmix_count(j->q->tensor), MMIXI_PIECE);
     double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
     if (!(norm - norm == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, expected a "
-                  "finite one; nothing was changed", j->s->v ? "adamw" : "sgd", j->q->name, norm);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_%s_step: the gradient of %s has the norm %g, expected a finite one; nothing "
+                  "was changed", j->s->v ? "adamw" : "sgd", j->q->name, norm);
     return norm;
 }
 /* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
 static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm + 1e-6)); }
-/* A step of n lists, of which those without parameters are left out, or of none of them. Gradients count
-   `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of all together;
-   skip (NULL: none) marks parameters of the last list that stay. Returns ‖all gradients‖, or -1. */
+/* A step of n lists, of which those without parameters are left out, or of none of them. Gradients
+   count `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of
+   all together; skip (NULL: none) marks parameters of the last list that stay. Returns ‖all
+   gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
@@ -10140,11 +10439,14 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
-static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
-                                   const char *settings, double clip, const unsigned char *skip)
+static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who,
+                                   const void *options, const char *settings, double clip,
+                                   const unsigned char *skip)
 {
     mmix_ctx *m = state && state->params ? state->params->m : NULL;
-    if (!m || !mmixi_given(m, who, "*options", options) || mmixi_settings_check(m, who, options, settings)) return 0;
+    if (!m || !mmixi_given(m, who, "*options", options)
+        || mmixi_settings_check(m, who, options, settings))
+        return 0;
     if (sgd == (state->v != NULL))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimiser", who);
     return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
@@ -10159,8 +10461,8 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
-    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
-        "double dampening 0 1, int nesterov 0 1";
+    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double momentum "
+        "0 1, double dampening 0 1, int nesterov 0 1";
     return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
 }
 
@@ -10178,17 +10480,20 @@ static void mmixi_ema_range(void *arg, mmixi_range range)
 /* Whether two lists have the same names and sizes, as reals that lie in the same places. */
 static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *student)
 {
-    if (teacher->count != student->count || teacher->slab != student->slab || student->bf16) return 0;
+    if (teacher->count != student->count || teacher->slab != student->slab || student->bf16)
+        return 0;
     for (size_t i = 0; i < teacher->count; i++) {
         const mmix_param *a = teacher->at + i, *b = student->at + i;
-        if (strcmp(a->name, b->name) || mmix_count(a->tensor) != mmix_count(b->tensor)) return 0;
+        if (strcmp(a->name, b->name) || mmix_count(a->tensor) != mmix_count(b->tensor))
+            return 0;
     }
     return 1;
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
-    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
+    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1))
+        return -1;
     if (!mmixi_params_alike(teacher, student))
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
@@ -10207,21 +10512,24 @@ static double mmixi_line(double from, double to, size_t i, size_t n)
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
 {
-    size_t warm = warmup_epochs * iters, steps = epochs * iters, rest = steps > warm ? steps - warm : 1;
+    size_t warm = warmup_epochs * iters;
+    size_t steps = epochs * iters;
+    size_t rest = steps > warm ? steps - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
     double angle = 3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest;
     return final + (base - final) * (1 + mmixi_cos(angle)) / 2;
 }
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
-                                  double power, size_t step)
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
+                                  double start_factor, double power, size_t step)
 {
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
     size_t ahead = steps > step ? steps - 1 - step : 0;
     double left = mmixi_line(0, 1, ahead, steps - warmup);
     return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
-                                       size_t iters, size_t warmup, double start_factor, size_t step)
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
+                                       size_t n, size_t iters, size_t warmup, double start_factor,
+                                       size_t step)
 {
     double lr = base * (step < warmup ? mmixi_line(start_factor, 1, step, warmup) : 1);
     for (size_t i = 0; iters && i < n; i++)
