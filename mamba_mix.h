@@ -4775,6 +4775,12 @@ static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
 static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
+/* The values of row r of a tensor of any strides. */
+static inline mmix_real *mmixi_row_values(const mmix_tensor *t, size_t r)
+{
+    return mmixi_of(t) + mmixi_row_offset(t, r);
+}
+
 /* Runs a task of an op on 0 … n-1, `grain` numbers at a time. */
 typedef void mmixi_rows_task(const mmix_call *c, mmixi_range range);
 typedef struct mmixi_rows_job {
@@ -4811,7 +4817,7 @@ typedef struct mmixi_row_sum {
     mmixi_mat x;
     const size_t *order;
 } mmixi_row_sum;
-static const mmix_real *mmixi_summand(const mmixi_row_sum *s, size_t i)
+static inline const mmix_real *mmixi_summand(const mmixi_row_sum *s, size_t i)
 {
     return mmixi_row(s->x, s->order ? s->order[i] : i);
 }
@@ -5009,9 +5015,9 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
     size_t a_step = mmix_stride(a_tensor, -1);
     size_t b_step = mmix_stride(b_tensor, -1);
     for (size_t r = range.begin; r < range.end; r++) {
-        const mmix_real *a = mmixi_of(a_tensor) + mmixi_row_offset(a_tensor, r), *b = NULL;
-        mmix_real *y = mmixi_of(c->out[0]) + r * n;
-        if (b_tensor) b = mmixi_of(b_tensor) + mmixi_row_offset(b_tensor, r);
+        const mmix_real *a = mmixi_row_values(a_tensor, r);
+        const mmix_real *b = b_tensor ? mmixi_row_values(b_tensor, r) : NULL;
+        mmix_real *y = mmixi_row_values(c->out[0], r);
         switch (c->op) {
         case MMIX_OP_ADD:
             mmixi_add_row(k, n, alpha, a, a_step, beta, b, b_step, y);
@@ -5071,14 +5077,12 @@ static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, 
 {
     const mmixi_kernels *k = g->c->m->k;
     int op = g->c->op, linear = op == MMIX_OP_ADD || op == MMIX_OP_SCALE;
-    size_t at = mmixi_row_offset(&g->y, r), n = g->n;
-    const mmix_real *dy = g->c->dy[0] + at;
-    const mmix_real *y = mmixi_of(&g->y) + at;
-    const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r);
-    const mmix_real *other = x;
     int dense = g->dy_step == 1 && g->x_step == 1;
-    if (!linear)
-        other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
+    size_t n = g->n;
+    const mmix_real *dy = g->c->dy[0] + mmixi_row_offset(&g->y, r);
+    const mmix_real *y = mmixi_row_values(&g->y, r);
+    const mmix_real *x = mmixi_row_values(&g->x, r);
+    const mmix_real *other = linear ? x : mmixi_row_values(&g->other, r);    /* linear: not read */
     if (linear && dense) {
         (add ? k->axpy : k->scale)(n, (mmix_real)g->c->number[g->i], dy, dx);
         return;
@@ -5088,10 +5092,9 @@ static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, 
         return;
     }
     for (size_t j = 0; j < n; j++) {
-        mmix_real *to = dx + j * g->x_step;
-        mmix_real term = mmixi_binary_term(g, dy[j * g->dy_step], x[j * g->x_step],
-                                           other[j * g->other_step], y[j * g->dy_step]);
-        *to = add ? *to + term : term;
+        size_t at = j * g->dy_step, to = j * g->x_step;
+        mmix_real term = mmixi_binary_term(g, dy[at], x[to], other[j * g->other_step], y[at]);
+        dx[to] = add ? dx[to] + term : term;
     }
 }
 static void mmixi_binary_rows_backward(void *arg, mmixi_range range)
@@ -5165,16 +5168,14 @@ static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begi
 {
     double sum = 0;
     for (size_t r = begin; r < end; r++) {
-        size_t at = mmixi_row_offset(&g->y, r);
-        const mmix_real *dy = g->c->dy[0] + at;
-        const mmix_real *y = mmixi_of(&g->y) + at;
-        const mmix_real *x = mmixi_of(&g->x) + mmixi_row_offset(&g->x, r);
-        const mmix_real *other = x;
-        if (mmixi_of(&g->other))
-            other = mmixi_of(&g->other) + mmixi_row_offset(&g->other, r);
-        for (size_t j = 0; j < g->n; j++)
-            sum += mmixi_binary_term(g, dy[j * g->dy_step], *x, other[j * g->other_step],
-                                     y[j * g->dy_step]);
+        const mmix_real *dy = g->c->dy[0] + mmixi_row_offset(&g->y, r);
+        const mmix_real *y = mmixi_row_values(&g->y, r);
+        const mmix_real *x = mmixi_row_values(&g->x, r);
+        const mmix_real *other = mmixi_row_values(&g->other, r);
+        for (size_t j = 0; j < g->n; j++) {
+            size_t at = j * g->dy_step;
+            sum += mmixi_binary_term(g, dy[at], *x, other[j * g->other_step], y[at]);
+        }
     }
     return sum;
 }
@@ -5783,11 +5784,11 @@ static mmixi_row_list mmixi_row_list_of(const mmix_ctx *m, const mmix_tensor *in
     return j;
 }
 /* The table's row that row i of the list belongs to. */
-static size_t mmixi_table_index(const mmixi_row_list *j, size_t i)
+static inline size_t mmixi_table_index(const mmixi_row_list *j, size_t i)
 {
     return i / j->n * j->table_rows + (size_t)mmixi_index(j->index, i % j->n);
 }
-static mmix_real *mmixi_table_row(const mmixi_row_list *j, size_t i)
+static inline mmix_real *mmixi_table_row(const mmixi_row_list *j, size_t i)
 {
     return mmixi_row(j->table, mmixi_table_index(j, i));
 }
@@ -5931,8 +5932,8 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 /* ==== >>norms ========================================================================
    y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
 
-   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r and
-   g = w dy:
+   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r
+   and g = w dy:
 
        dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
 
@@ -5988,9 +5989,11 @@ MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_rea
 {
     for (size_t r = 0; r < rows; r++, x += D, y += D) {
         double square = 0;                       /* double: 768 squares in float lose a digit */
-        for (size_t i = 0; i < D; i++) square += (double)x[i] * x[i];
+        for (size_t i = 0; i < D; i++)
+            square += (double)x[i] * x[i];
         rstd[r] = 1 / sqrt(square / (double)D + eps);
-        for (size_t i = 0; i < D; i++) y[i] = (mmix_real)(w[i] * (x[i] * rstd[r]));
+        for (size_t i = 0; i < D; i++)
+            y[i] = (mmix_real)(w[i] * (x[i] * rstd[r]));
     }
 }
 /* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y
@@ -6115,6 +6118,12 @@ static mmixi_norm_pass mmixi_norm_pass_of(const mmix_call *c)
     return p;
 }
 
+/* What row r keeps: 1/r of its groups, then μ. */
+static inline mmix_real *mmixi_norm_kept(const mmixi_norm_pass *p, size_t r)
+{
+    return p->kept + r * (p->groups + 1);
+}
+
 static void mmixi_norm_rows(void *arg, mmixi_range range)
 {
     const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
@@ -6135,11 +6144,9 @@ static void mmixi_norm_rows(void *arg, mmixi_range range)
             double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
             mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
             k->normalise(d, x, mean, rstd, w, p->b, y);
-            if (p->kept)
-                p->kept[r * (p->groups + 1) + g] = rstd;
+            if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
         }
-        if (p->kept)
-            p->kept[r * (p->groups + 1) + p->groups] = mean;
+        if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
     }
 }
 static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
@@ -6158,25 +6165,26 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 
-/* The norm's part of row r, from dy and x: it writes dx, or adds to it, and adds to dw (D) and to db
-   (D) behind it. */
+/* The norm's part of row r, from dy and x: it writes dx, or adds to it, and adds to dw (D) and to
+   db (D) behind it. */
 static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x,
                                     mmix_real *dx, int add, mmix_real *dw)
 {
     const mmixi_kernels *k = p->k;
     const mmix_real *dy = mmixi_row(p->dy, r);
-    const mmix_real *rstd = p->kept + r * (p->groups + 1);
+    const mmix_real *rstd = mmixi_norm_kept(p, r);
+    size_t d = p->width;
     mmix_real mean = rstd[p->groups];
-    mmix_real width = (mmix_real)p->width;
     mmix_real *db = dw + p->D;
     for (size_t g = 0; g < p->groups; g++) {
-        size_t at = g * p->width;
+        size_t at = g * d;
         const mmix_real *w = p->w ? p->w + at : NULL;
         double sum, along;
-        mmixi_normalise_sums(k, p->width, dy + at, x + at, mean, rstd[g], w, &sum, &along);
-        if (!p->center) sum = 0;
-        k->normalise_backward(p->width, dy + at, x + at, mean, rstd[g], w, (mmix_real)sum / width,
-                              (mmix_real)along / width, dx + at, add, dw + at, db + at);
+        mmixi_normalise_sums(k, d, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        mmix_real g_mean = p->center ? (mmix_real)sum / (mmix_real)d : 0;
+        mmix_real gx_mean = (mmix_real)along / (mmix_real)d;
+        k->normalise_backward(d, dy + at, x + at, mean, rstd[g], w, g_mean, gx_mean,
+                              dx + at, add, dw + at, db + at);
     }
 }
 /* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` are
@@ -6300,7 +6308,8 @@ static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         const mmix_real *row = mmixi_row(x, r);
         double norm = sqrt(k->variance(x.cols, row, 0));
-        double length = fmax(norm, c->number[0]), gain = g ? g[r] : 1;
+        double length = fmax(norm, c->number[0]);
+        double gain = g ? g[r] : 1;
         k->scale(x.cols, (mmix_real)(gain / length), row, mmixi_row(y, r));
     }
 }
@@ -6316,15 +6325,18 @@ static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
         const mmix_real *x = mmixi_row(in, r);
         const mmix_real *dy = mmixi_row(out_gradient, r);
         double norm = sqrt(k->variance(D, x, 0));
-        double length = fmax(norm, c->number[0]), gain = g ? g[r] : 1;
+        double length = fmax(norm, c->number[0]);
+        double gain = g ? g[r] : 1;
         mmix_real scale = (mmix_real)(gain / length);
         mmix_real along = (mmix_real)(k->dot(D, x, dy) / length);
         if (c->dx[0]) {
             mmix_real *dx = mmixi_row(in_gradient, r);
             (c->add[0] ? k->axpy : k->scale)(D, scale, dy, dx);
-            if (norm > c->number[0]) k->axpy(D, -scale * along / (mmix_real)length, x, dx);
+            if (norm > c->number[0])
+                k->axpy(D, -scale * along / (mmix_real)length, x, dx);
         }
-        if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
+        if (c->dx[1])
+            mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
     }
 }
 static int mmixi_unit_forward(mmix_ctx *m, mmix_call *c)
@@ -6556,7 +6568,8 @@ MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real 
         double sum = b[d];
         for (size_t k = 0; k < W; k++) {
             size_t back = W - 1 - k;             /* tokens */
-            if (back <= t) sum += (double)w[d * W + k] * x[i - back * D];
+            if (back <= t)
+                sum += (double)w[d * W + k] * x[i - back * D];
         }
         u[i] = (mmix_real)sum;
         y[i] = (mmix_real)(silu ? sum * mmixi_plain_sigmoid(sum) : sum);
@@ -6571,7 +6584,8 @@ MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_
     for (size_t i = 0; i < B * L * D; i++) {
         size_t d = i % D, t = i / D % L;
         double du = dy[i], sigma = mmixi_plain_sigmoid(u[i]);
-        if (silu) du *= sigma * (1 + u[i] * (1 - sigma));
+        if (silu)
+            du *= sigma * (1 + u[i] * (1 - sigma));
         db[d] += (mmix_real)du;
         for (size_t k = 0; k < W; k++) {
             size_t back = W - 1 - k;
@@ -6602,13 +6616,17 @@ typedef struct mmixi_conv {
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
 /* The row of a sequence that token t of the formula is. */
-static size_t mmixi_conv_row(const mmixi_conv *j, size_t t)
+static inline size_t mmixi_conv_row(const mmixi_conv *j, size_t t)
 {
     return j->reverse ? j->L - 1 - t : t;
 }
-/* Whether token t reads place s, which is one of its W: there is something, and its number is
-   t's. */
-static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
+/* Where token t of sequence b begins in (B, L, D). */
+static inline size_t mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t)
+{
+    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+}
+/* Whether token t reads place s, one of its W: whether there is something, of t's number. */
+static inline int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
 {
     const mmix_tensor *seq_idx = j->c->in[4];
     if (s < j->before) return j->past != NULL;
@@ -6616,44 +6634,55 @@ static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
     const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
     return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
 }
-/* Place s in x, or in x's gradient, which lies as x does. */
-static size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
+/* Place s in the past, or in x. Gradients lie as they do. */
+static inline size_t mmixi_conv_past_offset(const mmixi_conv *j, size_t b, size_t s)
+{
+    return (b * j->before + s) * j->D;
+}
+static inline size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
 {
     const mmix_tensor *x = j->c->in[0];
     return b * x->stride[0] + mmixi_conv_row(j, s - j->before) * x->stride[1];
 }
-static const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
+static inline const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
 {
-    if (s < j->before)
-        return j->past + (b * j->before + s) * j->D;
+    if (s < j->before) return j->past + mmixi_conv_past_offset(j, b, s);
     return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
 }
 /* NULL if it is not wanted. */
-static mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
+static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
 {
+    mmix_real *dx = j->c->dx[0];
     if (s < j->before)
-        return j->dpast ? j->dpast + (b * j->before + s) * j->D : NULL;
-    return j->c->dx[0] ? j->c->dx[0] + mmixi_conv_offset(j, b, s) : NULL;
+        return j->dpast ? j->dpast + mmixi_conv_past_offset(j, b, s) : NULL;
+    return dx ? dx + mmixi_conv_offset(j, b, s) : NULL;
+}
+static inline const mmix_real **mmixi_conv_lane_taps(const mmixi_conv *j, size_t lane)
+{
+    return j->taps + lane * mmixi_round_up(j->W, 8);
 }
 /* The rows that token t reads, tap by tap, from column d on; NULL where it sees nothing. */
 static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t t, size_t d,
                                           size_t lane)
 {
-    const mmix_real **rows = j->taps + lane * mmixi_round_up(j->W, 8);
-    for (size_t k = 0; k < j->W; k++)
-        rows[k] = mmixi_conv_sees(j, b, t, t + k) ? mmixi_conv_value(j, b, t + k) + d : NULL;
+    const mmix_real **rows = mmixi_conv_lane_taps(j, lane);
+    for (size_t k = 0; k < j->W; k++) {
+        rows[k] = NULL;
+        if (mmixi_conv_sees(j, b, t, t + k))
+            rows[k] = mmixi_conv_value(j, b, t + k) + d;
+    }
     return rows;
 }
 /* The rows of du that place s is read for, as tap k of token s - k. */
 static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d,
                                             size_t lane)
 {
-    const mmix_real **rows = j->taps + lane * mmixi_round_up(j->W, 8);
+    const mmix_real **rows = mmixi_conv_lane_taps(j, lane);
     for (size_t k = 0; k < j->W; k++) {
         size_t t = s - k;                        /* below 0 it wraps round to beyond L */
         rows[k] = NULL;
         if (t < j->L && mmixi_conv_sees(j, b, t, s))
-            rows[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D + d;
+            rows[k] = j->du + mmixi_conv_token(j, b, t) + d;
     }
     return rows;
 }
@@ -6664,7 +6693,7 @@ static void mmixi_conv_tokens(void *arg, mmixi_range range)
     for (size_t r = range.begin; r < range.end; r++) {
         size_t b = r / j->L, t = r % j->L;
         const mmix_real **x = mmixi_conv_reads(j, b, t, 0, range.lane);
-        mmix_real *y = mmixi_of(j->c->out[0]) + (b * j->L + mmixi_conv_row(j, t)) * j->D;
+        mmix_real *y = mmixi_of(j->c->out[0]) + mmixi_conv_token(j, b, t);
         j->k->conv(j->D, j->W, x, j->w, j->D, j->bias, y);
         if (j->silu) j->k->silu(j->D, y, y);
     }
@@ -6679,7 +6708,7 @@ static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, s
     size_t b = r / j->L;
     size_t t = r % j->L;
     size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
-    size_t at = (b * j->L + mmixi_conv_row(j, t)) * j->D + d;
+    size_t at = mmixi_conv_token(j, b, t) + d;
     const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
     mmix_real *du = j->du + at;
     if (j->silu) {
@@ -6724,7 +6753,8 @@ static void mmixi_conv_places_backward(void *arg, mmixi_range range)
             if (!dx) continue;
             const mmix_real **du = mmixi_conv_readers(j, b, s, d, range.lane);
             const mmix_real *onto = NULL;        /* the past's gradient is written */
-            if (s >= j->before && j->c->add[0]) onto = dx + d;
+            if (s >= j->before && j->c->add[0])
+                onto = dx + d;
             j->k->conv(n, j->W, du, j->w + d, j->D, onto, dx + d);
         }
     }
@@ -6939,6 +6969,10 @@ static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
     }
     return j;
 }
+static inline const mmixi_tap *mmixi_resize_first_tap(const mmixi_resize *j, size_t i)
+{
+    return j->tap + i * j->most;
+}
 static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
@@ -6950,7 +6984,7 @@ static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
         for (size_t i = 0; i < j.count; i++, y += j.inner) {
             for (size_t k = 0; k < j.inner; k++) {
                 double sum = 0;
-                for (const mmixi_tap *t = j.tap + i * j.most; t->at < j.n; t++)
+                for (const mmixi_tap *t = mmixi_resize_first_tap(&j, i); t->at < j.n; t++)
                     sum += t->weight * x[t->at * j.inner + k];
                 y[k] = (mmix_real)sum;
             }
@@ -6964,7 +6998,7 @@ static void mmixi_resize_matrix_backward(const mmixi_resize *j, const mmix_real 
 {
     for (size_t i = 0; i < j->count; i++, dy += j->inner) {
         for (size_t k = 0; k < j->inner; k++)
-            for (const mmixi_tap *t = j->tap + i * j->most; t->at < j->n; t++)
+            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
                 dx[t->at * j->inner + k] += (mmix_real)(t->weight * dy[k]);
     }
 }
@@ -6975,7 +7009,7 @@ static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_
     for (size_t k = 0; k < j->inner; k++) {
         memset(line, 0, j->n * sizeof *line);
         for (size_t i = 0; i < j->count; i++)
-            for (const mmixi_tap *t = j->tap + i * j->most; t->at < j->n; t++)
+            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
                 line[t->at] += t->weight * dy[i * j->inner + k];
         for (size_t s = 0; s < j->n; s++)
             dx[s * j->inner + k] += (mmix_real)line[s];
@@ -7121,7 +7155,7 @@ static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
     }
 }
 /* The turns of row r of x (B L H, N), or NULL where its token has no position. */
-static const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
+static inline const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     size_t t = r / c->in[0]->shape[2] % (c->size[0] + c->size[1]);
@@ -7153,8 +7187,8 @@ static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
     const mmix_tensor *x = c->in[0];
     size_t N = x->shape[3];
     for (size_t r = range.begin; r < range.end; r++)
-        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1,
-                        mmixi_of(x) + mmixi_row_offset(x, r), mmixi_of(c->out[0]) + r * N, 0);
+        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1, mmixi_row_values(x, r),
+                        mmixi_row_values(c->out[0], r), 0);
 }
 static void mmixi_rope_rows_backward(const mmix_call *c, mmixi_range range)
 {
@@ -7211,7 +7245,8 @@ static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix
     int batched = mmix_ndim(pos) > 1 + sections, angles = mmixi_of(pos) != NULL;
     const char *spec = angles ? "x BLHN, pos TR" : specs[sections][batched];
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, spec, x, pos)) return -1;
+    if (!mmixi_expect(m, who, &d, spec, x, pos))
+        return -1;
     if (angles) {
         o->dim = 2 * d.R;
         memset(o->sections, 0, sizeof o->sections);
@@ -9680,9 +9715,13 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-/* e = e^((x - top) / T) of one block, and its sum. T is divided by last, so that x - top is exact:
-   u. */
-static mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
+/* Numbers of the block of a row that begins at i. */
+static inline size_t mmixi_loss_width(size_t K, size_t i)
+{
+    return mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+}
+/* e = e^((x - top) / T) of one block, and its sum. T is divided by last: u = x - top is exact. */
+static inline mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
                                 mmix_real top, mmix_real *u, mmix_real *e)
 {
     if (p->inverse_T == 1)
@@ -9701,7 +9740,7 @@ static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scr
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
     double sum = 0;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK)
-        sum += mmixi_loss_exp(p, mmixi_min(MMIXI_LOSS_BLOCK, K - i), x + i, top, u, e);
+        sum += mmixi_loss_exp(p, mmixi_loss_width(K, i), x + i, top, u, e);
     p->kept[r].top = top;
     p->kept[r].share = (mmix_real)(1 / sum);
     return mmixi_log(sum) - ((double)x[mmixi_index(p->c->in[1], r)] - top);
@@ -9713,7 +9752,7 @@ static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double 
     size_t K = p->x.cols;
     mmix_real scale = (mmix_real)weight, *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        size_t n = mmixi_loss_width(K, i);
         mmix_real *g = p->add ? e : dx + i;
         mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
         p->k->scale(n, scale * p->kept[r].share, g, g);
@@ -9731,10 +9770,12 @@ static size_t mmixi_loss_targets(const mmixi_loss_pass *p, size_t r, const mmix_
     const mmix_tensor *target = p->c->in[1];
     const mmix_real *teacher = p->c->saved[MMIXI_LOSS_TEACHER];
     size_t B = p->o->pictures, n = 0, K = mmixi_cols(target);
-    if (!teacher) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
-    else if (!B) q[n++] = teacher + r * K;
+    if (!teacher || !B) {
+        q[0] = teacher ? teacher + r * K : mmixi_row_values(target, r);
+        return 1;
+    }
     /* student row (v, b): the teacher's views of b but v */
-    else for (size_t v = 0; v < 2; v++)
+    for (size_t v = 0; v < 2; v++)
         if (v != r / B)
             q[n++] = teacher + (v * B + r % B) * K;
     return n;
@@ -9748,7 +9789,7 @@ static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *s
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
     double sum = 0, mass = 0, along = 0;         /* Σ e^…, Σ q and Σ q (x - max) */
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        size_t n = mmixi_loss_width(K, i);
         sum += mmixi_loss_exp(p, n, x + i, top, u, e);
         for (size_t t = 0; t < targets; t++) {
             double block_mass, block_along;
@@ -9770,7 +9811,7 @@ static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, doubl
     mmix_real *u = scratch;
     mmix_real *e = u + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        size_t n = mmixi_loss_width(K, i);
         mmix_real *g = p->add ? e : dx + i;
         mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
         p->k->scale(n, scale * p->kept[r].share, g, g);
@@ -9788,7 +9829,7 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
     const mmixi_kernels *k = p->k;
     const mmix_tensor *teacher = p->c->in[1];
     const mmix_real *x = mmixi_row(p->x, r);
-    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
     size_t K = p->x.cols;
     mmix_real top = k->largest(K, x);
     mmix_real teacher_top = k->largest(K, t);
@@ -9798,7 +9839,7 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
     mmix_real *q = d + MMIXI_LOSS_BLOCK;
     double sum = 0, teacher_sum = 0, along = 0;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        size_t n = mmixi_loss_width(K, i);
         double block_mass, block_along;
         k->normalise(n, x + i, top, 1, NULL, NULL, u);
         sum += k->exp_row(n, p->inverse_T, u, 0, e);
@@ -9822,12 +9863,12 @@ static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, doub
     const mmix_tensor *teacher = p->c->in[1];
     const mmixi_loss_kept *kept = p->kept + r;
     const mmix_real *x = mmixi_row(p->x, r);
-    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
     size_t K = p->x.cols;
     mmix_real scale = (mmix_real)(weight / p->o->T);
     mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *q = e + MMIXI_LOSS_BLOCK;
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        size_t n = mmixi_loss_width(K, i);
         mmix_real *g = p->add ? e : dx + i;
         mmixi_loss_exp(p, n, x + i, kept->top, u, g);
         k->scale(n, scale * kept->share, g, g);
@@ -9843,11 +9884,11 @@ static double mmixi_kd_hidden_row(const mmixi_loss_pass *p, size_t r, mmix_real 
 {
     const mmix_tensor *teacher = p->c->in[1];
     const mmix_real *x = mmixi_row(p->x, r);
-    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
     size_t D = p->x.cols;
     double sum = 0;
     for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
+        size_t n = mmixi_loss_width(D, i);
         memcpy(scratch, x + i, n * sizeof *scratch);
         p->k->axpy(n, -1, t + i, scratch);
         sum += p->k->variance(n, scratch, 0);
@@ -9860,10 +9901,10 @@ static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, dou
 {
     const mmix_tensor *teacher = p->c->in[1];
     const mmix_real *x = mmixi_row(p->x, r);
-    const mmix_real *t = mmixi_of(teacher) + mmixi_row_offset(teacher, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
     size_t D = p->x.cols;
     for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
-        size_t n = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
+        size_t n = mmixi_loss_width(D, i);
         memcpy(scratch, x + i, n * sizeof *scratch);
         p->k->axpy(n, -1, t + i, scratch);
         (p->add ? p->k->axpy : p->k->scale)(n, (mmix_real)(2 * weight), scratch, dx + i);

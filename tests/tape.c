@@ -586,6 +586,29 @@ static void long_layers(mmix_ctx *m)
     sum_is("a pixel", mmix_grad(x), 1, MANY / 20 * 3 * tenth);
     mmix_reset(m);
 }
+/* The same bits of long sums for any number of threads: a hash of all gradients. */
+static uint64_t long_bits(int threads)
+{
+    const size_t n = 20011, tokens[] = { 1, 20011, 37 }, filters[] = { 37, 1, 1 };
+    uint64_t h = 1469598103934665603u;
+    mmix_ctx *m = context(threads, 0);
+    int32_t *at = (int32_t *)malloc(n * sizeof *at);
+    mmix_tensor *leaf[7], *y;
+    state = 7;
+    mmix_record(m, 1);
+    for (size_t i = 0; i < 7; i++) leaf[i] = mmix_require_grad(random1(m, i == 3 ? 1 : 37, -1, 1));
+    for (size_t i = 0; i < n; i++) at[i] = (int32_t)any(0, 3);
+    y = mmix_gather(m, shaped(m, random1(m, 4 * 37, -1, 1), 2, 4, 37, 0), mmix_from_i32(m, 1, &n, at));
+    y = mmix_layer_norm(m, mmix_mul(m, mmix_add(m, y, leaf[0]), leaf[1]), leaf[2], leaf[4], 1e-5);
+    y = mmix_reshape(m, mmix_div(m, y, leaf[3]), 3, tokens);
+    y = mmix_conv1d(m, y, mmix_reshape(m, leaf[5], 3, filters), leaf[6], NULL);
+    back_from(m, mmix_sum_axis(m, y, 1));
+    for (size_t i = 0; i < 7; i++) h = hash_of(mmix_data(mmix_grad(leaf[i])), mmix_count(leaf[i]), h);
+    FINE(m);
+    free(at);
+    mmix_destroy(m);
+    return h;
+}
 static void long_sums(void)
 {
     mmix_tensor *x, *y;
@@ -603,6 +626,8 @@ static void long_sums(void)
     long_stretched(m);
     long_norms(m);
     long_layers(m);
+    doing("threads");
+    CHECK(long_bits(1) == long_bits(2) && long_bits(1) == long_bits(3));
     FINE(m);
     mmix_destroy(m);
 }
