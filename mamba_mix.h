@@ -411,17 +411,17 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     ONE(LINEAR, linear, linear)                             \
     ONE(CONV1D, conv1d, conv)                               \
     ONE(RESIZE, resize, resize)                             \
-    ONE(CROSS_ENTROPY, cross_entropy, loss)                 \
+    ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)            \
     ONE(WEIGHT_NORM, weight_norm, unit)                     \
     ONE(ROPE, rope, rope)                                   \
     ONE(SOFTMAX_ATTENTION, softmax_attention, mixer)        \
     ONE(LINEAR_ATTENTION, linear_attention, mixer)          \
     ONE(SSD, ssd, mixer)                                    \
-    ONE(DINO_LOSS, dino_loss, loss)                         \
+    ONE(DINO_LOSS, dino_loss, dino_loss)                        \
     ONE(ADD_ROWS, add_rows, add_rows)                       \
     ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
-    ONE(KD_HIDDEN, kd_hidden, loss)                         \
-    ONE(KD_TOKEN, kd_token, loss)                           \
+    ONE(KD_HIDDEN, kd_hidden, kd_hidden)                        \
+    ONE(KD_TOKEN, kd_token, kd_token)                           \
     ONE(MAX, max, binary)                                   \
     ONE(RELU, relu, unary)                                  \
     ONE(ABS, abs, unary)                                    \
@@ -5706,18 +5706,21 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
 }
 
 /* ==== >>elementary ops ===============================================================
-   an op in one place: formula, forward, backward, the public function
+   an op in one place: formula, plain loop, forward, backward, the public function
 
-   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both
-   ways tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
-   share the rows out among the threads.
+   An op reads its call (>>api-tape): the inputs in[], the outputs out[], and in a backward also
+   dy[], the gradients of the outputs, and dx[], where those of the inputs go. dx[i] is NULL if
+   nobody wants it, and add[i] says whether it is added to what is there. Most ops see a tensor as a
+   matrix of rows whose last axis is contiguous, and share the rows out among the threads.
    ==================================================================================== */
 
 static inline mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
 {
     mmix_call call;
     memset(&call, 0, sizeof call);
-    call.in[0] = a; call.in[1] = b; call.in[2] = c;
+    call.in[0] = a;
+    call.in[1] = b;
+    call.in[2] = c;
     return call;
 }
 /* Runs an op without options whose output has this shape. */
@@ -5727,21 +5730,25 @@ static mmix_tensor *mmixi_run_new(mmix_ctx *m, const char *who, int op, mmix_cal
     call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run(m, op, call, NULL, 0);
 }
-/* What a function returns that makes a tensor, after mmix_fail. */
+/* A function that makes a tensor returns this after mmix_fail: `return
+   mmixi_none(mmix_fail(…));`. */
 static mmix_tensor *mmixi_none(int failed)
 {
     (void)failed;
     return NULL;
 }
-static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a, const mmix_tensor *b,
-                                const char *expected)
+static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a,
+                                const mmix_tensor *b, const char *expected)
 {
-    char x[MMIXI_TEXT], y[MMIXI_TEXT];
+    char a_text[MMIXI_TEXT], b_text[MMIXI_TEXT];
+    mmixi_shape_text(a, a_text);
+    mmixi_shape_text(b, b_text);
     return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s, expected %s", who,
-                                mmixi_shape_text(a, x), mmixi_shape_text(b, y), expected));
+                                a_text, b_text, expected));
 }
 
-/* p, the values of t or their gradient, as a matrix of rows; t's values. */
+/* The numbers p as a matrix of the rows of t: they lie where t's values lie, or are a gradient of
+   t. */
 static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 {
     size_t step;
@@ -5751,9 +5758,18 @@ static inline mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 static inline mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmixi_of(t)); }
 static inline mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
-/* task on runs of n rows, `grain` at a time. */
+/* The values of row r of a tensor of any strides. */
+static inline mmix_real *mmixi_row_values(const mmix_tensor *t, size_t r)
+{
+    return mmixi_of(t) + mmixi_row_offset(t, r);
+}
+
+/* Runs a task of an op on 0 … n-1, `grain` numbers at a time. */
 typedef void mmixi_rows_task(const mmix_call *c, mmixi_range range);
-typedef struct mmixi_rows_job { const mmix_call *call; mmixi_rows_task *task; } mmixi_rows_job;
+typedef struct mmixi_rows_job {
+    const mmix_call *call;
+    mmixi_rows_task *task;
+} mmixi_rows_job;
 static void mmixi_rows_range(void *arg, mmixi_range range)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
@@ -5765,109 +5781,479 @@ static int mmixi_over(const mmix_call *c, size_t n, size_t grain, mmixi_rows_tas
     mmixi_ranges(c->m, n, grain, mmixi_rows_range, &j);
     return 0;
 }
-/* The same on the rows of a tensor. */
+/* Runs it on the rows of a tensor. */
 static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_task *task)
 {
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
-/* Row r of n numbers, of an op whose output has the shape of its first input: forward x to y, backward dy to
-   dx. dy is NULL forward, dx where it is not wanted. */
-typedef struct mmixi_row_pass {
-    size_t r, n;
-    ptrdiff_t step;
-    const mmix_real *x, *dy;
-    mmix_real *y, *dx;
-} mmixi_row_pass;
-static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
+
+/* ---- sums over rows -------------------------------------------------------------------------
+   n numbers of one sign that are added one after another in float lose up to n / 2 units of their
+   last place: a million times 0.1 came to 100,958. So up to MMIXI_SUM_SHORT rows are added in
+   order, which costs nothing, and more are cut in halves down to MMIXI_SUM_RUN rows, whose sums
+   meet in pairs: the loss grows with log n. The order depends on the number of rows alone. */
+enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 16, MMIXI_SUM_COLUMNS = 128 };
+
+/* Rows of x; with `order` row i of the sum is row order[i] of x. */
+typedef struct mmixi_row_sum {
+    const mmixi_kernels *k;
+    mmixi_mat x;
+    const size_t *order;
+} mmixi_row_sum;
+static inline const mmix_real *mmixi_summand(const mmixi_row_sum *s, size_t i)
 {
-    mmixi_mat x = mmixi_values(c->in[0]);
-    ptrdiff_t in = (ptrdiff_t)r * x.rs, out = (ptrdiff_t)(r * x.cols);
-    mmixi_row_pass p = { r, x.cols, x.rs, x.p + in, c->dy[0] ? c->dy[0] + out : NULL,
-                         mmixi_of(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
-    return p;
+    return mmixi_row(s->x, s->order ? s->order[i] : i);
 }
-static inline void mmixi_row_next(mmixi_row_pass *p)
+/* to = the sum of rows begin … end-1, of at most MMIXI_SUM_COLUMNS columns */
+static void mmixi_sum_halves(const mmixi_row_sum *s, size_t begin, size_t end, mmix_real *to)
 {
-    p->r++; p->x += p->step; p->y += p->n;
-    if (p->dy) p->dy += p->n;
-    if (p->dx) p->dx += p->step;
+    mmix_real other[MMIXI_SUM_COLUMNS];
+    size_t middle = begin + (end - begin) / 2;
+    if (end - begin <= MMIXI_SUM_RUN) {
+        for (size_t i = begin; i < end; i++)
+            mmixi_put(s->k, s->x.cols, mmixi_summand(s, i), to, i > begin);
+        return;
+    }
+    mmixi_sum_halves(s, begin, middle, to);
+    mmixi_sum_halves(s, middle, end, other);
+    s->k->add(s->x.cols, to, other, to);
+}
+/* to = or += the sum of rows begin … end-1, of any number of columns */
+static void mmixi_sum_rows(const mmixi_row_sum *s, size_t begin, size_t end, mmix_real *to, int add)
+{
+    mmix_real total[MMIXI_SUM_COLUMNS];
+    if (end - begin <= MMIXI_SUM_SHORT) {
+        for (size_t i = begin; i < end; i++)
+            mmixi_put(s->k, s->x.cols, mmixi_summand(s, i), to, add || i > begin);
+        return;
+    }
+    for (size_t d = 0; d < s->x.cols; d += MMIXI_SUM_COLUMNS) {
+        mmixi_row_sum some = *s;
+        some.x = mmixi_part(s->x, 0, d, s->x.rows, mmixi_min(MMIXI_SUM_COLUMNS, s->x.cols - d));
+        mmixi_sum_halves(&some, begin, end, total);
+        mmixi_put(s->k, some.x.cols, total, to + d, add);
+    }
+}
+
+/* The same where a function makes the rows: it adds those of begin … end-1 to the n numbers `to`.
+   `spare` has room for n numbers times mmixi_sum_levels. */
+typedef void mmixi_sum_task(const void *arg, size_t begin, size_t end, mmix_real *to);
+static size_t mmixi_sum_levels(size_t rows)
+{
+    size_t levels = 0;
+    if (rows <= MMIXI_SUM_SHORT) return 0;
+    for (; rows > MMIXI_SUM_RUN; rows -= rows / 2) levels++;
+    return levels;
+}
+static void mmixi_sum_task_halves(const mmixi_kernels *k, size_t n, mmixi_sum_task *task,
+                                  const void *arg, size_t begin, size_t end, mmix_real *to,
+                                  mmix_real *spare)
+{
+    size_t middle = begin + (end - begin) / 2;
+    if (end - begin <= MMIXI_SUM_RUN) {
+        task(arg, begin, end, to);
+        return;
+    }
+    mmixi_sum_task_halves(k, n, task, arg, begin, middle, to, spare);
+    memset(spare, 0, n * sizeof *spare);
+    mmixi_sum_task_halves(k, n, task, arg, middle, end, spare, spare + n);
+    k->add(n, to, spare, to);
+}
+/* to (n), zeros at first, becomes the sum. */
+static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task *task,
+                                const void *arg, size_t begin, size_t end, mmix_real *to,
+                                mmix_real *spare)
+{
+    if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
+    else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
+}
+/* Σ g and Σ g x̂ of a row, as the micro-kernel normalise_sums has them: it keeps a sum for each
+   lane, so it gets no more than MMIXI_SUM_SHORT vectors at a time. */
+static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy,
+                                 const mmix_real *x, mmix_real mean, mmix_real rstd,
+                                 const mmix_real *w, double *g, double *gx)
+{
+    size_t most = MMIXI_SUM_SHORT * k->lanes;
+    *g = 0;
+    *gx = 0;
+    for (size_t i = 0; i < n; i += most) {
+        mmix_real part, part_x;
+        k->normalise_sums(mmixi_min(most, n - i), dy + i, x + i, mean, rstd, w ? w + i : NULL,
+                          &part, &part_x);
+        *g += part;
+        *gx += part_x;
+    }
 }
 
 /* ---- add, mul, div, max, scale: elementwise, on views of any steps ---------------------------
-   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
-   max: da = dy where a > b, dy / 2 where a = b;  scale: y = α a + β, there is no b. Backward is the same op
-   on dy and the other one (div: on b). A stretched operand is a view that does not step there: its gradient
-   is the sum, in order. */
-static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
+
+   add     y = α a + β b        da = α dy                db = β dy
+   mul     y = a b              da = dy b                db = dy a
+   div     y = a / b            da = dy / b              db = -y dy / b
+   max     y = max(a, b)        da = dy where a > b, dy / 2 where a = b, else 0; db likewise
+   scale   y = α a + β          da = α dy                (there is no b)
+
+   An operand is stretched where its size is 1 and the output's is not: it is a view that takes no
+   step there, and its gradient is the sum over that axis.
+   torch: torch.add, torch.mul, torch.div, torch.maximum, alpha * x + beta */
+
+MMIXI_PLAIN void mmixi_plain_add(mmix_real *y, const mmix_real *a, const mmix_real *b, double alpha,
+                                 double beta, size_t n)
 {
-    const mmixi_kernels *k = c->m->k;
-    const mmix_tensor *out = c->out[0];
-    int op = c->op, back = c->dy[0] != NULL, max = op == MMIX_OP_MAX,
-        product = op == MMIX_OP_MUL || op == MMIX_OP_DIV,
-        two = product || max || (op == MMIX_OP_ADD && !back);      /* b is read */
-    size_t n = mmixi_cols(out);
-    for (int i = 0; i <= back; i++) {
-        const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
-            *tb = c->in[!back || op == MMIX_OP_DIV || !i];
-        mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
-        size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
-        int add = c->add[i], dense = sa == 1 && sy == 1 && (sb == 1 || !two) && !max;
-        mmix_real *y0 = mmixi_of(out);
-        const mmix_real *a0 = back ? c->dy[0] : mmixi_of(ta), *b0 = two ? mmixi_of(tb) : NULL;
-        for (size_t r = range.begin; r < range.end && (!back || c->dx[i]); r++) {
-            mmix_real *own = y0 + r * n, *y = back ? c->dx[i] + mmixi_row_offset(to, r) : own;
-            const mmix_real *a = a0 + (back ? r * n : mmixi_row_offset(ta, r)),
-                *b = two ? b0 + mmixi_row_offset(tb, r) : a,
-                *x = max && back ? mmixi_of(to) + mmixi_row_offset(to, r) : a;    /* whose gradient it is */
-            if (dense && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
-            else if (dense && two && !product && alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else if (dense && !product) {
-                if (two) k->scale(n, beta, b, y);
-                else if (beta != 0) for (size_t j = 0; j < n; j++) y[j] = beta;
-                (add || two || beta != 0 ? k->axpy : k->scale)(n, alpha, a, y);
-            }
-            else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = op == MMIX_OP_MUL ? *a * *b : op == MMIX_OP_DIV ? *a / *b * (i ? -own[j] : 1)
-                    : !max ? alpha * *a + beta * (two ? *b : 1) : !back ? *a >= *b || *a != *a ? *a : *b
-                    : *a * (mmix_real)((x[j * sy] > *b) + 0.5 * (x[j * sy] == *b));
-                *y = add ? *y + v : v;
-            }
+    for (size_t i = 0; i < n; i++)
+        y[i] = (mmix_real)(alpha * a[i] + beta * b[i]);
+}
+MMIXI_PLAIN void mmixi_plain_add_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
+                                          double alpha, double beta, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        da[i] += (mmix_real)(alpha * dy[i]);
+        db[i] += (mmix_real)(beta * dy[i]);
+    }
+}
+MMIXI_PLAIN void mmixi_plain_mul(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
+}
+MMIXI_PLAIN void mmixi_plain_mul_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
+                                          const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        da[i] += dy[i] * b[i];
+        db[i] += dy[i] * a[i];
+    }
+}
+MMIXI_PLAIN void mmixi_plain_max(mmix_real *y, const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] > b[i] ? a[i] : b[i];
+}
+MMIXI_PLAIN void mmixi_plain_max_backward(mmix_real *da, mmix_real *db, const mmix_real *dy,
+                                          const mmix_real *a, const mmix_real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (a[i] > b[i]) da[i] += dy[i];
+        else if (a[i] < b[i]) db[i] += dy[i];
+        else {
+            da[i] += dy[i] / 2;
+            db[i] += dy[i] / 2;
         }
     }
 }
-static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
+
+/* Rows of a and b whose numbers lie a_step and b_step apart: 1, or anything else of a view, or 0
+   where they are stretched. Rows without gaps take the micro-kernels. */
+static void mmixi_add_row(const mmixi_kernels *k, size_t n, mmix_real alpha, const mmix_real *a,
+                          size_t a_step, mmix_real beta, const mmix_real *b, size_t b_step,
+                          mmix_real *y)
 {
-    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
-    (void)m;
-    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])), mmixi_binary_rows);
+    if (a_step != 1 || b_step != 1) {
+        for (size_t j = 0; j < n; j++)
+            y[j] = alpha * a[j * a_step] + beta * b[j * b_step];
+        return;
+    }
+    if (alpha == 1 && beta == 1) {
+        k->add(n, a, b, y);
+        return;
+    }
+    k->scale(n, beta, b, y);
+    k->axpy(n, alpha, a, y);
 }
-static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
+static void mmixi_affine_row(const mmixi_kernels *k, size_t n, mmix_real alpha, const mmix_real *x,
+                             size_t x_step, mmix_real beta, mmix_real *y)
 {
-    mmix_tensor *v = !as || !t || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
-    for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
-        v->ndim = as->ndim; v->shape[as->ndim + i] = mmix_shape(as, i);
-        v->stride[as->ndim + i] = mmix_shape(t, i) > 1 ? mmix_stride(t, i) : 0;
+    if (x_step != 1) {
+        for (size_t j = 0; j < n; j++)
+            y[j] = alpha * x[j * x_step] + beta;
+        return;
+    }
+    if (beta == 0) {
+        k->scale(n, alpha, x, y);
+        return;
+    }
+    for (size_t j = 0; j < n; j++) y[j] = beta;
+    k->axpy(n, alpha, x, y);
+}
+static void mmixi_mul_row(const mmixi_kernels *k, size_t n, const mmix_real *a, size_t a_step,
+                          const mmix_real *b, size_t b_step, mmix_real *y)
+{
+    if (a_step == 1 && b_step == 1) {
+        k->mul(n, a, b, y);
+        return;
+    }
+    for (size_t j = 0; j < n; j++)
+        y[j] = a[j * a_step] * b[j * b_step];
+}
+/* NaN stays NaN, in either operand: no comparison with it holds. */
+static inline mmix_real mmixi_larger(mmix_real a, mmix_real b) { return a >= b || a != a ? a : b; }
+
+static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *a_tensor = c->in[0], *b_tensor = c->in[1];
+    mmix_real alpha = (mmix_real)c->number[0];
+    mmix_real beta = (mmix_real)c->number[1];
+    size_t n = mmixi_cols(c->out[0]);
+    size_t a_step = mmix_stride(a_tensor, -1);
+    size_t b_step = mmix_stride(b_tensor, -1);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *a = mmixi_row_values(a_tensor, r);
+        const mmix_real *b = b_tensor ? mmixi_row_values(b_tensor, r) : NULL;
+        mmix_real *y = mmixi_row_values(c->out[0], r);
+        switch (c->op) {
+        case MMIX_OP_ADD:
+            mmixi_add_row(k, n, alpha, a, a_step, beta, b, b_step, y);
+            break;
+        case MMIX_OP_SCALE:
+            mmixi_affine_row(k, n, alpha, a, a_step, beta, y);
+            break;
+        case MMIX_OP_MUL:
+            mmixi_mul_row(k, n, a, a_step, b, b_step, y);
+            break;
+        case MMIX_OP_DIV:
+            for (size_t j = 0; j < n; j++)
+                y[j] = a[j * a_step] / b[j * b_step];
+            break;
+        default:                                 /* MMIX_OP_MAX */
+            for (size_t j = 0; j < n; j++)
+                y[j] = mmixi_larger(a[j * a_step], b[j * b_step]);
+        }
+    }
+}
+static int mmixi_binary_forward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->out[0], mmixi_binary_rows);
+}
+
+/* The gradient of operand i, where the other one is in[1 - i]. */
+typedef struct mmixi_binary_gradient {
+    const mmix_call *c;
+    int i;
+    size_t n;                                    /* numbers in a row of the output */
+    /* from a number of a row to the next; 0 where stretched */
+    size_t dy_step, x_step, other_step;
+    /* the output and the operands, as rows that go together */
+    mmix_tensor y, x, other;
+} mmixi_binary_gradient;
+/* The share of dy that max gives to x. */
+static inline mmix_real mmixi_max_share(mmix_real x, mmix_real other)
+{
+    if (x > other) return 1;
+    return x == other ? (mmix_real)0.5 : 0;
+}
+/* dy times dy/dx, of one number. */
+static inline mmix_real mmixi_binary_term(const mmixi_binary_gradient *g, mmix_real dy, mmix_real x,
+                                          mmix_real other, mmix_real y)
+{
+    switch (g->c->op) {
+    case MMIX_OP_MUL: return dy * other;
+    case MMIX_OP_DIV: return g->i == 0 ? dy / other : dy / x * -y;
+    case MMIX_OP_MAX: return dy * mmixi_max_share(x, other);
+    default: return (mmix_real)g->c->number[g->i] * dy;
+    }
+}
+/* Row r of the output's gradient, handed down to the row dx. */
+static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, mmix_real *dx,
+                                      int add)
+{
+    const mmixi_kernels *k = g->c->m->k;
+    int op = g->c->op, linear = op == MMIX_OP_ADD || op == MMIX_OP_SCALE;
+    int dense = g->dy_step == 1 && g->x_step == 1;
+    size_t n = g->n;
+    const mmix_real *dy = g->c->dy[0] + mmixi_row_offset(&g->y, r);
+    const mmix_real *y = mmixi_row_values(&g->y, r);
+    const mmix_real *x = mmixi_row_values(&g->x, r);
+    const mmix_real *other = linear ? x : mmixi_row_values(&g->other, r);    /* linear: not read */
+    if (linear && dense) {
+        (add ? k->axpy : k->scale)(n, (mmix_real)g->c->number[g->i], dy, dx);
+        return;
+    }
+    if (op == MMIX_OP_MUL && dense && g->other_step == 1) {
+        (add ? k->mul_add : k->mul)(n, dy, other, dx);
+        return;
+    }
+    for (size_t j = 0; j < n; j++) {
+        size_t at = j * g->dy_step, to = j * g->x_step;
+        mmix_real term = mmixi_binary_term(g, dy[at], x[to], other[j * g->other_step], y[at]);
+        dx[to] = add ? dx[to] + term : term;
+    }
+}
+static void mmixi_binary_rows_backward(void *arg, mmixi_range range)
+{
+    const mmixi_binary_gradient *g = (const mmixi_binary_gradient *)arg;
+    mmix_real *dx = g->c->dx[g->i];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_binary_row_backward(g, r, dx + mmixi_row_offset(&g->x, r), g->c->add[g->i]);
+}
+static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
+{
+    mmixi_binary_gradient g;
+    memset(&g, 0, sizeof g);
+    g.c = c;
+    g.i = i;
+    g.y = *c->out[0];
+    g.x = *c->in[i];
+    if (c->in[1])
+        g.other = *c->in[1 - i];
+    g.n = mmixi_cols(&g.y);
+    g.dy_step = mmix_stride(&g.y, -1);
+    g.x_step = mmix_stride(&g.x, -1);
+    g.other_step = mmix_stride(&g.other, -1);
+    return g;
+}
+/* Whether a view takes no step along axis a of the output, or along any. */
+static int mmixi_stretched_along(const mmix_tensor *x, int a)
+{
+    return x->shape[a] > 1 && x->stride[a] == 0;
+}
+static int mmixi_stretches(const mmix_tensor *x)
+{
+    for (int a = 0; a < x->ndim; a++)
+        if (mmixi_stretched_along(x, a)) return 1;
+    return 0;
+}
+/* t, which has the output's shape, with its leading axes in another order: first those along which
+   x steps, then those along which it is stretched. An axis that t lacks is of size 1. */
+static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
+{
+    mmix_tensor v = *t;
+    int to = 0, last = x->ndim - 1;
+    v.ndim = x->ndim;
+    for (int summed = 0; summed < 2; summed++) {
+        for (int a = 0; a <= last; a++) {
+            int now = a < last ? mmixi_stretched_along(x, a) == summed : summed;
+            if (!now) continue;
+            v.shape[to] = x->shape[a];
+            v.stride[to++] = mmix_stride(t, a - x->ndim);
+        }
     }
     return v;
 }
-static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
-                                 double alpha, double beta)
+/* The gradient of a stretched operand: for each of its rows (`kept` of them) the sum over the
+   `summed` rows of the output that read it, and over a row if it is stretched along that, too. */
+typedef struct mmixi_stretched_sum {
+    mmixi_binary_gradient g;                     /* rows of the output: kept, then summed */
+    size_t kept, summed;
+    /* (lanes, levels + 1, n), or NULL if the sum is short */
+    mmix_real *spare;
+    size_t spare_size;                           /* of a lane */
+} mmixi_stretched_sum;
+static void mmixi_stretched_task(const void *arg, size_t begin, size_t end, mmix_real *to)
+{
+    const mmixi_binary_gradient *g = (const mmixi_binary_gradient *)arg;
+    for (size_t r = begin; r < end; r++)
+        mmixi_binary_row_backward(g, r, to, 1);
+}
+/* Of rows that are one number of the operand: added in double, which costs such a loop nothing. */
+static double mmixi_stretched_number(const mmixi_binary_gradient *g, size_t begin, size_t end)
+{
+    double sum = 0;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *dy = g->c->dy[0] + mmixi_row_offset(&g->y, r);
+        const mmix_real *y = mmixi_row_values(&g->y, r);
+        const mmix_real *x = mmixi_row_values(&g->x, r);
+        const mmix_real *other = mmixi_row_values(&g->other, r);
+        for (size_t j = 0; j < g->n; j++) {
+            size_t at = j * g->dy_step;
+            sum += mmixi_binary_term(g, dy[at], *x, other[j * g->other_step], y[at]);
+        }
+    }
+    return sum;
+}
+static void mmixi_stretched_rows(void *arg, mmixi_range range)
+{
+    const mmixi_stretched_sum *s = (const mmixi_stretched_sum *)arg;
+    const mmixi_binary_gradient *g = &s->g;
+    const mmixi_kernels *k = g->c->m->k;
+    for (size_t i = range.begin; i < range.end; i++) {
+        size_t begin = i * s->summed, end = begin + s->summed;
+        mmix_real *dx = g->c->dx[g->i] + mmixi_row_offset(&g->x, begin);
+        if (!s->spare) mmixi_stretched_task(g, begin, end, dx);
+        else if (g->x_step == 0) *dx += (mmix_real)mmixi_stretched_number(g, begin, end);
+        else {
+            mmix_real *total = s->spare + range.lane * s->spare_size;
+            memset(total, 0, g->n * sizeof *total);
+            mmixi_sum_task_rows(k, g->n, mmixi_stretched_task, g, begin, end, total, total + g->n);
+            k->add(g->n, total, dx, dx);
+        }
+    }
+}
+/* Its owner's gradient begins with zeros, as that of every view, and is added to. */
+static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *x = c->in[i];
+    mmixi_stretched_sum s;
+    memset(&s, 0, sizeof s);
+    s.g = mmixi_binary_gradient_of(c, i);
+    s.g.y = mmixi_summed_last(c->out[0], x);
+    s.g.x = mmixi_summed_last(x, x);
+    if (c->in[1])
+        s.g.other = mmixi_summed_last(c->in[1 - i], x);
+    s.summed = 1;
+    for (int a = 0; a < x->ndim - 1; a++)
+        if (mmixi_stretched_along(x, a)) s.summed *= x->shape[a];
+    s.kept = mmixi_rows(c->out[0]) / s.summed;
+    size_t terms = s.g.x_step ? s.summed : s.summed * s.g.n;
+    s.spare_size = (mmixi_sum_levels(s.summed) + 1) * s.g.n;
+    if (terms > MMIXI_SUM_SHORT)
+        s.spare = mmixi_reals(m, m->lanes, s.spare_size);
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, s.kept, mmixi_row_grain(s.summed * s.g.n), mmixi_stretched_rows, &s);
+    mmix_rewind(m, mark);
+    return 0;
+}
+static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!c->dx[i]) continue;
+        if (mmixi_stretches(c->in[i])) {
+            if (mmixi_stretched_backward(m, c, i)) return -1;
+            continue;
+        }
+        mmixi_binary_gradient g = mmixi_binary_gradient_of(c, i);
+        mmixi_ranges(m, mmixi_rows(c->out[0]), mmixi_row_grain(g.n), mmixi_binary_rows_backward,
+                     &g);
+    }
+    return 0;
+}
+/* t with the axes of `as`, and no step along those that are 1 in t alone. */
+static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
+{
+    if (!t || !as || mmix_count(t) == mmix_count(as)) return t;
+    mmix_tensor *v = mmixi_view(m, t, 0);
+    if (!v) return NULL;
+    v->ndim = as->ndim;
+    for (int a = 0; a < as->ndim; a++) {
+        int from_right = a - as->ndim;
+        v->shape[a] = as->shape[a];
+        v->stride[a] = mmix_shape(t, from_right) > 1 ? mmix_stride(t, from_right) : 0;
+    }
+    return v;
+}
+static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a,
+                                 mmix_tensor *b, double alpha, double beta)
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS] = {0};
-    if (!mmixi_expect(m, who, NULL, op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...", a, b)) return NULL;
-    int ndim = b && b->ndim > a->ndim ? b->ndim : a->ndim;
+    size_t shape[MMIX_MAX_DIMS] = { 0 };
+    const char *spec = op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...";
+    if (!mmixi_expect(m, who, NULL, spec, a, b)) return NULL;
+    int ndim = a->ndim;
+    if (b && b->ndim > ndim) ndim = b->ndim;
     for (int i = 0; i < ndim; i++) {
-        size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
-        shape[i] = mmixi_max(na, nb);
-        if (na != nb && mmixi_min(na, nb) > 1)
+        size_t a_size = mmix_shape(a, i - ndim);
+        size_t b_size = mmix_shape(b, i - ndim);
+        shape[i] = mmixi_max(a_size, b_size);
+        if (a_size != b_size && mmixi_min(a_size, b_size) > 1)
             return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
     }
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
     call.in[0] = mmixi_stretched(m, a, call.out[0]);
     call.in[1] = mmixi_stretched(m, b, call.out[0]);
-    call.number[0] = alpha; call.number[1] = beta;
-    call.size[0] = b && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
+    call.number[0] = alpha;
+    call.number[1] = beta;
     return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
@@ -5876,7 +6262,8 @@ MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, doubl
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    return x ? mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0) : NULL;
+    if (!x) return NULL;
+    return mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0);
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -5891,25 +6278,34 @@ MMIXI_BINARY(max, MMIX_OP_MAX, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
+
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
-    mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
-    for (int i = 0, seen = 0; v && i < x->ndim; i++) {
-        int a = order ? mmixi_axis(x, order[i]) : -1;
+    int seen = 0;                                /* a bit for each axis */
+    if (!mmixi_expect(m, "mmix_permute", NULL, "x ...", x)) return NULL;
+    mmix_tensor *v = mmixi_view(m, x, 0);
+    if (!v) return NULL;
+    for (int i = 0; i < x->ndim; i++) {
+        int wanted = order ? order[i] : -1;
+        int a = order ? mmixi_axis(x, wanted) : -1;
         if (a < 0 || seen & 1 << a)
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
-                                        "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                        "mmix_permute: order[%d] is %d, expected each of 0 … %d once",
+                                        i, wanted, x->ndim - 1));
         seen |= 1 << a;
-        v->shape[i] = x->shape[a]; v->stride[i] = x->stride[a];
+        v->shape[i] = x->shape[a];
+        v->stride[i] = x->stride[a];
     }
     return mmixi_copied(m, v);
 }
-/* x, or a copy where one step does not lead from row to row, or where there are gaps; NULL for NULL. */
+/* x, or a copy if no single step leads from each row to the next. NULL for NULL. */
 static mmix_tensor *mmixi_strided(mmix_ctx *m, mmix_tensor *x)
 {
     size_t step;
-    return !x || mmixi_even_rows(x, &step) ? x : mmixi_copied(m, x);
+    if (!x || mmixi_even_rows(x, &step)) return x;
+    return mmixi_copied(m, x);
 }
+/* x, or a copy if it has gaps. NULL for NULL. */
 static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
     return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
@@ -5917,16 +6313,22 @@ static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 /* Runs an op on rows whose output has the shape of its first input. */
 static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_call *call)
 {
-    mmix_tensor *x = call->in[0] = mmixi_strided(m, call->in[0]);
-    return x ? mmixi_run_new(m, who, op, call, x->ndim, x->shape) : NULL;
+    mmix_tensor *x = mmixi_strided(m, call->in[0]);
+    if (!x) return NULL;
+    call->in[0] = x;
+    return mmixi_run_new(m, who, op, call, x->ndim, x->shape);
 }
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
-    mmix_tensor *v = mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t) ? mmixi_view(m, t, 0) : NULL;
-    if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
-    if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
+    if (!mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t)) return NULL;
+    mmix_tensor *v = mmixi_view(m, t, 0);
+    if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape))
+        return NULL;
+    if (mmix_count(v) != mmix_count(t))
+        return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
     if (mmixi_contiguous(t)) return v;
-    /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
+    /* Splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L,
+       H, P). */
     size_t front = (size_t)(t->ndim - 1) * sizeof *shape;
     if (ndim < t->ndim || memcmp(shape, t->shape, front))
         return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
@@ -5934,48 +6336,128 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
     return v;
 }
 
-/* ---- one tensor in, one of its shape out ------------------------------------------------
-   dx = dy f'(x), from x again; softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
-/* The rare ones, in double: f(x), or its slope. */
-static double mmixi_rare(int op, double x, double p, int slope)
+/* ---- functions of one number: y = f(x), dx = dy f'(x), from x again -------------------------
+   silu, gelu and softplus have micro-kernels. The others are rare and computed in double, as they
+   stand here: each line is the formula, written so that no e^x overflows. */
+
+static double mmixi_rare_value(int op, double x, double power)
 {
-    int tangent = op == MMIX_OP_TANH;
-    double e = tangent ? mmixi_expm1(-2 * fabs(x)) : op == MMIX_OP_SIGMOID ? mmixi_exp(-fabs(x)) : 0,
-        t = tangent ? -e / (2 + e) : 1 / (1 + e);
+    double e;
     switch (op) {
     case MMIX_OP_EXP: return mmixi_exp(x);
-    case MMIX_OP_LOG: return slope ? 1 / x : mmixi_log(x);
-    case MMIX_OP_SQRT: return slope ? 0.5 / sqrt(x) : sqrt(x);
-    case MMIX_OP_RELU: return slope ? x > 0 : x > 0 || x != x ? x : 0;
-    case MMIX_OP_ABS: return slope ? (x > 0) - (x < 0) : fabs(x);
-    case MMIX_OP_SIGMOID: return slope ? e * t * t : x < 0 ? e * t : t;
-    case MMIX_OP_TANH: return slope ? 4 * (1 + e) / (2 + e) / (2 + e) : x < 0 ? -t : t;
-    default: return !slope ? mmixi_pow(x, p) : p != 0 ? p * mmixi_pow(x, p - 1) : 0;
+    case MMIX_OP_LOG: return mmixi_log(x);
+    case MMIX_OP_SQRT: return sqrt(x);
+    case MMIX_OP_RELU: return x > 0 || x != x ? x : 0;                 /* NaN stays NaN */
+    case MMIX_OP_ABS: return fabs(x);
+    case MMIX_OP_SIGMOID:                        /* 1 / (1 + e^-x) */
+        e = mmixi_exp(-fabs(x));
+        return x < 0 ? e * (1 / (1 + e)) : 1 / (1 + e);
+    case MMIX_OP_TANH:                           /* (1 - e^-2x) / (1 + e^-2x) */
+        e = mmixi_expm1(-2 * fabs(x));
+        return x < 0 ? e / (2 + e) : -e / (2 + e);
+    default: return mmixi_pow(x, power);
     }
 }
+static double mmixi_rare_slope(int op, double x, double power)
+{
+    double e, share;
+    switch (op) {
+    case MMIX_OP_EXP: return mmixi_exp(x);
+    case MMIX_OP_LOG: return 1 / x;
+    case MMIX_OP_SQRT: return 0.5 / sqrt(x);
+    case MMIX_OP_RELU: return x > 0;
+    case MMIX_OP_ABS: return (x > 0) - (x < 0);
+    case MMIX_OP_SIGMOID:                        /* σ(x) σ(-x) */
+        e = mmixi_exp(-fabs(x));
+        share = 1 / (1 + e);
+        return e * share * share;
+    case MMIX_OP_TANH:                           /* 1 - tanh² x */
+        e = mmixi_expm1(-2 * fabs(x));
+        return 4 * (1 + e) / (2 + e) / (2 + e);
+    default: return power != 0 ? power * mmixi_pow(x, power - 1) : 0;
+    }
+}
+
+/* softmax of a row: y = e^(x - max x) / Σ e^(x - max x), dx = y (dy - Σ y dy): the y of a row sum
+   to 1, so what all dy have in common moves nothing.
+   torch: F.softmax(x, -1) */
+MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, const mmix_real *x, size_t n)
+{
+    double largest = -HUGE_VAL, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, x[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += exp(x[i] - largest);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (mmix_real)(exp(x[i] - largest) / sum);
+}
+MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dx, const mmix_real *dy,
+                                              const mmix_real *y, size_t n)
+{
+    double along = 0;
+    for (size_t i = 0; i < n; i++)
+        along += (double)y[i] * dy[i];
+    for (size_t i = 0; i < n; i++)
+        dx[i] += (mmix_real)((double)y[i] * ((double)dy[i] - along));
+}
+
 static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
-    int op = c->op, add = c->add[0];
-    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
-        const mmix_real *x = p.x, *dy = p.dy;
-        mmix_real *y = p.y, *dx = p.dx;
-        size_t n = p.n;
-        switch (op) {
-        case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
-        case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
-        case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
-        case MMIX_OP_SOFTMAX:
-            dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
-            break;
+    mmixi_mat in = mmixi_values(c->in[0]);
+    mmixi_mat out = mmixi_values(c->out[0]);
+    size_t n = in.cols;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(in, r);
+        mmix_real *y = mmixi_row(out, r);
+        switch (c->op) {
+        case MMIX_OP_SILU: k->silu(n, x, y); break;
+        case MMIX_OP_GELU: k->gelu(n, x, y); break;
+        case MMIX_OP_SOFTPLUS: k->softplus(n, x, y); break;
+        case MMIX_OP_SOFTMAX: k->softmax(n, x, y); break;
+        default:
+            for (size_t i = 0; i < n; i++)
+                y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
+        }
+    }
+}
+static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *x_tensor = c->in[0], *y_tensor = c->out[0];
+    mmixi_mat in = mmixi_values(x_tensor);
+    mmixi_mat out = mmixi_values(y_tensor);
+    mmixi_mat in_gradient = mmixi_rows_of(x_tensor, c->dx[0]);
+    mmixi_mat out_gradient = mmixi_rows_of(y_tensor, c->dy[0]);
+    size_t n = in.cols;
+    int add = c->add[0];
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(in, r);
+        const mmix_real *y = mmixi_row(out, r);
+        const mmix_real *dy = mmixi_row(out_gradient, r);
+        mmix_real *dx = mmixi_row(in_gradient, r);
+        switch (c->op) {
+        case MMIX_OP_SILU: k->silu_backward(n, x, dy, dx, add); break;
+        case MMIX_OP_GELU: k->gelu_backward(n, x, dy, dx, add); break;
+        case MMIX_OP_SOFTPLUS: k->softplus_backward(n, x, dy, dx, add); break;
+        case MMIX_OP_SOFTMAX: k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add); break;
         default:
             for (size_t i = 0; i < n; i++) {
-                double f = mmixi_rare(op, (double)x[i], c->number[0], dy != NULL);
-                if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
-                else y[i] = (mmix_real)f;
+                double slope = mmixi_rare_slope(c->op, (double)x[i], c->number[0]);
+                dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * slope);
             }
         }
     }
+}
+static int mmixi_unary_forward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
+}
+static int mmixi_unary_backward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return c->dx[0] ? mmixi_over_rows(c, c->in[0], mmixi_unary_rows_backward) : 0;
 }
 static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double number)
 {
@@ -6008,105 +6490,204 @@ static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int
 {
     char text[MMIXI_TEXT];
     int a = mmixi_axis(x, axis);
-    return a >= 0 ? a : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s, expected %d to %d", who, axis,
-                                  mmixi_shape_text(x, text), -x->ndim, x->ndim - 1);
+    if (a >= 0) return a;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s, expected %d to %d", who, axis,
+                     mmixi_shape_text(x, text), -x->ndim, x->ndim - 1);
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 {
-    int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 }, a;
+    int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
-    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
-    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
-    order[a] = x->ndim - 1; order[x->ndim - 1] = a;      /* that axis and the last change places, and back */
+    int a = mmixi_axis_of(m, "mmix_softmax", x, axis), last = x->ndim - 1;
+    if (a < 0 || a == last)
+        return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 0);
+    /* that axis and the last change places, and back */
+    order[a] = last;
+    order[last] = a;
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
 }
 
-/* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
-static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
+/* ---- sums over an axis, or over everything --------------------------------------------------
+   y_oi = Σ_j x_oji, dx_oji = dy_oi
+
+   x is seen as (outer, n, inner), where n and inner are size[0] and size[1]; y is (outer, inner).
+   torch: x.sum(axis) */
+
+MMIXI_PLAIN void mmixi_plain_sum(mmix_real *y, const mmix_real *x, size_t outer, size_t n,
+                                 size_t inner)
 {
-    const mmix_real *x = mmixi_of(c->in[0]), *dy = c->dy[0];
-    mmix_real *y = mmixi_of(c->out[0]), *dx = c->dx[0];
-    size_t n = c->size[0], inner = c->size[1];
-    int add = c->add[0];
-    for (size_t i = 0, at = 0; i < mmix_count(c->out[0]); i += inner) {
-        if (!dy && inner == 1) y[i] = m->k->sum(n, x + i * n);
-        else for (size_t j = 0; j < n; j++, at += inner) {
-            if (!dy) mmixi_put(m->k, inner, x + at, y + i, j > 0);
-            else for (size_t q = 0; q < inner; q++) dx[at + q] = (add ? dx[at + q] : 0) + dy[i + q];
+    for (size_t o = 0; o < outer; o++) {
+        for (size_t i = 0; i < inner; i++) {
+            double sum = 0;
+            for (size_t j = 0; j < n; j++)
+                sum += x[(o * n + j) * inner + i];
+            y[o * inner + i] = (mmix_real)sum;
         }
+    }
+}
+MMIXI_PLAIN void mmixi_plain_sum_backward(mmix_real *dx, const mmix_real *dy, size_t outer,
+                                          size_t n, size_t inner)
+{
+    for (size_t o = 0; o < outer; o++)
+        for (size_t j = 0; j < n; j++)
+            for (size_t i = 0; i < inner; i++)
+                dx[(o * n + j) * inner + i] += dy[o * inner + i];
+}
+
+static int mmixi_sum_forward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_real *x = mmixi_of(c->in[0]);
+    mmix_real *y = mmixi_of(c->out[0]);
+    size_t n = c->size[0];
+    size_t inner = c->size[1];
+    size_t outer = mmix_count(c->out[0]) / inner;
+    for (size_t o = 0; o < outer; o++, x += n * inner, y += inner) {
+        mmixi_row_sum rows = { m->k, mmixi_matrix(x, n, inner, (ptrdiff_t)inner), NULL };
+        if (inner == 1) *y = m->k->sum(n, x);
+        else mmixi_sum_rows(&rows, 0, n, y, 0);
     }
     return 0;
 }
-static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_tensor *x, int axis)
+static int mmixi_sum_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_real *dy = c->dy[0];
+    mmix_real *dx = c->dx[0];
+    size_t n = c->size[0];
+    size_t inner = c->size[1];
+    size_t outer = mmix_count(c->out[0]) / inner;
+    (void)m;
+    if (!dx) return 0;
+    for (size_t o = 0; o < outer; o++, dy += inner) {
+        for (size_t j = 0; j < n; j++, dx += inner)
+            for (size_t i = 0; i < inner; i++)
+                dx[i] = (c->add[0] ? dx[i] : 0) + dy[i];
+    }
+    return 0;
+}
+static mmix_tensor *mmixi_sum_of(mmix_ctx *m, const char *who, mmix_tensor *x)
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS];
-    int ndim = 0, a = -1;
-    if (!mmixi_expect(m, who, NULL, "x ...", x)
-        || (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0)
-        || !(x = mmixi_compact(m, x))) return NULL;
-    for (int i = 0; a >= 0 && i < x->ndim; i++) if (i != a) shape[ndim++] = x->shape[i];
-    call.in[0] = x; call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
-    call.size[1] = a < 0 || x->shape[a] < 2 ? 1 : x->stride[a];
-    return mmixi_run_new(m, who, op, &call, ndim, shape);
-}
-MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
-{
-    return mmixi_sum_over(m, "mmix_sum_axis", MMIX_OP_SUM_AXIS, x, axis);
+    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
+    call.in[0] = mmixi_compact(m, x);
+    if (!call.in[0]) return NULL;
+    call.size[0] = mmix_count(x);
+    call.size[1] = 1;
+    return mmixi_run_new(m, who, MMIX_OP_SUM, &call, 0, NULL);
 }
 MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmixi_sum_over(m, "mmix_sum", MMIX_OP_SUM, x, 0);
+    return mmixi_sum_of(m, "mmix_sum", x);
 }
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), 1 / (double)mmix_count(x), 0);
+    return mmix_scale(m, mmixi_sum_of(m, "mmix_mean", x), 1 / (double)mmix_count(x), 0);
+}
+MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
+{
+    const char *who = "mmix_sum_axis";
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    size_t shape[MMIX_MAX_DIMS];
+    int ndim = 0;
+    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
+    int a = mmixi_axis_of(m, who, x, axis);
+    if (a < 0) return NULL;
+    x = mmixi_compact(m, x);
+    if (!x) return NULL;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != a) shape[ndim++] = x->shape[i];
+    call.in[0] = x;
+    call.size[0] = x->shape[a];
+    call.size[1] = 1;
+    for (int i = a + 1; i < x->ndim; i++)
+        call.size[1] *= x->shape[i];
+    return mmixi_run_new(m, who, MMIX_OP_SUM_AXIS, &call, ndim, shape);
 }
 
-/* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
-/* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
+/* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ----------------------
+   The plain loops stand in >>gemm.   torch: a @ b */
+
+/* Matrix i of a contiguous tensor (…, J, K) whose numbers, or their gradient, are p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
     size_t J = mmix_shape(t, -2);
     return mmixi_part(mmixi_rows_of(t, p), i * J, 0, J, mmixi_cols(t));
 }
-static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
+static int mmixi_matmul_forward(mmix_ctx *m, mmix_call *call)
 {
-    const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
-    mmix_real *da = call->dx[0], *db = call->dx[1];
+    const mmix_tensor *a_tensor = call->in[0];
+    const mmix_tensor *b_tensor = call->in[1];
+    const mmix_tensor *c_tensor = call->out[0];
+    size_t matrices = mmixi_rows(a_tensor) / mmix_shape(a_tensor, -2);
     int failed = 0;
-    for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
-        mmixi_mat a = mmixi_matrix_at(ta, mmixi_of(ta), i), b = mmixi_matrix_at(tb, mmixi_of(tb), i),
-            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmixi_of(tc), i);
-        if (!call->dy[0]) failed |= mmixi_product(m, c, a, b, 0);
-        if (da) failed |= mmixi_product(m, mmixi_matrix_at(ta, da, i), c, mmixi_t(b), call->add[0]);
-        if (db) failed |= mmixi_product(m, mmixi_matrix_at(tb, db, i), mmixi_t(a), c, call->add[1]);
+    for (size_t i = 0; i < matrices; i++) {
+        mmixi_mat a = mmixi_matrix_at(a_tensor, mmixi_of(a_tensor), i);
+        mmixi_mat b = mmixi_matrix_at(b_tensor, mmixi_of(b_tensor), i);
+        mmixi_mat c = mmixi_matrix_at(c_tensor, mmixi_of(c_tensor), i);
+        failed |= mmixi_product(m, c, a, b, 0);
+    }
+    return failed;
+}
+static int mmixi_matmul_backward(mmix_ctx *m, mmix_call *call)
+{
+    const mmix_tensor *a_tensor = call->in[0], *b_tensor = call->in[1];
+    mmix_real *da = call->dx[0], *db = call->dx[1];
+    size_t matrices = mmixi_rows(a_tensor) / mmix_shape(a_tensor, -2);
+    int failed = 0;
+    for (size_t i = 0; i < matrices; i++) {
+        mmixi_mat a = mmixi_matrix_at(a_tensor, mmixi_of(a_tensor), i);
+        mmixi_mat b = mmixi_matrix_at(b_tensor, mmixi_of(b_tensor), i);
+        mmixi_mat dc = mmixi_matrix_at(call->out[0], call->dy[0], i);
+        if (da) {
+            mmixi_mat to = mmixi_matrix_at(a_tensor, da, i);
+            failed |= mmixi_product(m, to, dc, mmixi_t(b), call->add[0]);
+        }
+        if (db) {
+            mmixi_mat to = mmixi_matrix_at(b_tensor, db, i);
+            failed |= mmixi_product(m, to, mmixi_t(a), dc, call->add[1]);
+        }
     }
     return failed;
 }
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
-    mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_matmul", &d, "a ...MK, b ~KN", a, b)) return NULL;
-    call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
+    mmix_call call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
     memcpy(shape, a->shape, sizeof shape);
     shape[a->ndim - 1] = d.N;
     return mmixi_run_new(m, "mmix_matmul", MMIX_OP_MATMUL, &call, a->ndim, shape);
 }
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
-/* Each part is a view of the output, along axis size[0]. */
-static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
+
+/* concat: each part is copied to a view of the output along axis size[0], and its gradient back
+   from there. This walks those views: *at is where part p begins in the output, as->shape its
+   shape. */
+static void mmixi_concat_next(const mmix_call *c, size_t p, mmix_tensor *as, size_t *at)
 {
-    size_t a = c->size[0];
-    mmix_tensor place = *c->out[0];
-    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
-        const mmix_tensor *part = c->in[p];
-        place.shape[a] = part->shape[a];
-        if (!c->dy[0]) mmixi_put_all(m, part, mmixi_of(part), &place, mmixi_of(c->out[0]) + at, 0);
-        else if (c->dx[p]) mmixi_put_all(m, &place, c->dy[0] + at, part, c->dx[p], c->add[p]);
+    size_t axis = c->size[0];
+    if (p) *at += as->shape[axis] * as->stride[axis];
+    as->shape[axis] = c->in[p]->shape[axis];
+}
+static int mmixi_concat_forward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_tensor as = *c->out[0];
+    size_t at = 0;
+    for (size_t p = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
+        mmixi_concat_next(c, p, &as, &at);
+        mmixi_put_all(m, c->in[p], mmixi_of(c->in[p]), &as, mmixi_of(c->out[0]) + at, 0);
+    }
+    return 0;
+}
+static int mmixi_concat_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_tensor as = *c->out[0];
+    size_t at = 0;
+    for (size_t p = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
+        mmixi_concat_next(c, p, &as, &at);
+        if (c->dx[p])
+            mmixi_put_all(m, &as, c->dy[0] + at, c->in[p], c->dx[p], c->add[p]);
     }
     return 0;
 }
@@ -6116,16 +6697,20 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     mmix_call call;
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    int a, ndim;
-    if (mmixi_inputs(m, who, &call, parts, n) || !mmixi_expect(m, who, &d, "parts[0] ...", call.in[0])
-        || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
-    ndim = parts[0]->ndim;
+    if (mmixi_inputs(m, who, &call, parts, n)) return NULL;
+    if (!mmixi_expect(m, who, &d, "parts[0] ...", call.in[0]))
+        return NULL;
+    int ndim = parts[0]->ndim;
+    int a = mmixi_axis_of(m, who, parts[0], axis);
+    if (a < 0) return NULL;
     memcpy(shape, parts[0]->shape, sizeof shape);
     shape[a] = 0;
-    for (size_t p = 0; p < n; p++) {             /* equal but along a */
+    for (size_t p = 0; p < n; p++) {             /* all sizes are equal but that along a */
         char spec[32];
-        snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
-        if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
+        snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a,
+                 "VWXYZ");
+        if (!mmixi_expect(m, who, &d, spec, parts[p]))
+            return NULL;
         shape[a] += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
@@ -6133,174 +6718,549 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 }
 
 /* Number i of an integer tensor in row-major order. */
-static inline int mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
-/* Whether all of them lie below n. */
-static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t, size_t n)
+static inline int mmixi_index(const mmix_tensor *t, size_t i)
+{
+    return mmix_data_i32(t)[mmixi_place(t, i)];
+}
+/* 1 if all numbers of an index lie below n, or 0 after mmix_fail. */
+static int mmixi_index_ok(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t,
+                          size_t n)
 {
     for (size_t i = 0; i < mmix_count(t); i++) {
         int32_t at = mmixi_index(t, i);
-        if (at < 0 || (size_t)at >= n)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name,
-                             (double)i, (int)at, (double)(n - 1)), 0;
+        if (at >= 0 && (size_t)at < n) continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %d, expected 0 to %.0f", who, name,
+                  (double)i, (int)at, (double)(n - 1));
+        return 0;
     }
     return 1;
 }
-/* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on
-   to x. Either is the other's backward: some columns of all rows of a list and of a table, in which a row may
-   be met twice. */
-static void mmixi_gather_columns(const mmix_call *c, mmixi_range range)
+/* A list of rows and the table that they come from or go to, as gather and add_rows see them:
+
+       take      list_i = table[index_i]          gather forward; add_rows backward
+       scatter   table[index_i] += list_i         gather backward; add_rows forward
+
+   Each sequence of a list, as long as the index, has a table of its own of `table_rows` rows. A
+   table's row may be met twice, so tasks share out the columns and each walks the whole list. */
+typedef struct mmixi_row_list {
+    const mmixi_kernels *k;
+    const mmix_tensor *index;
+    mmixi_mat list, table;
+    /* numbers of the index; rows of a sequence's table */
+    size_t n, table_rows;
+    int add;                                     /* take: to what the list holds */
+    /* scatter: the list's rows sorted by the table's; row v is met by those from first[v] to
+       first[v + 1]. NULL if none is met by more than MMIXI_SUM_SHORT */
+    size_t *order, *first;
+} mmixi_row_list;
+static mmixi_row_list mmixi_row_list_of(const mmix_ctx *m, const mmix_tensor *index, mmixi_mat list,
+                                        mmixi_mat table, size_t table_rows)
 {
-    int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
-    const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
-    mmixi_mat ours = mmixi_rows_of(in, (back ? c->dx[!gather] : mmixi_of(in)) + range.begin),
-        theirs = mmixi_rows_of(y, (back ? c->dy[0] : mmixi_of(y)) + range.begin),
-        table = gather ? ours : theirs, list = gather ? theirs : ours;
-    size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
-    for (size_t i = 0; i < list.rows; i++) {
-        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)),
-            *place = mmixi_row(list, i);
-        mmixi_put(c->m->k, range.end - range.begin, scatter ? place : row, scatter ? row : place,
-                  scatter || c->add[1]);
+    mmixi_row_list j;
+    memset(&j, 0, sizeof j);
+    j.k = m->k;
+    j.index = index;
+    j.list = list;
+    j.table = table;
+    j.n = mmix_count(index);
+    j.table_rows = table_rows;
+    return j;
+}
+/* The table's row that row i of the list belongs to. */
+static inline size_t mmixi_table_index(const mmixi_row_list *j, size_t i)
+{
+    return i / j->n * j->table_rows + (size_t)mmixi_index(j->index, i % j->n);
+}
+static inline mmix_real *mmixi_table_row(const mmixi_row_list *j, size_t i)
+{
+    return mmixi_row(j->table, mmixi_table_index(j, i));
+}
+/* Sorts the list if a row of the table is met often. 0, or -1 if memory is used up. */
+static int mmixi_row_list_sort(mmix_ctx *m, mmixi_row_list *j)
+{
+    size_t rows = j->table.rows, most = 0;
+    if (j->list.rows <= MMIXI_SUM_SHORT) return 0;
+    size_t *first = (size_t *)mmixi_step_array(m, rows + 2, 1, sizeof *first);
+    if (!first) return -1;
+    memset(first, 0, (rows + 2) * sizeof *first);
+    for (size_t i = 0; i < j->list.rows; i++)
+        first[mmixi_table_index(j, i) + 2]++;
+    for (size_t v = 0; v < rows; v++) {
+        most = mmixi_max(most, first[v + 2]);
+        first[v + 2] += first[v + 1];
+    }
+    if (most <= MMIXI_SUM_SHORT) return 0;
+    j->order = (size_t *)mmixi_step_array(m, j->list.rows, 1, sizeof *j->order);
+    if (!j->order) return -1;
+    /* first[v + 1] walks from where v's rows begin to where they end */
+    for (size_t i = 0; i < j->list.rows; i++)
+        j->order[first[mmixi_table_index(j, i) + 1]++] = i;
+    j->first = first;
+    return 0;
+}
+static void mmixi_take_columns(void *arg, mmixi_range range)
+{
+    const mmixi_row_list *j = (const mmixi_row_list *)arg;
+    size_t d = range.begin, n = range.end - range.begin;
+    for (size_t i = 0; i < j->list.rows; i++)
+        mmixi_put(j->k, n, mmixi_table_row(j, i) + d, mmixi_row(j->list, i) + d, j->add);
+}
+static void mmixi_scatter_columns(void *arg, mmixi_range range)
+{
+    const mmixi_row_list *j = (const mmixi_row_list *)arg;
+    size_t d = range.begin, n = range.end - range.begin;
+    if (j->order) {
+        mmixi_row_sum rows = { j->k, mmixi_part(j->list, 0, d, j->list.rows, n), j->order };
+        for (size_t v = 0; v < j->table.rows; v++)
+            mmixi_sum_rows(&rows, j->first[v], j->first[v + 1], mmixi_row(j->table, v) + d, 1);
+        return;
+    }
+    for (size_t i = 0; i < j->list.rows; i++) {
+        mmix_real *row = mmixi_table_row(j, i) + d;
+        j->k->add(n, mmixi_row(j->list, i) + d, row, row);
     }
 }
-static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_row_list_run(mmix_ctx *m, mmixi_row_list *j, mmixi_range_task *task)
 {
-    const mmix_tensor *x = c->in[0], *y = c->out[0];
-    size_t D = mmixi_cols(x);
-    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
-    if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
-    return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, m->lanes)), mmixi_gather_columns);
+    size_t D = j->list.cols;
+    mmixi_ranges(m, D, mmixi_max(64, mmixi_ceil_div(D, m->lanes)), task, j);
+}
+static int mmixi_scatter(mmix_ctx *m, mmixi_row_list *j)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    if (mmixi_row_list_sort(m, j)) return -1;
+    mmixi_row_list_run(m, j, mmixi_scatter_columns);
+    mmix_rewind(m, mark);
+    return 0;
+}
+/* in: table (V, D), index */
+static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
+{
+    mmixi_mat table = mmixi_values(c->in[0]);
+    mmixi_mat list = mmixi_values(c->out[0]);
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
+    mmixi_row_list_run(m, &j, mmixi_take_columns);
+    return 0;
+}
+static int mmixi_gather_backward(mmix_ctx *m, mmix_call *c)
+{
+    if (!c->dx[0]) return 0;
+    mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]);
+    mmixi_mat list = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
+    return mmixi_scatter(m, &j);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
-    mmix_call call = mmixi_call(table, index, table);              /* twice: its gradient begins with zeros */
+    /* The table is named twice: a gradient that inputs share begins with zeros, and is added to. */
+    mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
-    if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)
-        || !mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0])) return NULL;
+    if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)) return NULL;
+    if (!mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0]))
+        return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->ndim] = table->shape[1];
     return mmixi_run_new(m, "mmix_gather", MMIX_OP_GATHER, &call, index->ndim + 1, shape);
 }
-MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
+/* in: x (B, L, D), part (B, n, D), index (n). x gets dy itself as its gradient. */
+static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_values(c->in[1]), mmixi_values(y),
+                                         y->shape[1]);
+    mmixi_put_all(m, x, mmixi_of(x), y, mmixi_of(y), 0);
+    return mmixi_scatter(m, &j);
+}
+static int mmixi_add_rows_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *y = c->out[0];
+    if (!c->dx[1]) return 0;
+    mmixi_row_list j = mmixi_row_list_of(m, c->in[2], mmixi_rows_of(c->in[1], c->dx[1]),
+                                         mmixi_rows_of(y, c->dy[0]), y->shape[1]);
+    j.add = c->add[1];
+    mmixi_row_list_run(m, &j, mmixi_take_columns);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part,
+                                   mmix_tensor *index)
 {
     mmix_call call = mmixi_call(x, NULL, index);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)
-        || !mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
-    call.in[1] = mmixi_strided(m, part); call.passed = 1;
+    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part))
+        return NULL;
+    if (!mmixi_index_ok(m, "mmix_add_rows", "index", index, d.L)) return NULL;
+    call.in[1] = mmixi_strided(m, part);
+    call.passed = 1;
     return mmixi_run_new(m, "mmix_add_rows", MMIX_OP_ADD_ROWS, &call, 3, x->shape);
 }
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
+    const char *who = "mmix_insert_token";
     const char *spec = mmix_ndim(token) == 3 ? "x BLD, token 11D" : "x BLD, token D";
     mmix_tensor *part[3];
     mmixi_dims d;
     size_t n = 0;
-    if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)
-        || mmixi_within(m, "mmix_insert_token", "at", (double)at, 0, (double)d.L)) return NULL;
-    if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
-    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* of each sequence */
-    if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
+    if (!mmixi_expect(m, who, &d, spec, x, token)) return NULL;
+    if (mmixi_within(m, who, "at", (double)at, 0, (double)d.L))
+        return NULL;
+    if (at)
+        part[n++] = mmix_slice(m, x, 1, 0, at);
+    /* one for each sequence */
+    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);
+    if (at < d.L)
+        part[n++] = mmix_slice(m, x, 1, at, d.L - at);
     return mmix_concat(m, 1, part, n);
 }
 
 /* ==== >>norms ========================================================================
    y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
 
-   x (rows, D), w and b (D). Kept for the backward: μ and 1/r of each row. With x̂ = (x - μ)/r, g = w dy:
+   x, z, y (rows, D), w and b (D). Each row keeps μ and 1/r for the backward. With x̂ = (x - μ)/r
+   and g = w dy:
 
        dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
 
-   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂ only).
-   Ba et al. 2016; Zhang & Sennrich 2019.
+   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂
+   only). Ba et al. 2016; Zhang & Sennrich 2019, eq. 4.
+
    torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w
    ==================================================================================== */
 
-/* Weight gradients are sums over rows: a partial sum for each of at most 16 runs of rows, added in order. */
-enum { MMIXI_PARTIALS = 16 };
-static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
-static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
-                              const mmix_real *partial, mmix_real *to, int add)
+MMIXI_PLAIN void mmixi_plain_layer_norm(mmix_real *y, double *mean, double *rstd,
+                                        const mmix_real *x, const mmix_real *w, const mmix_real *b,
+                                        size_t rows, size_t D, double eps)
 {
-    for (size_t p = 0; to && p < parts; p++) mmixi_put(k, D, partial + p * step, to, add || p);
-}
-
-/* in: x, w, b, z; size: groups, rows of a task, tasks of a backward. saved: of each row 1/r (groups), then μ.
-   options, while it runs: sums of dw and db of each such task; silu(z), u = x silu(z) and du of each lane. */
-static void mmixi_norm_rows(const mmix_call *c, mmixi_range range)
-{
-    const mmixi_kernels *k = c->m->k;
-    const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    int center = c->op == MMIX_OP_LAYER_NORM;
-    const mmix_real *w = mmixi_of(c->in[1]), *b = mmixi_of(c->in[2]), width = (mmix_real)d;
-    mmix_real *sums = (mmix_real *)(uintptr_t)c->options,
-        *gate = sums + (c->size[2] * 2 + range.lane * 3) * D,
-        *u = gate + (c->dy[0] ? D : 0), *du = u + D,       /* a forward needs silu(z) no longer */
-        *dw = c->dy[0] ? sums + range.begin / c->size[1] * 2 * D : NULL;
-    mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
-    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
-        const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
-        mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
-            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + 1) : NULL;
-        if (tz) {
-            k->silu(D, gates, gate);
-            k->mul(D, p.x, gate, u);
+    for (size_t r = 0; r < rows; r++, x += D, y += D) {
+        double sum = 0, square = 0;
+        for (size_t i = 0; i < D; i++) sum += x[i];
+        mean[r] = sum / (double)D;
+        for (size_t i = 0; i < D; i++) {
+            double away = x[i] - mean[r];
+            square += away * away;
         }
-        for (size_t g = 0, i = 0; g < groups; g++, i += d) {
-            const mmix_real *wg = w ? w + i : NULL;
-            mmix_real mean = p.dy ? kept[groups] : center ? k->sum(d, x + i) / width : 0;
-            if (p.dy) {
-                k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
-                k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
-                                      along / width, to + i, to == p.dx && c->add[0], dw + i, dw + D + i);
-                continue;
-            }
-            double variance = k->variance(d, x + i, mean) / (double)width;
-            mmix_real rstd = (mmix_real)(1 / sqrt(variance + c->number[0]));
-            k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
-            if (kept) kept[g] = rstd, kept[groups] = mean;
-        }
-        if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
-        if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
-            k->mul(D, du, p.x, du);
-            k->silu_backward(D, gates, du, c->dx[3] + (gates - z.p), c->add[3]);
+        rstd[r] = 1 / sqrt(square / (double)D + eps);
+        for (size_t i = 0; i < D; i++) {
+            double xhat = (x[i] - mean[r]) * rstd[r];
+            y[i] = (mmix_real)(w[i] * xhat + b[i]);
         }
     }
 }
-static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
+MMIXI_PLAIN void mmixi_plain_layer_norm_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
+                                                 const mmix_real *dy, const mmix_real *x,
+                                                 const mmix_real *w, const double *mean,
+                                                 const double *rstd, size_t rows, size_t D)
 {
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), back = c->dy[0] != NULL,
-        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
-        parts = back * mmixi_ceil_div(rows, grain);
-    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1))) return -1;
+    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
+        double g_mean = 0, along = 0;            /* mean(g) and mean(g x̂) */
+        for (size_t i = 0; i < D; i++) {
+            double xhat = (x[i] - mean[r]) * rstd[r];
+            double g = (double)w[i] * dy[i];
+            g_mean += g / (double)D;
+            along += g * xhat / (double)D;
+        }
+        for (size_t i = 0; i < D; i++) {
+            double xhat = (x[i] - mean[r]) * rstd[r];
+            double g = (double)w[i] * dy[i];
+            dw[i] += (mmix_real)(dy[i] * xhat);
+            db[i] += dy[i];
+            dx[i] += (mmix_real)(rstd[r] * (g - g_mean - xhat * along));
+        }
+    }
+}
+MMIXI_PLAIN void mmixi_plain_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
+                                      const mmix_real *w, size_t rows, size_t D, double eps)
+{
+    for (size_t r = 0; r < rows; r++, x += D, y += D) {
+        double square = 0;                       /* double: 768 squares in float lose a digit */
+        for (size_t i = 0; i < D; i++)
+            square += (double)x[i] * x[i];
+        rstd[r] = 1 / sqrt(square / (double)D + eps);
+        for (size_t i = 0; i < D; i++)
+            y[i] = (mmix_real)(w[i] * (x[i] * rstd[r]));
+    }
+}
+/* Forward was y = w x̂ with x̂ = x/r, so dw = dy x̂. Moving x along itself changes r alone, which y
+   does not feel: g = w dy therefore loses its part along x̂,  dx = (g - x̂ mean(g x̂)) / r. */
+MMIXI_PLAIN void mmixi_plain_rms_norm_backward(mmix_real *dx, mmix_real *dw, const mmix_real *dy,
+                                               const mmix_real *x, const mmix_real *w,
+                                               const double *rstd, size_t rows, size_t D)
+{
+    for (size_t r = 0; r < rows; r++, x += D, dx += D, dy += D) {
+        double along = 0;
+        for (size_t i = 0; i < D; i++) {
+            double g = (double)w[i] * dy[i];
+            along += g * x[i] * rstd[r] / (double)D;
+        }
+        for (size_t i = 0; i < D; i++) {
+            double xhat = x[i] * rstd[r];
+            double g = (double)w[i] * dy[i];
+            dw[i] += (mmix_real)(dy[i] * xhat);
+            dx[i] += (mmix_real)(rstd[r] * (g - xhat * along));
+        }
+    }
+}
+/* The gate comes before the norm: u = x silu(z) with silu(z) = z σ(z). Each of `groups` runs of
+   d = D/groups features of u has an r of its own. */
+MMIXI_PLAIN double mmixi_plain_sigmoid(double z) { return 1 / (1 + exp(-z)); }
+MMIXI_PLAIN void mmixi_plain_gated_rms_norm(mmix_real *y, double *rstd, const mmix_real *x,
+                                            const mmix_real *z, const mmix_real *w, size_t rows,
+                                            size_t D, size_t groups, double eps)
+{
+    size_t d = D / groups;
+    for (size_t run = 0; run < rows * groups; run++, x += d, z += d, y += d) {
+        const mmix_real *weight = w + run % groups * d;
+        double square = 0;
+        for (size_t i = 0; i < d; i++) {
+            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
+            square += u * u;
+        }
+        rstd[run] = 1 / sqrt(square / (double)d + eps);
+        for (size_t i = 0; i < d; i++) {
+            double u = x[i] * z[i] * mmixi_plain_sigmoid(z[i]);
+            y[i] = (mmix_real)(weight[i] * u * rstd[run]);
+        }
+    }
+}
+/* du is dx of the norm above. From there dx = du silu(z) and dz = du x silu'(z), where
+   silu' = σ (1 + z (1 - σ)). */
+MMIXI_PLAIN void mmixi_plain_gated_rms_norm_backward(mmix_real *dx, mmix_real *dz, mmix_real *dw,
+                                                     const mmix_real *dy, const mmix_real *x,
+                                                     const mmix_real *z, const mmix_real *w,
+                                                     const double *rstd, size_t rows, size_t D,
+                                                     size_t groups)
+{
+    size_t d = D / groups;
+    for (size_t run = 0; run < rows * groups; run++) {
+        size_t begin = run * d, feature = run % groups * d;
+        double along = 0;
+        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
+            double uhat = x[i] * z[i] * mmixi_plain_sigmoid(z[i]) * rstd[run];
+            along += w[f] * dy[i] * uhat / (double)d;
+        }
+        for (size_t i = begin, f = feature; i < begin + d; i++, f++) {
+            double sigma = mmixi_plain_sigmoid(z[i]), silu = z[i] * sigma;
+            double uhat = x[i] * silu * rstd[run];
+            double du = rstd[run] * (w[f] * dy[i] - uhat * along);
+            dw[f] += (mmix_real)(dy[i] * uhat);
+            dx[i] += (mmix_real)(du * silu);
+            dz[i] += (mmix_real)(du * x[i] * sigma * (1 + z[i] * (1 - sigma)));
+        }
+    }
+}
+
+/* Weight gradients are sums over rows: each of at most 16 runs of rows has a partial sum, and these
+   are added in order, so that no number of threads changes a bit. */
+enum { MMIXI_PARTIALS = 16 };
+static size_t mmixi_partial_grain(size_t rows)
+{
+    return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS));
+}
+/* to = or += the sum of `parts` vectors of D numbers, `step` apart. A gradient that nobody wants is
+   NULL. */
+static inline void mmixi_partial_sum(const mmixi_kernels *k, size_t parts, size_t D, size_t step,
+                                     const mmix_real *partial, mmix_real *to, int add)
+{
+    for (size_t p = 0; to && p < parts; p++)
+        mmixi_put(k, D, partial + p * step, to, add || p);
+}
+
+/* One call of a norm, either way. in: x, w, b, and z of the gated one; size[0]: groups; number[0]:
+   eps. saved[0] (rows, groups + 1): of each row 1/r of its groups, then μ. */
+typedef struct mmixi_norm_pass {
+    const mmixi_kernels *k;
+    size_t D, groups, width;                     /* width = D / groups */
+    int center, gated, add_x, add_z;             /* center: μ is taken off */
+    double eps;
+    mmixi_mat x, z, y, dy, dx, dz;
+    const mmix_real *w, *b;
+    mmix_real *kept;                             /* saved[0], or NULL */
+    /* (lanes, D) of a gated forward, (lanes, 3 D + spare) of a backward, which may sum up many
+       rows */
+    mmix_real *scratch;
+    size_t spare;
+    /* of a backward (tasks, 2 D): dw, then db, of its rows */
+    mmix_real *partial;
+    size_t grain;                                /* rows of a task */
+} mmixi_norm_pass;
+static mmixi_norm_pass mmixi_norm_pass_of(const mmix_call *c)
+{
+    mmixi_norm_pass p;
+    memset(&p, 0, sizeof p);
+    p.k = c->m->k;
+    p.D = mmixi_cols(c->in[0]);
+    p.groups = c->size[0];
+    p.width = p.D / p.groups;
+    p.center = c->op == MMIX_OP_LAYER_NORM;
+    p.gated = c->in[3] != NULL;
+    p.eps = c->number[0];
+    p.x = mmixi_values(c->in[0]);
+    if (p.gated) p.z = mmixi_values(c->in[3]);
+    p.w = mmixi_of(c->in[1]);
+    p.b = mmixi_of(c->in[2]);
+    p.kept = c->saved[0];
+    return p;
+}
+
+/* What row r keeps: 1/r of its groups, then μ. */
+static inline mmix_real *mmixi_norm_kept(const mmixi_norm_pass *p, size_t r)
+{
+    return p->kept + r * (p->groups + 1);
+}
+
+static void mmixi_norm_rows(void *arg, mmixi_range range)
+{
+    const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
+    const mmixi_kernels *k = p->k;
+    size_t d = p->width;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(p->x, r);
+        mmix_real *y = mmixi_row(p->y, r), mean = 0;
+        if (p->gated) {
+            mmix_real *u = p->scratch + range.lane * p->D;
+            k->silu(p->D, mmixi_row(p->z, r), u);
+            k->mul(p->D, x, u, u);
+            x = u;
+        }
+        for (size_t g = 0; g < p->groups; g++, x += d, y += d) {
+            const mmix_real *w = p->w ? p->w + g * d : NULL;
+            if (p->center) mean = k->sum(d, x) / (mmix_real)d;
+            double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
+            mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
+            k->normalise(d, x, mean, rstd, w, p->b, y);
+            if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
+        }
+        if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
+    }
+}
+static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
+{
+    size_t rows = mmixi_rows(c->in[0]);
+    size_t D = mmixi_cols(c->in[0]);
+    if (c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1)))
+        return -1;
+    mmixi_norm_pass p = mmixi_norm_pass_of(c);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_real *scratch = mmixi_reals(m, 2 * parts + 3 * m->lanes, D);
-    c->options = scratch; c->size[1] = grain; c->size[2] = parts;
-    if (!scratch) return -1;
-    mmixi_zero(m, parts * 2 * D, scratch);
-    mmixi_over(c, rows, grain, mmixi_norm_rows);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, scratch, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m->k, parts, D, 2 * D, scratch + D, c->dx[2], c->add[2]);
+    p.y = mmixi_values(c->out[0]);
+    if (p.gated) p.scratch = mmixi_reals(m, m->lanes, D);
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, rows, mmixi_row_grain(D), mmixi_norm_rows, &p);
+    mmix_rewind(m, mark);
+    return 0;
+}
+
+/* The norm's part of row r, from dy and x: it writes dx, or adds to it, and adds to dw (D) and to
+   db (D) behind it. */
+static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mmix_real *x,
+                                    mmix_real *dx, int add, mmix_real *dw)
+{
+    const mmixi_kernels *k = p->k;
+    const mmix_real *dy = mmixi_row(p->dy, r);
+    const mmix_real *rstd = mmixi_norm_kept(p, r);
+    size_t d = p->width;
+    mmix_real mean = rstd[p->groups];
+    mmix_real *db = dw + p->D;
+    for (size_t g = 0; g < p->groups; g++) {
+        size_t at = g * d;
+        const mmix_real *w = p->w ? p->w + at : NULL;
+        double sum, along;
+        mmixi_normalise_sums(k, d, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        mmix_real g_mean = p->center ? (mmix_real)sum / (mmix_real)d : 0;
+        mmix_real gx_mean = (mmix_real)along / (mmix_real)d;
+        k->normalise_backward(d, dy + at, x + at, mean, rstd[g], w, g_mean, gx_mean,
+                              dx + at, add, dw + at, db + at);
+    }
+}
+/* The same with a gate: u = x silu(z) is made once more, and du goes on to dx and dz. `scratch` are
+   3 D numbers. */
+static void mmixi_norm_row_gated_backward(const mmixi_norm_pass *p, size_t r, mmix_real *scratch,
+                                          mmix_real *dw)
+{
+    const mmixi_kernels *k = p->k;
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *z = mmixi_row(p->z, r);
+    mmix_real *gate = scratch;
+    mmix_real *u = gate + p->D;
+    mmix_real *du = u + p->D;
+    k->silu(p->D, z, gate);
+    k->mul(p->D, x, gate, u);
+    mmixi_norm_row_backward(p, r, u, du, 0, dw);
+    if (p->dx.p)
+        (p->add_x ? k->mul_add : k->mul)(p->D, du, gate, mmixi_row(p->dx, r));
+    if (p->dz.p) {
+        k->mul(p->D, du, x, du);
+        k->silu_backward(p->D, z, du, mmixi_row(p->dz, r), p->add_z);
+    }
+}
+/* Rows of a lane, one after another. */
+typedef struct mmixi_norm_lane {
+    const mmixi_norm_pass *p;
+    mmix_real *scratch;                          /* 3 D */
+} mmixi_norm_lane;
+static void mmixi_norm_lane_backward(const void *arg, size_t begin, size_t end, mmix_real *dw)
+{
+    const mmixi_norm_lane *lane = (const mmixi_norm_lane *)arg;
+    const mmixi_norm_pass *p = lane->p;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *x = mmixi_row(p->x, r);
+        if (p->gated) mmixi_norm_row_gated_backward(p, r, lane->scratch, dw);
+        else if (p->dx.p) mmixi_norm_row_backward(p, r, x, mmixi_row(p->dx, r), p->add_x, dw);
+        else mmixi_norm_row_backward(p, r, x, lane->scratch, 0, dw);
+    }
+}
+static void mmixi_norm_rows_backward(void *arg, mmixi_range range)
+{
+    const mmixi_norm_pass *p = (const mmixi_norm_pass *)arg;
+    size_t n = 2 * p->D;                         /* dw and db */
+    mmix_real *dw = p->partial + range.begin / p->grain * n;
+    mmixi_norm_lane lane = { p, p->scratch + range.lane * (3 * p->D + p->spare) };
+    memset(dw, 0, n * sizeof *dw);
+    mmixi_sum_task_rows(p->k, n, mmixi_norm_lane_backward, &lane, range.begin, range.end, dw,
+                        lane.scratch + 3 * p->D);
+}
+static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmixi_norm_pass p = mmixi_norm_pass_of(c);
+    size_t rows = p.x.rows, D = p.D;
+    mmix_mark mark = mmix_mark_here(m);
+    p.grain = mmixi_partial_grain(rows);
+    size_t parts = mmixi_ceil_div(rows, p.grain);
+    p.dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    if (c->dx[0])
+        p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    if (c->dx[3])
+        p.dz = mmixi_rows_of(c->in[3], c->dx[3]);
+    p.add_x = c->add[0];
+    p.add_z = c->add[3];
+    p.spare = mmixi_sum_levels(p.grain) * 2 * D;
+    p.partial = mmixi_reals(m, parts, 2 * D);
+    p.scratch = mmixi_reals(m, m->lanes, 3 * D + p.spare);
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, rows, p.grain, mmixi_norm_rows_backward, &p);
+    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m->k, parts, D, 2 * D, p.partial + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
 static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z,
                                mmix_tensor *weight, mmix_tensor *bias, double eps, size_t groups)
 {
+    const char *spec = "x ...D, weight? D, bias? D";
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ~D"
-                      : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
+    if (op == MMIX_OP_GATED_RMS_NORM) spec = "x ...D, weight? D, bias? D, z ~D";
+    if (!mmixi_expect(m, who, &d, spec, x, weight, bias, z))
+        return NULL;
     if (!groups || d.D % groups || !(eps >= 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g, expected groups that "
-                  "divide them, eps at least 0", who, (double)d.D, (double)groups, eps);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: %.0f features in %.0f groups, eps %g, expected groups that divide them, eps at "
+                  "least 0", who, (double)d.D, (double)groups, eps);
     call.in[3] = mmixi_strided(m, z);
-    call.size[0] = groups; call.number[0] = eps;
+    call.size[0] = groups;
+    call.number[0] = eps;
     return mmixi_run_like(m, who, op, &call);
 }
-MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     double eps)
+MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, double eps)
 {
     return mmixi_norm(m, "mmix_layer_norm", MMIX_OP_LAYER_NORM, x, NULL, weight, bias, eps, 1);
 }
@@ -6308,38 +7268,69 @@ MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *wei
 {
     return mmixi_norm(m, "mmix_rms_norm", MMIX_OP_RMS_NORM, x, NULL, weight, NULL, eps, 1);
 }
-MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
-                                         double eps, size_t groups)
+MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z,
+                                         mmix_tensor *weight, double eps, size_t groups)
 {
-    return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps, groups);
+    return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps,
+                      groups);
 }
 
-/* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
-        dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
+/* ---- L2 normalisation and weight norm --------------------------------------------------------
+   y = g x / max(‖x‖, eps),   dx = g/‖x‖ (dy - x̂ (x̂·dy)),   dg = x̂·dy,   x̂ = x/‖x‖
+
+   x (rows, D). Weight norm has a g for each row and no eps, L2 normalisation no g. Where eps is
+   the larger one the length is a constant, and dx = g/eps dy. Salimans & Kingma 2016, eq. 2 and 3.
+   torch: F.normalize(x); nn.utils.weight_norm of a Linear */
+
 static void mmixi_unit_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *g = mmixi_of(c->in[1]);
-    for (mmixi_row_pass p = mmixi_row_first(c, range.begin); p.r < range.end; mmixi_row_next(&p)) {
-        double norm = sqrt(k->variance(p.n, p.x, 0)), length = fmax(norm, c->number[0]);
-        mmix_real scale = (mmix_real)((g ? g[p.r] : 1) / length);
-        if (!p.dy) {
-            k->scale(p.n, scale, p.x, p.y);
-            continue;
-        }
-        mmix_real along = (mmix_real)(k->dot(p.n, p.x, p.dy) / length);
-        if (p.dx) (c->add[0] ? k->axpy : k->scale)(p.n, scale, p.dy, p.dx);
-        if (p.dx && norm > c->number[0])          /* else the length is a constant */
-            k->axpy(p.n, -scale * along / (mmix_real)length, p.x, p.dx);
-        if (c->dx[1]) mmixi_put(k, 1, &along, c->dx[1] + p.r, c->add[1]);
+    mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat y = mmixi_values(c->out[0]);
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *row = mmixi_row(x, r);
+        double norm = sqrt(k->variance(x.cols, row, 0));
+        double length = fmax(norm, c->number[0]);
+        double gain = g ? g[r] : 1;
+        k->scale(x.cols, (mmix_real)(gain / length), row, mmixi_row(y, r));
     }
 }
-/* Ops that take the rows of their first input one by one. */
-static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_unit_rows_backward(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_real *g = mmixi_of(c->in[1]);
+    mmixi_mat in = mmixi_values(c->in[0]);
+    mmixi_mat out_gradient = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat in_gradient = mmixi_rows_of(c->in[0], c->dx[0]);
+    size_t D = in.cols;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *x = mmixi_row(in, r);
+        const mmix_real *dy = mmixi_row(out_gradient, r);
+        double norm = sqrt(k->variance(D, x, 0));
+        double length = fmax(norm, c->number[0]);
+        double gain = g ? g[r] : 1;
+        mmix_real scale = (mmix_real)(gain / length);
+        mmix_real along = (mmix_real)(k->dot(D, x, dy) / length);
+        if (c->dx[0]) {
+            mmix_real *dx = mmixi_row(in_gradient, r);
+            (c->add[0] ? k->axpy : k->scale)(D, scale, dy, dx);
+            if (norm > c->number[0])
+                k->axpy(D, -scale * along / (mmix_real)length, x, dx);
+        }
+        if (c->dx[1])
+            mmixi_put(k, 1, &along, c->dx[1] + r, c->add[1]);
+    }
+}
+static int mmixi_unit_forward(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], c->op == MMIX_OP_L2_NORMALISE || c->op == MMIX_OP_WEIGHT_NORM
-                           ? mmixi_unit_rows : mmixi_unary_rows);
+    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows);
+}
+static int mmixi_unit_backward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows_backward);
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
@@ -6359,86 +7350,180 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 /* ==== >>linear =======================================================================
    y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
 
-   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
-   one GEMM each, on x where it lies; bias, residual, s and (where nothing is recorded) gelu are its epilogue.
-   A weight with an adapter (LoRA): y + alpha/r (x Aᵀ) Bᵀ, two more of these layers.
+   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows, which dy is
+   multiplied by first. All three products are one GEMM each, on x where it lies; bias, residual, s
+   and (where nothing is recorded) gelu are its epilogue. A weight with an adapter (LoRA) gives y +
+   alpha/r (x Aᵀ) Bᵀ, two more of these layers; Hu et al. 2022, eq. 3.
    torch: F.linear(x, W, b)
    ==================================================================================== */
+
+MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, const mmix_real *x, const mmix_real *W,
+                                    const mmix_real *b, size_t rows, size_t D, size_t O)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t o = 0; o < O; o++) {
+            double sum = b[o];
+            for (size_t i = 0; i < D; i++)
+                sum += (double)x[r * D + i] * W[o * D + i];
+            y[r * O + o] = (mmix_real)sum;
+        }
+    }
+}
+/* Number i of x reached each y_o by W_oi, and W_oi each row's y_o by that row's x_i. */
+MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *dx, mmix_real *dW, mmix_real *db,
+                                             const mmix_real *dy, const mmix_real *x,
+                                             const mmix_real *W, size_t rows, size_t D, size_t O)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t o = 0; o < O; o++) {
+            mmix_real g = dy[r * O + o];
+            for (size_t i = 0; i < D; i++) {
+                dx[r * D + i] += g * W[o * D + i];
+                dW[o * D + i] += g * x[r * D + i];
+            }
+            db[o] += g;
+        }
+    }
+}
 
 /* in: x, W, b, residual, s; size[0]: gelu at the end */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *w = c->in[1], *s = c->in[4];
+    const mmix_tensor *w = c->in[1];
+    const mmix_tensor *residual = c->in[3];
+    const mmix_tensor *s = c->in[4];
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmixi_of(c->in[2]);
     g.half = mmixi_halves(w);
     g.gelu = c->size[0] != 0;
-    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    g.residual = mmixi_of(c->in[3]);
-    if (g.residual) g.ldr = mmixi_values(c->in[3]).rs;
-    g.row_scale = mmixi_of(s);
-    if (s) g.rows_per_scale = x.rows / mmix_count(s);
+    /* one or two rows are dot products, which read W as it is */
+    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2)
+        g.packed_b = w->packed;
+    if (residual) {
+        g.residual = mmixi_of(residual);
+        g.ldr = mmixi_values(residual).rs;
+    }
+    if (s) {
+        g.row_scale = mmixi_of(s);
+        g.rows_per_scale = x.rows / mmix_count(s);
+    }
     return mmixi_gemm_run(m, &g);
 }
-static void mmixi_bias_columns(const mmix_call *c, mmixi_range range)
+/* The gradient of x Wᵀ + b: dy, or with s the product s dy in step memory. NULL if that is used
+   up. */
+static const mmix_real *mmixi_linear_dy(mmix_ctx *m, const mmix_call *c)
 {
-    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0] + range.begin);
-    for (size_t r = 0; r < dy.rows; r++)
-        mmixi_put(c->m->k, range.end - range.begin, mmixi_row(dy, r), c->dx[2] + range.begin, r || c->add[2]);
-}
-static int mmixi_linear_run(mmix_ctx *m, mmix_call *c)
-{
-    if (!c->dy[0]) return mmixi_linear_forward(m, c);
-    const mmix_tensor *s = c->in[4], *y = c->out[0];
-    size_t n = mmix_count(y), O = mmixi_cols(y), per = n / (s ? mmix_count(s) : 1);
-    mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
-    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]), dy;
-    for (size_t i = 0; scaled && i < n; i += per)
+    const mmix_tensor *s = c->in[4];
+    if (!s) return c->dy[0];
+    size_t n = mmix_count(c->out[0]), per = n / mmix_count(s);
+    mmix_real *scaled = mmixi_reals(m, n, 1);
+    if (!scaled) return NULL;
+    for (size_t i = 0; i < n; i += per)
         m->k->scale(per, mmixi_of(s)[i / per], c->dy[0] + i, scaled + i);
-    if (s) c->dy[0] = scaled;                    /* from here on dy is that of x Wᵀ + b */
-    if (m->error_kind) return -1;
-    dy = mmixi_rows_of(y, c->dy[0]);
-    if (c->dx[2])
-        mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
-    mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
-    g.half = mmixi_halves(c->in[1]);
-    return (c->dx[0] && mmixi_gemm_run(m, &g))
-        || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
+    return scaled;
 }
-static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight) { return weight ? weight->lora : NULL; }
-static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 mmix_tensor *residual, mmix_tensor *s, int gelu)
+/* Some columns of db = or += Σ dy over rows. */
+typedef struct mmixi_bias_sum {
+    mmixi_row_sum rows;                          /* of dy */
+    mmix_real *db;
+    int add;
+} mmixi_bias_sum;
+static void mmixi_bias_columns(void *arg, mmixi_range range)
+{
+    const mmixi_bias_sum *j = (const mmixi_bias_sum *)arg;
+    mmixi_row_sum some = j->rows;
+    some.x = mmixi_part(some.x, 0, range.begin, some.x.rows, range.end - range.begin);
+    mmixi_sum_rows(&some, 0, some.x.rows, j->db + range.begin, j->add);
+}
+static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_real *gradient = mmixi_linear_dy(m, c);
+    if (!gradient) return -1;
+    mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat w = mmixi_values(c->in[1]);
+    mmixi_mat dy = mmixi_rows_of(c->out[0], gradient);
+    if (c->dx[2]) {
+        mmixi_bias_sum bias = { { m->k, dy, NULL }, c->dx[2], c->add[2] };
+        size_t O = dy.cols;
+        size_t columns = mmixi_max(16, mmixi_round_up(O / 8, 16));
+        if (mmix_count(c->out[0]) < 8192) columns = O;           /* too little to share out */
+        mmixi_ranges(m, O, columns, mmixi_bias_columns, &bias);
+    }
+    if (c->dx[0]) {
+        mmixi_gemm g = mmixi_product_of(mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]);
+        g.half = mmixi_halves(c->in[1]);
+        if (mmixi_gemm_run(m, &g)) return -1;
+    }
+    if (!c->dx[1]) return 0;
+    return mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]);
+}
+static const mmix_lora *mmixi_lora_of(const mmix_tensor *weight)
+{
+    return weight ? weight->lora : NULL;
+}
+/* Whether x's last axis is the weight's: 1, or 0 after an mmix_fail that names both, since either
+   may be the wrong one. What else may be wrong with them is left to mmixi_expect. */
+static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x,
+                             const mmix_tensor *weight)
+{
+    char found[MMIXI_TEXT], expected[MMIXI_TEXT], weights[MMIXI_TEXT];
+    const char *transposed = "";
+    if (!m || mmix_ndim(x) < 1 || mmix_ndim(weight) != 2) return 1;
+    if (x->dtype != MMIX_DTYPE_REAL || weight->dtype == MMIX_DTYPE_I32) return 1;
+    size_t D = mmixi_cols(x);
+    if (D == weight->shape[1]) return 1;
+    mmix_tensor fitting = *x;
+    fitting.shape[x->ndim - 1] = weight->shape[1];
+    if (D == weight->shape[0]) transposed = "; transposed it would fit";
+    mmixi_shape_text(x, found);
+    mmixi_shape_text(&fitting, expected);
+    mmixi_shape_text(weight, weights);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: x has shape %s, expected %s: …D, as weight OD has shape %s%s", who, found,
+              expected, weights, transposed);
+    return 0;
+}
+/* The layer without an adapter. */
+static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
     const char *who = residual || s ? "mmix_linear_add" : "mmix_linear";
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
+    if (!mmixi_linear_fits(m, who, x, weight)) return NULL;
     memset(&d, 0, sizeof d);
     d.B = mmix_ndim(x) > 1 ? mmix_shape(x, 0) : 1;
-    if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias,
-                      residual, s)) return NULL;
+    if (!mmixi_expect(m, who, &d, "+weight:w OD, x ...D, bias? O, residual? ~O, s? B", weight, x,
+                      bias, residual, s)) return NULL;
     call.in[0] = mmixi_strided(m, x);
-    call.in[3] = mmixi_strided(m, residual); call.in[4] = s;
-    call.constant = 1u << 4; call.passed = residual ? 4 : 0; call.size[0] = (size_t)gelu;
+    call.in[3] = mmixi_strided(m, residual);
+    call.in[4] = s;
+    call.constant = 1u << 4;
+    call.passed = residual ? 4 : 0;              /* its gradient is dy itself */
+    call.size[0] = (size_t)gelu;
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = d.O;
     return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
 }
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias, const mmix_lora *lora,
+                                      mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
-    x = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
-    return mmix_linear_add(m, x, lora->B, NULL, y, s);
+    double scale = lora->alpha / (double)lora->A->shape[0];
+    mmix_tensor *down = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
+    return mmix_linear_add(m, down, lora->B, NULL, y, s);
 }
-MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                     mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s)
 {
     return mmix_lora_linear(m, x, weight, bias, mmixi_lora_of(weight), residual, s);
 }
-MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
+MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias)
 {
     return mmix_linear_add(m, x, weight, bias, NULL, NULL);
 }
@@ -6446,263 +7531,569 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* ==== >>convolution ==================================================================
    u_t = b + Σ_k w_k ∘ x_{t-(W-1)+k},  y = u or silu(u)
 
-   x (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row L-1-t.
-   Tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts only if
-   its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
+   x, y (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is
+   row L-1-t. The tokens before the first come from initial_state (B, D, W-1), or are 0; with
+   seq_idx a tap counts only if its token's number is t's. Backward, with du = dy silu'(u), u
+   computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
 
-   In the code the past and x are one sequence: place s of it is entry s of the past, or token s - (W-1).
-   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
+   Dao & Gu's causal-conv1d.   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
    ==================================================================================== */
 
-/* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+/* Forward in time, without a past or numbers. u (B, L, D) is kept for the backward. */
+MMIXI_PLAIN void mmixi_plain_conv1d(mmix_real *y, mmix_real *u, const mmix_real *x,
+                                    const mmix_real *w, const mmix_real *b, size_t B, size_t L,
+                                    size_t D, size_t W, int silu)
+{
+    for (size_t i = 0; i < B * L * D; i++) {
+        size_t d = i % D, t = i / D % L;
+        double sum = b[d];
+        for (size_t k = 0; k < W; k++) {
+            size_t back = W - 1 - k;             /* tokens */
+            if (back <= t)
+                sum += (double)w[d * W + k] * x[i - back * D];
+        }
+        u[i] = (mmix_real)sum;
+        y[i] = (mmix_real)(silu ? sum * mmixi_plain_sigmoid(sum) : sum);
+    }
+}
+/* The token `back` tokens before reached u by w_k, and w_k reached it by that token. */
+MMIXI_PLAIN void mmixi_plain_conv1d_backward(mmix_real *dx, mmix_real *dw, mmix_real *db,
+                                             const mmix_real *dy, const mmix_real *u,
+                                             const mmix_real *x, const mmix_real *w, size_t B,
+                                             size_t L, size_t D, size_t W, int silu)
+{
+    for (size_t i = 0; i < B * L * D; i++) {
+        size_t d = i % D, t = i / D % L;
+        double du = dy[i], sigma = mmixi_plain_sigmoid(u[i]);
+        if (silu)
+            du *= sigma * (1 + u[i] * (1 - sigma));
+        db[d] += (mmix_real)du;
+        for (size_t k = 0; k < W; k++) {
+            size_t back = W - 1 - k;
+            if (back > t) continue;
+            dw[d * W + k] += (mmix_real)(du * x[i - back * D]);
+            dx[i - back * D] += (mmix_real)(du * w[d * W + k]);
+        }
+    }
+}
+
+/* One call, either way. The past and x are one sequence here: place s of it is entry s of the past
+   if s is below W-1, else token s - (W-1), so that token t reads the places t … t + W-1.
+   in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t L, D, W, grain, places;               /* places: they are visited instead of tokens */
-    mmix_real *w;                                /* transposed: (W, D) */
-    mmix_real *x[2], *past[2];                   /* values and gradients; past (B, W-1, D); or NULL */
-    /* du (B, L, D): forward y, without silu dy; dw and db of each run of `grain` tokens, (W + 1, D) */
-    mmix_real *du, *partial;
+    const mmixi_kernels *k;
+    size_t B, L, D, W, before;                   /* before = W-1 */
+    int silu, reverse;
+    const mmix_real *w, *past;                   /* transposed: (W, D), and (B, W-1, D) or NULL */
+    const mmix_real *bias;
+    mmix_real *du;                               /* backward: (B, L, D); without silu dy itself */
+    mmix_real *dpast;                            /* its gradient, transposed as past is, or NULL */
+    /* dw, then db, of each run of `grain` tokens: (W + 1, D) */
+    mmix_real *partial;
+    /* (lanes, levels, W + 1, D), to sum up many tokens */
+    mmix_real *spare;
+    size_t grain;
     const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
-/* Which row of a sequence is token t of the formula. */
-static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
-/* Place s, or its gradient, as token t sees it: NULL where there is none, or of another number. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, size_t t, size_t s)
+/* The row of a sequence that token t of the formula is. */
+static inline size_t mmixi_conv_row(const mmixi_conv *j, size_t t)
 {
-    const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
-    const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
-    size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
-    mmix_real *x = j->x[gradient], *past = j->past[gradient];
-    if (s < before) return past ? past + (b * before + s) * j->D : NULL;
-    return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
-        : x + b * tx->stride[0] + row * tx->stride[1];
+    return j->reverse ? j->L - 1 - t : t;
 }
-/* The rows that token i reads, tap by tap, from column d on; of places du of the tokens that read place i. */
-static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t i, size_t d, size_t lane)
+/* Where token t of sequence b begins in (B, L, D). */
+static inline size_t mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t)
 {
-    const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
+    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+}
+/* Whether token t reads place s, one of its W: whether there is something, of t's number. */
+static inline int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
+{
+    const mmix_tensor *seq_idx = j->c->in[4];
+    if (s < j->before) return j->past != NULL;
+    if (!seq_idx) return 1;
+    const int32_t *number = mmix_data_i32(seq_idx) + b * seq_idx->stride[0];
+    return number[mmixi_conv_row(j, s - j->before)] == number[mmixi_conv_row(j, t)];
+}
+/* Place s in the past, or in x. Gradients lie as they do. */
+static inline size_t mmixi_conv_past_offset(const mmixi_conv *j, size_t b, size_t s)
+{
+    return (b * j->before + s) * j->D;
+}
+static inline size_t mmixi_conv_offset(const mmixi_conv *j, size_t b, size_t s)
+{
+    const mmix_tensor *x = j->c->in[0];
+    return b * x->stride[0] + mmixi_conv_row(j, s - j->before) * x->stride[1];
+}
+static inline const mmix_real *mmixi_conv_value(const mmixi_conv *j, size_t b, size_t s)
+{
+    if (s < j->before) return j->past + mmixi_conv_past_offset(j, b, s);
+    return mmixi_of(j->c->in[0]) + mmixi_conv_offset(j, b, s);
+}
+/* NULL if it is not wanted. */
+static inline mmix_real *mmixi_conv_gradient(const mmixi_conv *j, size_t b, size_t s)
+{
+    mmix_real *dx = j->c->dx[0];
+    if (s < j->before)
+        return j->dpast ? j->dpast + mmixi_conv_past_offset(j, b, s) : NULL;
+    return dx ? dx + mmixi_conv_offset(j, b, s) : NULL;
+}
+static inline const mmix_real **mmixi_conv_lane_taps(const mmixi_conv *j, size_t lane)
+{
+    return j->taps + lane * mmixi_round_up(j->W, 8);
+}
+/* The rows that token t reads, tap by tap, from column d on; NULL where it sees nothing. */
+static const mmix_real **mmixi_conv_reads(const mmixi_conv *j, size_t b, size_t t, size_t d,
+                                          size_t lane)
+{
+    const mmix_real **rows = mmixi_conv_lane_taps(j, lane);
     for (size_t k = 0; k < j->W; k++) {
-        size_t t = j->places ? i - k : i;        /* below 0 it is beyond L */
-        x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
-        if (j->places && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
-        if (x[k]) x[k] += d;
+        rows[k] = NULL;
+        if (mmixi_conv_sees(j, b, t, t + k))
+            rows[k] = mmixi_conv_value(j, b, t + k) + d;
     }
-    return x;
+    return rows;
 }
-/* Of tokens y; backward du, and a run's part of dw and db: so few columns at a time that their weights,
-   gradients and rows in use stay in the first cache. Of places dx: s is tap k of token s - k. */
-static void mmixi_conv_rows(void *arg, mmixi_range range)
+/* The rows of du that place s is read for, as tap k of token s - k. */
+static const mmix_real **mmixi_conv_readers(const mmixi_conv *j, size_t b, size_t s, size_t d,
+                                            size_t lane)
+{
+    const mmix_real **rows = mmixi_conv_lane_taps(j, lane);
+    for (size_t k = 0; k < j->W; k++) {
+        size_t t = s - k;                        /* below 0 it wraps round to beyond L */
+        rows[k] = NULL;
+        if (t < j->L && mmixi_conv_sees(j, b, t, s))
+            rows[k] = j->du + mmixi_conv_token(j, b, t) + d;
+    }
+    return rows;
+}
+
+static void mmixi_conv_tokens(void *arg, mmixi_range range)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const mmixi_kernels *k = j->c->m->k;
-    const mmix_real *dy = j->c->dy[0], *bias = mmixi_of(j->c->in[2]);
-    size_t silu = j->c->size[0], D = j->D, W = j->W, before = W - 1, rows = j->L + j->places * before,
-        columns = dy ? 512 : D;
-    for (size_t d = 0; d < D; d += columns)
-        for (size_t r = range.begin; r < range.end; r++) {
-            size_t b = r / rows, i = r % rows, n = mmixi_min(columns, D - d);
-            const mmix_real **x = mmixi_conv_taps(j, b, i, d, range.lane), *w = j->w + d;
-            if (j->places) {
-                mmix_real *dx = mmixi_conv_at(j, 1, b, i - before, i);
-                if (dx) k->conv(n, W, x, w, D, i >= before && j->c->add[0] ? dx + d : NULL, dx + d);
-                continue;
-            }
-            mmix_real *y = j->du + (r - i + mmixi_conv_row(j, i)) * D + d,
-                *dw = j->partial + range.begin / j->grain * (W + 1) * D + d;
-            if (!dy || silu) k->conv(n, W, x, w, D, bias ? bias + d : NULL, y);
-            if (silu) dy ? k->silu_backward(n, y, dy + (y - j->du), y, 0) : k->silu(n, y, y);
-            if (dy) k->conv_weight(n, W, y, x, dw, D, dw + W * D);
-        }
-}
-/* The last W-1 places, as the last token sees them; backward their gradients are added. */
-static void mmixi_conv_final(const mmixi_conv *j, size_t B)
-{
-    const mmix_real *dy = j->c->dy[1];
-    mmix_real *y = j->c->dy[0] ? NULL : mmixi_of(j->c->out[1]);
-    size_t before = j->W - 1;
-    for (size_t r = 0; r < B * before && (y || dy); r++) {
-        size_t b = r / before, s = r % before;
-        mmix_real *x = mmixi_conv_at(j, dy != NULL, b, j->L - 1, j->L + s);
-        for (size_t d = 0, at = b * j->D * before + s; d < j->D; d++, at += before)
-            if (y) y[at] = x ? x[d] : 0;
-            else if (x) x[d] += dy[at];
+    for (size_t r = range.begin; r < range.end; r++) {
+        size_t b = r / j->L, t = r % j->L;
+        const mmix_real **x = mmixi_conv_reads(j, b, t, 0, range.lane);
+        mmix_real *y = mmixi_of(j->c->out[0]) + mmixi_conv_token(j, b, t);
+        j->k->conv(j->D, j->W, x, j->w, j->D, j->bias, y);
+        if (j->silu) j->k->silu(j->D, y, y);
     }
 }
-/* (n, rows, cols) → (n, cols, rows): in step memory, NULL of NULL; into a gradient, unless that is NULL */
-static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
+/* A backward goes by so few columns at a time that their weights, gradients and rows in use stay in
+   the first cache. */
+enum { MMIXI_CONV_COLUMNS = 512 };
+/* du of one token, from column d on, and its part of dw and db, which are added to. */
+static void mmixi_conv_token_backward(const mmixi_conv *j, size_t r, size_t d, size_t lane,
+                                      mmix_real *dw)
+{
+    size_t b = r / j->L;
+    size_t t = r % j->L;
+    size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+    size_t at = mmixi_conv_token(j, b, t) + d;
+    const mmix_real **x = mmixi_conv_reads(j, b, t, d, lane);
+    mmix_real *du = j->du + at;
+    if (j->silu) {
+        j->k->conv(n, j->W, x, j->w + d, j->D, j->bias ? j->bias + d : NULL, du);
+        j->k->silu_backward(n, du, j->c->dy[0] + at, du, 0);
+    }
+    j->k->conv_weight(n, j->W, du, x, dw + d, j->D, dw + j->W * j->D + d);
+}
+/* Tokens of a lane, one after another. */
+typedef struct mmixi_conv_lane {
+    const mmixi_conv *j;
+    size_t lane;
+} mmixi_conv_lane;
+static void mmixi_conv_lane_backward(const void *arg, size_t begin, size_t end, mmix_real *dw)
+{
+    const mmixi_conv_lane *l = (const mmixi_conv_lane *)arg;
+    for (size_t d = 0; d < l->j->D; d += MMIXI_CONV_COLUMNS)
+        for (size_t r = begin; r < end; r++)
+            mmixi_conv_token_backward(l->j, r, d, l->lane, dw);
+}
+static void mmixi_conv_tokens_backward(void *arg, mmixi_range range)
+{
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    size_t n = (j->W + 1) * j->D;
+    mmix_real *dw = j->partial + range.begin / j->grain * n;
+    mmix_real *spare = j->spare + range.lane * n * mmixi_sum_levels(j->grain);
+    mmixi_conv_lane lane = { j, range.lane };
+    memset(dw, 0, n * sizeof *dw);
+    mmixi_sum_task_rows(j->k, n, mmixi_conv_lane_backward, &lane, range.begin, range.end, dw,
+                        spare);
+}
+/* dx, and the gradient of the past: each place gathers the du of the tokens that read it. */
+static void mmixi_conv_places_backward(void *arg, mmixi_range range)
+{
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    size_t places = j->L + j->before;
+    for (size_t d = 0; d < j->D; d += MMIXI_CONV_COLUMNS) {
+        size_t n = mmixi_min(MMIXI_CONV_COLUMNS, j->D - d);
+        for (size_t r = range.begin; r < range.end; r++) {
+            size_t b = r / places, s = r % places;
+            mmix_real *dx = mmixi_conv_gradient(j, b, s);
+            if (!dx) continue;
+            const mmix_real **du = mmixi_conv_readers(j, b, s, d, range.lane);
+            const mmix_real *onto = NULL;        /* the past's gradient is written */
+            if (s >= j->before && j->c->add[0])
+                onto = dx + d;
+            j->k->conv(n, j->W, du, j->w + d, j->D, onto, dx + d);
+        }
+    }
+}
+/* The final state (B, D, W-1): the last W-1 places, 0 where the last token does not see them. */
+static void mmixi_conv_final(const mmixi_conv *j)
+{
+    mmix_real *y = mmixi_of(j->c->out[1]);
+    for (size_t r = 0; y && r < j->B * j->before; r++) {
+        size_t b = r / j->before;
+        size_t s = r % j->before;
+        size_t at = b * j->D * j->before + s;
+        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
+        const mmix_real *x = seen ? mmixi_conv_value(j, b, j->L + s) : NULL;
+        for (size_t d = 0; d < j->D; d++)
+            y[at + d * j->before] = x ? x[d] : 0;
+    }
+}
+static void mmixi_conv_final_backward(const mmixi_conv *j)
+{
+    const mmix_real *dy = j->c->dy[1];
+    for (size_t r = 0; dy && r < j->B * j->before; r++) {
+        size_t b = r / j->before;
+        size_t s = r % j->before;
+        size_t at = b * j->D * j->before + s;
+        int seen = mmixi_conv_sees(j, b, j->L - 1, j->L + s);
+        mmix_real *dx = seen ? mmixi_conv_gradient(j, b, j->L + s) : NULL;
+        for (size_t d = 0; dx && d < j->D; d++)
+            dx[d] += dy[at + d * j->before];
+    }
+}
+/* n matrices (rows, cols) transposed to (cols, rows), in step memory. NULL of NULL. */
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
+                                   const mmix_real *x)
 {
     mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
     for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
         m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
 }
-static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                 mmix_real *to, int add)
+/* The same into a gradient, unless that is NULL. */
+static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols,
+                                 const mmix_real *x, mmix_real *to, int add)
 {
     const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
-    if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
+    if (y)
+        mmixi_put(m->k, n * rows * cols, y, to, add);
 }
-static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
+/* What both directions need, in step memory. */
+static mmixi_conv mmixi_conv_of(mmix_ctx *m, const mmix_call *c)
+{
+    const mmix_tensor *x = c->in[0], *w = c->in[1];
+    mmixi_conv j;
+    memset(&j, 0, sizeof j);
+    j.c = c;
+    j.k = m->k;
+    j.B = x->shape[0];
+    j.L = x->shape[1];
+    j.D = x->shape[2];
+    j.W = w->shape[2];
+    j.before = j.W - 1;
+    j.silu = c->size[0] != 0;
+    j.reverse = c->size[1] != 0;
+    j.w = mmixi_transposed(m, 1, j.D, j.W, mmixi_of(w));
+    j.past = mmixi_transposed(m, j.B, j.D, j.before, mmixi_of(c->in[3]));
+    j.bias = mmixi_of(c->in[2]);
+    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(j.W, 8),
+                                                  sizeof *j.taps);
+    return j;
+}
+/* Tokens of a task that owns them: so many that it reads its columns' weights for several. */
+static size_t mmixi_conv_grain(const mmixi_conv *j) { return mmixi_row_grain(j->D / 4); }
+static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    /* own: so many tokens a task that it reads its columns' weights for several of them */
-    const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
-        D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(D / 4),
-        grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
-    mmixi_conv j = { c, shape[1], D, W, grain, 0, mmixi_transposed(m, 1, D, W, mmixi_of(c->in[1])),
-                     { mmixi_of(c->in[0]), c->dx[0] },
-                     { mmixi_transposed(m, B, D, W - 1, mmixi_of(c->in[3])),
-                       c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
-                     !back ? mmixi_of(c->out[0]) : c->size[0] ? mmixi_reals(m, rows, D)
-                     : (mmix_real *)(uintptr_t)c->dy[0], mmixi_reals(m, back * parts, step), NULL };
-    j.taps = (const mmix_real **)mmixi_step_array(m, m->lanes, mmixi_round_up(W, 8), sizeof *j.taps);
+    mmixi_conv j = mmixi_conv_of(m, c);
     if (m->error_kind) return -1;
-    mmixi_zero(m, back * parts * step, j.partial);
-    mmixi_ranges(m, rows, grain, mmixi_conv_rows, &j);
-    j.places = 1;
-    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_rows, &j);
-    mmixi_conv_final(&j, B);
-    if (back) {
-        mmixi_partial_sum(m->k, parts - 1, step, step, j.partial + step, j.partial, 1);
-        mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
-        if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
-        mmixi_put_transposed(m, B, W - 1, D, j.past[1], c->dx[3], c->add[3]);
-    }
+    mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_tokens, &j);
+    mmixi_conv_final(&j);
     mmix_rewind(m, mark);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 const mmix_conv1d_options *options)
+static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_conv j = mmixi_conv_of(m, c);
+    size_t tokens = j.B * j.L;
+    size_t size = (j.W + 1) * j.D;
+    j.grain = mmixi_partial_grain(tokens);
+    size_t parts = mmixi_ceil_div(tokens, j.grain);
+    j.partial = mmixi_reals(m, parts, size);
+    j.spare = mmixi_reals(m, m->lanes * mmixi_sum_levels(j.grain), size);
+    if (c->dx[3])
+        j.dpast = mmixi_reals(m, j.B, j.before * j.D);
+    if (j.silu) j.du = mmixi_reals(m, tokens, j.D);
+    else j.du = (mmix_real *)(uintptr_t)c->dy[0];          /* which is not written then */
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, tokens, j.grain, mmixi_conv_tokens_backward, &j);
+    if (c->dx[0] || j.dpast)
+        mmixi_ranges(m, tokens + j.B * j.before, mmixi_conv_grain(&j), mmixi_conv_places_backward,
+                     &j);
+    mmixi_conv_final_backward(&j);
+    mmixi_partial_sum(m->k, parts - 1, size, size, j.partial + size, j.partial, 1);
+    mmixi_put_transposed(m, 1, j.W, j.D, j.partial, c->dx[1], c->add[1]);
+    if (c->dx[2])
+        mmixi_put(m->k, j.D, j.partial + j.W * j.D, c->dx[2], c->add[2]);
+    mmixi_put_transposed(m, j.B, j.before, j.D, j.dpast, c->dx[3], c->add[3]);
+    mmix_rewind(m, mark);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, const mmix_conv1d_options *options)
 {
     const char *who = "mmix_conv1d";
-    const mmix_conv1d_options none = { 0, 0, NULL, NULL, NULL }, *o = options ? options : &none;
     mmix_call call = mmixi_call(x, weight, bias);
+    mmix_conv1d_options o;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o->seq_idx))
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias,
+                      o.seq_idx))
         return NULL;
     d.V = d.W - 1;
-    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o->initial_state)) return NULL;
-    if (o->initial_state && o->seq_idx)
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
+    if (o.initial_state && o.seq_idx)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
     call.in[1] = mmixi_compact(m, weight);
-    call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
-    call.in[4] = o->seq_idx;
-    call.size[0] = o->silu != 0; call.size[1] = o->reverse != 0;
+    call.in[3] = d.V ? mmixi_compact(m, o.initial_state) : NULL;
+    call.in[4] = o.seq_idx;
+    call.size[0] = o.silu != 0;
+    call.size[1] = o.reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
-    if (o->final_state) *o->final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    if (o.final_state) {
+        if (d.W > 1)
+            call.out[1] = mmix_new3(m, d.B, d.D, d.V);
+        *o.final_state = call.out[1];
+    }
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
 /* ==== >>patches ======================================================================
    pictures to tokens: patch embedding, positions for another grid
+
+   x (B, C, Y, X) → (B, L, D) with L = ⌊Y/P⌋ ⌊X/P⌋ tokens, weight (D, C, P, P).
+   Dosovitskiy et al. 2021, eq. 1.   torch: F.conv2d(x, weight, bias, stride=P).flatten(2).mT
    ==================================================================================== */
 
 /* A linear layer of the columns (B, L, C P P): a copy of the pixels as (B, Y/P, X/P, C, P, P). */
-MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
+MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                      mmix_tensor *bias)
 {
     static const int order[] = { 0, 2, 4, 1, 3, 5 };
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_patch_embed", &d, "x BCYX, weight DCPP, bias? D", x, weight, bias))
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (d.Y < d.P || d.X < d.P)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than "
-                  "a patch of %.0f", (double)d.Y, (double)d.X, (double)d.P);
-    const size_t patches[] = { d.B, d.C, d.Y / d.P, d.P, d.X / d.P, d.P },
-        columns[] = { d.B, patches[2] * patches[4], d.C * d.P * d.P }, rows[] = { d.D, columns[2] };
-    x = mmix_slice(m, mmix_slice(m, x, 2, 0, patches[2] * d.P), 3, 0, patches[4] * d.P);
-    x = mmix_reshape(m, mmix_permute(m, mmix_reshape(m, x, 6, patches), order), 3, columns);
-    x = mmix_linear(m, x, mmix_reshape(m, weight, 2, rows), bias);
-    return !x || x->wants || !mmix_rewind_keep(m, mark, &x, 1) ? x : NULL;
+    size_t down = d.Y / d.P, across = d.X / d.P;
+    if (!down || !across)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                  (double)d.Y, (double)d.X, (double)d.P);
+    size_t pixels = d.C * d.P * d.P;             /* numbers of a patch */
+    const size_t patches[] = { d.B, d.C, down, d.P, across, d.P };
+    const size_t columns[] = { d.B, down * across, pixels };
+    const size_t filters[] = { d.D, pixels };
+    x = mmix_slice(m, x, 2, 0, down * d.P);
+    x = mmix_slice(m, x, 3, 0, across * d.P);
+    x = mmix_reshape(m, x, 6, patches);
+    x = mmix_permute(m, x, order);
+    x = mmix_reshape(m, x, 3, columns);
+    mmix_tensor *y = mmix_linear(m, x, mmix_reshape(m, weight, 2, filters), bias);
+    if (!y || y->wants) return y;
+    /* the columns are not read again */
+    return mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
-/* ---- resizing: along an axis y_i = Σ over taps of weight x_at, the same weights backward ---- */
+/* ---- resizing -------------------------------------------------------------------------------
+   y_i = Σ_t weight_it x_at(i, t) along one axis, so that dx_at(i, t) = Σ weight_it dy_i
 
-/* An input of an output, never beyond the ends, and its weight; those of output `out` of an axis of n inputs,
-   `ratio` to an output (see >>images), and how many, at most 4 or n. */
+   The taps of an output, which are the weights of the filter around it, are those of >>images.
+   torch: F.interpolate(x, mode=…, align_corners=False) */
+
+/* An input of an output, never beyond the ends, and its weight. mmixi_resize_taps writes those of
+   output `out` along an axis of n inputs, `ratio` of them to an output, and returns how many: at
+   most 4 or n. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
-/* size: filter, axis; number: input steps per output step. Behind an output's taps stands one at n. */
-static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
+
+/* One axis of a call: x is (outer, n, inner), y (outer, count, inner). Each output has `most` taps,
+   of which those in use come first and one at n ends them. size: filter, axis; number: inputs to an
+   output. */
+typedef struct mmixi_resize {
+    size_t outer, n, inner, count, most;
+    mmixi_tap *tap;                              /* (count, most); NULL if memory is used up */
+} mmixi_resize;
+static mmixi_resize mmixi_resize_of(mmix_ctx *m, const mmix_call *c)
+{
+    const mmix_tensor *in = c->in[0];
+    size_t axis = c->size[1];
+    double ratio = c->number[0];
+    mmixi_resize j;
+    j.n = in->shape[axis];
+    j.inner = in->stride[axis];
+    j.outer = mmix_count(in) / (j.n * j.inner);
+    j.count = c->out[0]->shape[axis];
+    j.most = mmixi_min(mmixi_max(4, j.n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1;
+    j.tap = (mmixi_tap *)mmixi_step_array(m, j.count, j.most, sizeof *j.tap);
+    for (size_t i = 0; j.tap && i < j.count; i++) {
+        mmixi_tap *tap = j.tap + i * j.most;
+        size_t taps = mmixi_resize_taps((int)c->size[0], j.n, ratio, i, tap);
+        tap[taps].at = j.n;
+    }
+    return j;
+}
+static inline const mmixi_tap *mmixi_resize_first_tap(const mmixi_resize *j, size_t i)
+{
+    return j->tap + i * j->most;
+}
+static int mmixi_resize_forward(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *in = c->in[0];
-    const mmix_real *dy = c->dy[0];
-    double ratio = c->number[0];
-    size_t axis = c->size[1], n = in->shape[axis], inner = in->stride[axis], count = c->out[0]->shape[axis],
-        most = mmixi_min(mmixi_max(4, n), (size_t)(4 * fmax(ratio, 1)) + 1) + 1, at = 0;
-    mmixi_tap *tap = (mmixi_tap *)mmixi_step_array(m, count, most, sizeof *tap);
-    mmix_real *x = dy ? c->dx[0] : mmixi_of(in), *y = mmixi_of(c->out[0]);
-    if (!tap) return -1;
-    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(in), x);
-    for (size_t i = 0; i < count; i++)
-        tap[i * most + mmixi_resize_taps((int)c->size[0], n, ratio, i, tap + i * most)].at = n;
-    for (size_t left = mmix_count(in); left; left -= n * inner, x += n * inner)
-        for (size_t i = 0; i < count; i++)
-            for (size_t k = 0; k < inner; k++, at++) {
+    mmixi_resize j = mmixi_resize_of(m, c);
+    const mmix_real *x = mmixi_of(c->in[0]);
+    mmix_real *y = mmixi_of(c->out[0]);
+    if (!j.tap) return -1;
+    for (size_t o = 0; o < j.outer; o++, x += j.n * j.inner) {
+        for (size_t i = 0; i < j.count; i++, y += j.inner) {
+            for (size_t k = 0; k < j.inner; k++) {
                 double sum = 0;
-                for (const mmixi_tap *t = tap + i * most; t->at < n; t++)
-                    if (dy) x[t->at * inner + k] += (mmix_real)(t->weight * dy[at]);
-                    else sum += t->weight * x[t->at * inner + k];
-                if (!dy) y[at] = (mmix_real)sum;
+                for (const mmixi_tap *t = mmixi_resize_first_tap(&j, i); t->at < j.n; t++)
+                    sum += t->weight * x[t->at * j.inner + k];
+                y[k] = (mmix_real)sum;
             }
+        }
+    }
     mmix_rewind(m, mark);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
-                                 double scale_h, double scale_w)
+/* dx (n, inner) += what dy (count, inner) gives it. */
+static void mmixi_resize_matrix_backward(const mmixi_resize *j, const mmix_real *dy, mmix_real *dx)
+{
+    for (size_t i = 0; i < j->count; i++, dy += j->inner) {
+        for (size_t k = 0; k < j->inner; k++)
+            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
+                dx[t->at * j->inner + k] += (mmix_real)(t->weight * dy[k]);
+    }
+}
+/* The same where many outputs read an input, line after line in double. */
+static void mmixi_resize_matrix_backward_long(const mmixi_resize *j, const mmix_real *dy,
+                                              mmix_real *dx, double *line)
+{
+    for (size_t k = 0; k < j->inner; k++) {
+        memset(line, 0, j->n * sizeof *line);
+        for (size_t i = 0; i < j->count; i++)
+            for (const mmixi_tap *t = mmixi_resize_first_tap(j, i); t->at < j->n; t++)
+                line[t->at] += t->weight * dy[i * j->inner + k];
+        for (size_t s = 0; s < j->n; s++)
+            dx[s * j->inner + k] += (mmix_real)line[s];
+    }
+}
+static int mmixi_resize_backward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    if (!c->dx[0]) return 0;
+    mmixi_resize j = mmixi_resize_of(m, c);
+    int many = j.count / j.n > MMIXI_SUM_SHORT / 4;        /* a filter reaches over four inputs */
+    double *line = many ? mmixi_doubles(m, j.n, 1) : NULL;
+    if (m->error_kind) return -1;
+    if (!c->add[0])
+        mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    for (size_t o = 0; o < j.outer; o++) {
+        const mmix_real *dy = c->dy[0] + o * j.count * j.inner;
+        mmix_real *dx = c->dx[0] + o * j.n * j.inner;
+        if (many) mmixi_resize_matrix_backward_long(&j, dy, dx, line);
+        else mmixi_resize_matrix_backward(&j, dy, dx);
+    }
+    mmix_rewind(m, mark);
+    return 0;
+}
+/* Axis 3, then axis 2 of what came out. */
+static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, size_t axis,
+                                      size_t n, double scale)
+{
+    mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
+    size_t shape[MMIX_MAX_DIMS];
+    if (!call.in[0]) return NULL;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[axis] = n;
+    call.size[0] = (size_t)filter;
+    call.size[1] = axis;
+    call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
+    return mmixi_run_new(m, "mmix_resize", MMIX_OP_RESIZE, &call, 4, shape);
+}
+/* Whether a scale is 0, which stands for out/in, or in its bounds. */
+static int mmixi_resize_scale_ok(mmix_ctx *m, const char *name, double scale)
+{
+    return scale == 0 || !mmixi_within(m, "mmix_resize", name, scale, 1e-6, 1e6);
+}
+MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
+                                 size_t out_w, double scale_h, double scale_w)
 {
     static const char who[] = "mmix_resize";
-    if (!mmixi_expect(m, who, NULL, "x ****", x)) return NULL;
-    for (size_t axis = 3; x && axis > 1; axis--) {
-        mmix_call call = mmixi_call(mmixi_compact(m, x), NULL, NULL);
-        size_t shape[MMIX_MAX_DIMS], n = axis > 2 ? out_w : out_h;
-        double scale = axis > 2 ? scale_w : scale_h;
-        if (mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
-            || mmixi_within(m, who, axis > 2 ? "out_w" : "out_h", (double)n, 1, INT32_MAX)
-            || (!(scale == 0) && mmixi_within(m, who, axis > 2 ? "scale_w, if not 0," : "scale_h, if not 0,",
-                                              scale, 1e-6, 1e6))) return NULL;
-        memcpy(shape, x->shape, sizeof shape);
-        shape[axis] = n;
-        call.size[0] = (size_t)filter; call.size[1] = axis;
-        call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
-        x = mmixi_run_new(m, who, MMIX_OP_RESIZE, &call, 4, shape);
-    }
-    return x;
+    if (!mmixi_expect(m, who, NULL, "x ****", x)
+        || mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
+        || mmixi_within(m, who, "out_w", (double)out_w, 1, INT32_MAX)
+        || !mmixi_resize_scale_ok(m, "scale_w, if not 0,", scale_w)
+        || mmixi_within(m, who, "out_h", (double)out_h, 1, INT32_MAX)
+        || !mmixi_resize_scale_ok(m, "scale_h, if not 0,", scale_h)) return NULL;
+    x = mmixi_resize_axis(m, x, filter, 3, out_w, scale_w);
+    return x ? mmixi_resize_axis(m, x, filter, 2, out_h, scale_h) : NULL;
 }
 
 /* ==== >>heads ========================================================================
    how the mixers see a tensor (B, L, heads, width): a pointer and three steps
+
+   Element (b, t, h, i) is p[b batch + t token + h / share head + i]: `share` heads of a mixer, of
+   which there are H, read the same head of the tensor.
    ==================================================================================== */
 
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
 {
-    ptrdiff_t head = (ptrdiff_t)width, token = (ptrdiff_t)heads * head;
-    mmix_heads v = { p, (ptrdiff_t)L * token, token, head, H / heads };
+    mmix_heads v;
+    v.p = p;
+    v.head = (ptrdiff_t)width;
+    v.token = (ptrdiff_t)heads * v.head;
+    v.batch = (ptrdiff_t)L * v.token;
+    v.share = H / heads;
     return v;
 }
-/* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
+/* t is (B, L, heads, width) or (B, L, heads). data are its own values or its gradient, which lies
+   as they do. */
 static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
-    const size_t *step = t->stride;
-    mmix_heads v = { (mmix_real *)data, (ptrdiff_t)step[0], (ptrdiff_t)step[1], (ptrdiff_t)step[2],
-                     H / t->shape[2] };
+    mmix_heads v;
+    v.p = (mmix_real *)data;
+    v.batch = (ptrdiff_t)t->stride[0];
+    v.token = (ptrdiff_t)t->stride[1];
+    v.head = (ptrdiff_t)t->stride[2];
+    v.share = H / t->shape[2];
     return v;
 }
 static inline mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
-    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
+    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token
+        + (ptrdiff_t)(h / v->share) * v->head;
 }
-/* Row after row: to = 0; to = or += from */
+/* to = 0, row after row; and to = or += from */
 static void mmixi_zero_rows(mmixi_mat to)
 {
-    for (size_t i = 0; i < to.rows; i++) memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
+    for (size_t i = 0; i < to.rows; i++)
+        memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
 }
 static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (size_t i = 0; i < from.rows; i++) mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
+    for (size_t i = 0; i < from.rows; i++)
+        mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
 }
 
 /* ==== >>rope =========================================================================
@@ -6710,91 +8101,156 @@ static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to,
 
        (u, v) → (u cos - v sin, u sin + v cos);   backward: the same turn the other way
 
-   q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
+   x, y (B, L, H, N), of which the first R features of a head turn. A pair is the features i and i +
+   R/2, or with `interleaved` 2i and 2i + 1. q_i·k_j then depends on i - j alone (Su et al. 2021).
+   Angles are formed in double: positions reach 10⁵.
+   torch: x * cos + torch.cat((-x[..., R/2:], x[..., :R/2]), -1) * sin
    ==================================================================================== */
 
-/* in: x, pos; options: all filled in. saved[0]: cos and sin of the angles of size[0] (L or B L) positions;
-   size[1] tokens before them do not turn. */
+/* in: x, pos; options: all filled in. saved[0] (positions, R): cosine and sine of each pair's
+   angle, for size[0] = L or B L positions. The first size[1] tokens of each sequence have no
+   position and do not turn. */
+
+/* Which of pos's rows the pair i reads: 0, or with sections 0, 1 or 2. */
+static size_t mmixi_rope_axis(const mmix_rope_options *o, size_t i)
+{
+    const size_t *sections = o->sections;
+    if (!sections[0] || i < sections[0]) return 0;
+    return i < sections[0] + sections[1] ? 1 : 2;
+}
 static void mmixi_rope_angles(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const size_t *s = o->sections;
+    const mmix_tensor *pos = c->in[1];
+    const mmix_real *given = mmixi_of(pos);      /* angles themselves, or NULL of positions */
     double log_theta = mmixi_log(o->theta);
     for (size_t i = 0; i < o->dim / 2; i++) {
         double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
-        size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+        size_t row = mmixi_rope_axis(o, i) * c->size[0];
         for (size_t t = range.begin; t < range.end; t++) {
-            const mmix_real *angles = mmixi_of(c->in[1]);
-            double angle = angles ? (double)angles[mmixi_row_offset(c->in[1], t) + i]
-                : frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
+            double angle;
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
-            turn[0] = (mmix_real)mmixi_cos(angle); turn[1] = (mmix_real)mmixi_sin(angle);
+            if (given) angle = (double)given[mmixi_row_offset(pos, t) + i];
+            else angle = frequency * mmixi_index(pos, row + t);
+            turn[0] = (mmix_real)mmixi_cos(angle);
+            turn[1] = (mmix_real)mmixi_sin(angle);
         }
+    }
+}
+/* The turns of row r of x (B L H, N), or NULL where its token has no position. */
+static inline const mmix_real *mmixi_rope_turns(const mmix_call *c, size_t r)
+{
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    size_t t = r / c->in[0]->shape[2] % (c->size[0] + c->size[1]);
+    return t < c->size[1] ? NULL : c->saved[0] + (t - c->size[1]) * o->dim;
+}
+/* to = or += a head of N features, turned; sign -1 turns back. turn is NULL if it does not turn. */
+static void mmixi_rope_head(const mmixi_kernels *k, const mmix_rope_options *o, size_t N,
+                            const mmix_real *turn, mmix_real sign, const mmix_real *from,
+                            mmix_real *to, int add)
+{
+    size_t R = turn ? o->dim : 0;
+    size_t step = o->interleaved ? 2 : 1;
+    size_t other = o->interleaved ? 1 : o->dim / 2;
+    if (R < N)
+        mmixi_put(k, N - R, from + R, to + R, add);
+    if (!add) memset(to, 0, R * sizeof *to);
+    for (size_t pair = 0; pair < R / 2; pair++) {
+        size_t i = pair * step;
+        mmix_real cosine = turn[2 * pair];
+        mmix_real sine = sign * turn[2 * pair + 1];
+        mmix_real u = from[i], v = from[i + other];
+        to[i] += u * cosine - v * sine;
+        to[i + other] += u * sine + v * cosine;
     }
 }
 static void mmixi_rope_rows(const mmix_call *c, mmixi_range range)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *in = c->in[0];
-    const mmix_real *values = mmixi_of(in), *dy = c->dy[0];
-    mmix_real *y = mmixi_of(c->out[0]);
-    size_t N = in->shape[3], step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : o->dim / 2;
-    for (size_t r = range.begin; r < range.end; r++) {
-        size_t at = mmixi_row_offset(in, r), t = r / in->shape[2] % (c->size[0] + c->size[1]);
-        size_t R = t < c->size[1] ? 0 : o->dim;
-        const mmix_real *x = dy ? dy + r * N : values + at, *turn = c->saved[0] + (t - c->size[1]) * R;
-        mmix_real *z = dy ? c->dx[0] + at : y + r * N;
-        if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, c->add[0]);
-        if (!c->add[0]) memset(z, 0, R * sizeof *z);
-        for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
-            mmix_real cosine = turn[0], sine = dy ? -turn[1] : turn[1], u = x[i], v = x[i + other];
-            z[i] += u * cosine - v * sine; z[i + other] += u * sine + v * cosine;
-        }
-    }
+    const mmix_tensor *x = c->in[0];
+    size_t N = x->shape[3];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), 1, mmixi_row_values(x, r),
+                        mmixi_row_values(c->out[0], r), 0);
 }
-static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_rope_rows_backward(const mmix_call *c, mmixi_range range)
+{
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *x = c->in[0];
+    size_t N = x->shape[3];
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_rope_head(c->m->k, o, N, mmixi_rope_turns(c, r), -1, c->dy[0] + r * N,
+                        c->dx[0] + mmixi_row_offset(x, r), c->add[0]);
+}
+static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 {
     size_t R = ((const mmix_rope_options *)c->options)->dim;
     mmix_mark mark = mmix_mark_here(m);
-    if (!c->dy[0]) {
-        if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
-        mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
-    }
+    if (!mmix_save(m, c, 0, c->size[0] * R))
+        return -1;
+    mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     mmixi_over_rows(c, c->in[0], mmixi_rope_rows);
     if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-/* Whether heads of N can be turned so. */
+static int mmixi_rope_backward(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return c->dx[0] ? mmixi_over_rows(c, c->in[0], mmixi_rope_rows_backward) : 0;
+}
+/* Whether heads of N features can be turned so: 1, or 0 after mmix_fail. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
-    const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta >= 0 && o->theta <= DBL_MAX)
-        return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
-                     "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
-                     "which the first is not 0, theta at least 0", who, (double)R, (double)N, (double)part[0],
-                     (double)part[1], (double)part[2], o->theta), 0;
+    const size_t *part = o->sections;
+    size_t sum = part[0] + part[1] + part[2];
+    size_t R = o->dim ? o->dim : N;
+    int dim_ok = R % 2 == 0 && R <= N;
+    int sections_ok = !sum || (sum == R / 2 && part[0]);
+    if (dim_ok && sections_ok && o->theta >= 0 && o->theta <= DBL_MAX) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, rope.theta %g; dim "
+              "is even, at most a head, and twice the sections' sum, of which the first is not 0, "
+              "theta at least 0", who, (double)R, (double)N, (double)part[0], (double)part[1],
+              (double)part[2], o->theta);
+    return 0;
+}
+/* The options of a call, checked and filled in. The shape of pos: angles (T, R), or integers, one
+   for each token (L), for each of each sequence (B, L), and three times as many with sections. 0,
+   or -1. */
+static int mmixi_rope_settle(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, mmix_rope_options *o,
+                             mmix_call *call)
+{
+    static const char *const who = "mmix_rope", *const specs[2][2] = {
+        { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL" },     /* without and with sections */
+        { "x BLHN, pos:i32 3L", "x BLHN, pos:i32 3BL" }
+    };
+    int sections = o->sections[0] || o->sections[1] || o->sections[2];
+    int batched = mmix_ndim(pos) > 1 + sections, angles = mmixi_of(pos) != NULL;
+    const char *spec = angles ? "x BLHN, pos TR" : specs[sections][batched];
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, spec, x, pos))
+        return -1;
+    if (angles) {
+        o->dim = 2 * d.R;
+        memset(o->sections, 0, sizeof o->sections);
+    }
+    if (!mmixi_rope_check(m, who, o, d.N)) return -1;
+    if (o->theta <= 0) o->theta = 10000;
+    if (!o->dim) o->dim = d.N;
+    call->size[0] = batched ? d.B * d.L : d.L;
+    if (!angles) return 0;
+    call->size[0] = d.T;
+    call->size[1] = d.L - d.T;
+    return mmixi_within(m, who, "rows of angles", (double)d.T, 1, (double)d.L);
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
-    static const char specs[5][24] = { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L",
-                                       "x BLHN, pos:i32 3BL", "x BLHN, pos TR" };
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
-    mmixi_dims d;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    int sections = o.sections[0] || o.sections[1] || o.sections[2], batched = mmix_ndim(pos) > 1 + sections,
-        angles = mmixi_of(pos) != NULL;
-    if (!mmixi_expect(m, "mmix_rope", &d, specs[angles ? 4 : 2 * sections + batched], x, pos)) return NULL;
-    if (angles) o.dim = 2 * d.R, o.sections[0] = o.sections[1] = o.sections[2] = 0;
-    if (!mmixi_rope_check(m, "mmix_rope", &o, d.N)
-        || (angles && mmixi_within(m, "mmix_rope", "rows of angles", (double)d.T, 1, (double)d.L)))
-        return NULL;
-    if (o.theta <= 0) o.theta = 10000;
-    if (!o.dim) o.dim = d.N;
-    call.size[0] = angles ? d.T : batched ? d.B * d.L : d.L; call.size[1] = angles ? d.L - d.T : 0;
+    if (mmixi_rope_settle(m, x, pos, &o, &call)) return NULL;
     call.constant = 2;                           /* pos */
     call.out[0] = mmixi_like(m, "mmix_rope", x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
@@ -7249,11 +8705,11 @@ static mmix_tensor *mmixi_matrix_once(mmix_ctx *m, const mmix_mixer *x, void *ar
 }
 /* The mean of n rows of M: with v of as many columns P as heads share it, dy is 1/n in the column
    of its head, and dv (B, S, G, P) holds the rows of G P = H heads. */
-typedef struct mmixi_row_list { const size_t *at; size_t n; } mmixi_row_list;
+typedef struct mmixi_matrix_rows { const size_t *at; size_t n; } mmixi_matrix_rows;
 static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 {
     static const int heads_first[4] = { 0, 2, 3, 1 };
-    const mmixi_row_list *rows = (const mmixi_row_list *)arg;
+    const mmixi_matrix_rows *rows = (const mmixi_matrix_rows *)arg;
     size_t B = o->v->shape[0], S = o->v->shape[1], G = o->v->shape[2], L = o->q->shape[1],
         H = mmixi_form_of(o->kind).heads(o), P = H / G, shape[3] = { B, H, S };
     mmix_tensor *dv = mmix_new4(m, B, S, G, P);
@@ -7315,7 +8771,7 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 }
 /* Shows M, or a mean of its rows, if y = M x. */
 static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mixer *x,
-                                    mmixi_face *face, mmixi_row_list *rows)
+                                    mmixi_face *face, mmixi_matrix_rows *rows)
 {
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
@@ -7333,13 +8789,13 @@ static mmix_tensor *mmixi_mix_shown(mmix_ctx *m, const char *who, const mmix_mix
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    mmixi_row_list none = { NULL, 0 };
+    mmixi_matrix_rows none = { NULL, 0 };
     return mmixi_mix_shown(m, "mmix_mix_matrix", x, mmixi_matrix_once, &none);
 }
 MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
                                    size_t n)
 {
-    mmixi_row_list list = { rows, n };
+    mmixi_matrix_rows list = { rows, n };
     if (!mmixi_given(m, "mmix_mix_rows", "*rows, n", rows, n)) return NULL;
     return mmixi_mix_shown(m, "mmix_mix_rows", x, mmixi_rows_once, &list);
 }
@@ -8707,7 +10163,7 @@ MMIXI_PLAIN size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal)
 }
 
 /* den (L) takes what each row is divided by, for the backward: ones without `normalise`. */
-MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_real *f,
+MMIXI_PLAIN void mmixi_plain_linear_attention(mmix_real *y, mmix_real *den, const mmix_real *f,
                                     const mmix_real *g, const mmix_real *v, size_t L, size_t S,
                                     size_t N, size_t P, int causal, int normalise, double eps)
 {
@@ -8730,7 +10186,7 @@ MMIXI_PLAIN void mmixi_plain_linear(mmix_real *y, mmix_real *den, const mmix_rea
 }
 /* Moving M_ij moves num_i by v_j and, where rows are divided, den_i by 1: with dnum = dy / den that
    is dM_ij = dnum_i · (v_j - y_i). M itself is a product of f and g. Gradients are added. */
-MMIXI_PLAIN void mmixi_plain_linear_backward(mmix_real *df, mmix_real *dg, mmix_real *dv,
+MMIXI_PLAIN void mmixi_plain_linear_attention_backward(mmix_real *df, mmix_real *dg, mmix_real *dv,
                                              const mmix_real *dy, const mmix_real *y,
                                              const mmix_real *den, const mmix_real *f,
                                              const mmix_real *g, const mmix_real *v, size_t L,
@@ -9173,7 +10629,7 @@ MMIXI_PLAIN size_t mmixi_plain_softmax_sees(size_t i, size_t L, size_t S, int ca
 {
     return causal ? i + S - L + 1 : S;
 }
-MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real *q,
+MMIXI_PLAIN void mmixi_plain_softmax_attention(mmix_real *y, mmix_real *p, const mmix_real *q,
                                      const mmix_real *k, const mmix_real *v, size_t L, size_t S,
                                      size_t N, size_t P, double scale, int causal)
 {
@@ -9198,7 +10654,7 @@ MMIXI_PLAIN void mmixi_plain_softmax(mmix_real *y, mmix_real *p, const mmix_real
     }
 }
 /* p is what the forward made of it. Gradients are added. */
-MMIXI_PLAIN void mmixi_plain_softmax_backward(mmix_real *dq, mmix_real *dk, mmix_real *dv,
+MMIXI_PLAIN void mmixi_plain_softmax_attention_backward(mmix_real *dq, mmix_real *dk, mmix_real *dv,
                                               const mmix_real *dy, const mmix_real *y,
                                               const mmix_real *p, const mmix_real *q,
                                               const mmix_real *k, const mmix_real *v, size_t L,
@@ -10341,7 +11797,7 @@ static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
    with more in its product, than ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
-    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_run;
+    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
@@ -10582,37 +12038,159 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
 MMIXI_COLD_END
 
 /* ==== >>losses =======================================================================
-   means of -Σ q log softmax(x / T) over rows
+   means over rows of -Σ_k q_k log softmax(x / T)_k
 
-   For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
-   softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
-   x first: logits of some thousands keep their digits. torch: F.cross_entropy(x, target, ignore_index=…);
+   x (rows, K). For cross-entropy q is one class or a given row, for DINO each of the teacher's
+   other views, in distillation the teacher's softmax. With p = softmax(x/T) and Σ q = n the
+   gradient of a row is (n p - q) / T. The maximum is taken off x first: logits of some thousands
+   keep their digits.
+   torch: F.cross_entropy(x, target, ignore_index=…);
    F.kl_div(s.log_softmax(-1), t.log_softmax(-1), log_target=True)
    ==================================================================================== */
+
+/* log Σ e^(x_k / T) of a row, from which log softmax(x/T)_k = x_k / T - that. */
+MMIXI_PLAIN double mmixi_plain_log_sum_exp(const mmix_real *x, double T, size_t K)
+{
+    double largest = -HUGE_VAL, sum = 0;
+    for (size_t k = 0; k < K; k++)
+        largest = fmax(largest, x[k] / T);
+    for (size_t k = 0; k < K; k++)
+        sum += exp((double)x[k] / T - largest);
+    return largest + log(sum);
+}
+MMIXI_PLAIN double mmixi_plain_cross_entropy(const mmix_real *x, const int32_t *target,
+                                             int32_t ignore, size_t rows, size_t K)
+{
+    double sum = 0, count = 0;
+    for (size_t r = 0; r < rows; r++, x += K) {
+        if (target[r] == ignore) continue;
+        sum += mmixi_plain_log_sum_exp(x, 1, K) - (double)x[target[r]];
+        count++;
+    }
+    return count > 0 ? sum / count : 0;
+}
+/* `dy` is the gradient of the mean. */
+MMIXI_PLAIN void mmixi_plain_cross_entropy_backward(mmix_real *dx, double dy, const mmix_real *x,
+                                                    const int32_t *target, int32_t ignore,
+                                                    size_t rows, size_t K)
+{
+    double count = 0;
+    for (size_t r = 0; r < rows; r++)
+        count += target[r] != ignore;
+    for (size_t r = 0; r < rows; r++, x += K, dx += K) {
+        if (target[r] == ignore) continue;
+        double log_sum = mmixi_plain_log_sum_exp(x, 1, K), weight = dy / count;
+        for (size_t k = 0; k < K; k++)
+            dx[k] += (mmix_real)(weight * exp(x[k] - log_sum));
+        dx[target[r]] -= (mmix_real)weight;
+    }
+}
+/* One row against the distribution q, whose numbers need not sum to 1; and its gradient. */
+MMIXI_PLAIN double mmixi_plain_soft_cross_entropy(const mmix_real *x, const mmix_real *q, double T,
+                                                  size_t K)
+{
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K), loss = 0;
+    for (size_t k = 0; k < K; k++)
+        loss -= (double)q[k] * ((double)x[k] / T - log_sum);
+    return loss;
+}
+MMIXI_PLAIN void mmixi_plain_soft_cross_entropy_backward(mmix_real *dx, double dy,
+                                                         const mmix_real *x, const mmix_real *q,
+                                                         double T, size_t K)
+{
+    double log_sum = mmixi_plain_log_sum_exp(x, T, K), mass = 0;
+    for (size_t k = 0; k < K; k++)
+        mass += q[k];
+    for (size_t k = 0; k < K; k++) {
+        double p = exp((double)x[k] / T - log_sum);
+        dx[k] += (mmix_real)(dy * (mass * p - (double)q[k]) / T);
+    }
+}
+/* DINO: student row (v, b) is crop v of picture b, of which the first two are the teacher's views
+   too. The loss is the mean over the pairs of unlike views, where
+   q (2, B, K) = softmax((teacher - center) / T_t). */
+MMIXI_PLAIN double mmixi_plain_dino_loss(const mmix_real *student, const mmix_real *q, double T,
+                                         size_t B, size_t crops, size_t K)
+{
+    double sum = 0;
+    for (size_t v = 0; v < crops; v++) {
+        for (size_t i = 0; i < 2; i++) {
+            if (i == v) continue;
+            for (size_t b = 0; b < B; b++) {
+                const mmix_real *x = student + (v * B + b) * K;
+                sum += mmixi_plain_soft_cross_entropy(x, q + (i * B + b) * K, T, K);
+            }
+        }
+    }
+    return sum / (double)(B * 2 * (crops - 1));
+}
+MMIXI_PLAIN void mmixi_plain_dino_loss_backward(mmix_real *dstudent, double dy,
+                                                const mmix_real *student, const mmix_real *q,
+                                                double T, size_t B, size_t crops, size_t K)
+{
+    double weight = dy / (double)(B * 2 * (crops - 1));
+    for (size_t v = 0; v < crops; v++) {
+        for (size_t i = 0; i < 2; i++) {
+            if (i == v) continue;
+            for (size_t b = 0; b < B; b++) {
+                size_t row = (v * B + b) * K;
+                mmixi_plain_soft_cross_entropy_backward(dstudent + row, weight, student + row,
+                                                        q + (i * B + b) * K, T, K);
+            }
+        }
+    }
+}
 
 /* in: x, target, mask. What an op does not need is 0. */
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
-    int32_t ignore, relative;                    /* a class; of kd_hidden: over the mean of each layer's t² */
-    size_t layer, pictures;                      /* rows of one mean, 0: all; DINO, as the next line */
+    int32_t ignore;                              /* the class that does not count */
+    int relative;                                /* kd_hidden: over the mean of each layer's t² */
+    size_t layer;                                /* rows of one mean; 0: all */
+    /* DINO: B, or 0 if row r meets the teacher's row r alone */
+    size_t pictures;
+    /* DINO: of the teacher; its mean entropy goes there */
     double teacher_T, *entropy;
-    const mmix_real *center, *rows;              /* rows: weights of the teacher's, or NULL */
-    /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
-    double *loss, *square;
-    mmix_real *blocks;
+    /* DINO: (K); weights of the teacher's rows, or NULL */
+    const mmix_real *center, *rows;
 } mmixi_loss_options;
 static mmixi_loss_options mmixi_loss_of(double T, double weight)
 {
     mmixi_loss_options o;
     memset(&o, 0, sizeof o);
-    o.T = T; o.weight = weight;
+    o.T = T;
+    o.weight = weight;
     return o;
 }
-/* Rows go by in blocks that stay in the nearest cache. */
-enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
-/* saved: of each row the largest x, Σ q / Σ e^((x - max)/T), of kd_token the largest t, 1 / Σ e^((t -
-   max)/T), else 1; of kd_hidden the weights of the layers. DINO: the teacher's distributions (2B, K). */
+/* Slots of `saved`: what the backward wants of each row (mmixi_loss_kept), of kd_hidden the weight
+   of each layer instead; and DINO's distributions of the teacher (2B, K). */
 enum { MMIXI_LOSS_ROWS, MMIXI_LOSS_TEACHER };
+typedef struct mmixi_loss_kept {
+    mmix_real top, share;                        /* max x; Σ q / Σ e^((x - max)/T) */
+    mmix_real teacher_top, teacher_share;        /* kd_token: the same of the teacher's logits */
+} mmixi_loss_kept;
+/* Rows go by in blocks that stay in the nearest cache, in this many scratch blocks of a lane. */
+enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8), MMIXI_LOSS_BLOCKS = 4 };
+
+/* A loss is two functions of one row: its value, and the gradient times `weight` to dx = or
+   (p->add) +=. `scratch` are the lane's blocks. */
+typedef struct mmixi_loss_pass mmixi_loss_pass;
+typedef double mmixi_loss_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch);
+typedef void mmixi_loss_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                     mmix_real *dx, mmix_real *scratch);
+struct mmixi_loss_pass {
+    const mmix_call *c;
+    const mmixi_loss_options *o;
+    const mmixi_kernels *k;
+    mmixi_loss_row *forward;
+    mmixi_loss_row_backward *backward;
+    mmixi_mat x, dx;
+    int add;
+    mmix_real inverse_T;
+    mmixi_loss_kept *kept;                       /* (rows) */
+    double *loss, *square;                       /* (rows) of a forward: losses; kd_hidden: Σ t² */
+    mmix_real *blocks;                           /* (lanes, MMIXI_LOSS_BLOCKS, MMIXI_LOSS_BLOCK) */
+};
 
 static double mmixi_total(const double *x, size_t n)
 {
@@ -10620,154 +12198,383 @@ static double mmixi_total(const double *x, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-static inline size_t mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+/* Numbers of the block of a row that begins at i. */
+static inline size_t mmixi_loss_width(size_t K, size_t i)
 {
-    return c->in[2] ? mmixi_index(c->in[2], r % o->layer) != 0
-        : c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
+    return mmixi_min(MMIXI_LOSS_BLOCK, K - i);
 }
-/* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
-static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o, size_t r,
-                                 const mmix_real *q[2])
+/* e = e^((x - top) / T) of one block, and its sum. T is divided by last: u = x - top is exact. */
+static inline mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const mmix_real *x,
+                                mmix_real top, mmix_real *u, mmix_real *e)
 {
-    const mmix_tensor *target = c->in[1];
-    const mmix_real *teacher = c->saved[MMIXI_LOSS_TEACHER];
-    size_t B = o->pictures, n = 0, K = mmixi_cols(target);
-    for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
-        if (v != r / B) q[n++] = teacher + (v * B + r % B) * K;
-    if (!B && teacher) q[n++] = teacher + r * K;
-    else if (!B && mmixi_of(target)) q[n++] = mmixi_of(target) + mmixi_row_offset(target, r);
+    if (p->inverse_T == 1)
+        return p->k->exp_row(n, 1, x, top, e);
+    p->k->normalise(n, x, top, 1, NULL, NULL, u);
+    return p->k->exp_row(n, p->inverse_T, u, 0, e);
+}
+
+/* ---- one class: log Σ e^(x_k - max) - (x_label - max) ---- */
+static double mmixi_class_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
+{
+    const mmix_real *x = mmixi_row(p->x, r);
+    size_t K = p->x.cols;
+    mmix_real top = p->k->largest(K, x);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    double sum = 0;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK)
+        sum += mmixi_loss_exp(p, mmixi_loss_width(K, i), x + i, top, u, e);
+    p->kept[r].top = top;
+    p->kept[r].share = (mmix_real)(1 / sum);
+    return mmixi_log(sum) - ((double)x[mmixi_index(p->c->in[1], r)] - top);
+}
+static void mmixi_class_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                     mmix_real *dx, mmix_real *scratch)
+{
+    const mmix_real *x = mmixi_row(p->x, r);
+    size_t K = p->x.cols;
+    mmix_real scale = (mmix_real)weight, *u = scratch, *e = u + MMIXI_LOSS_BLOCK;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(K, i);
+        mmix_real *g = p->add ? e : dx + i;
+        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
+        p->k->scale(n, scale * p->kept[r].share, g, g);
+        if (p->add)
+            p->k->add(n, e, dx + i, dx + i);
+    }
+    dx[mmixi_index(p->c->in[1], r)] -= scale;
+}
+
+/* ---- one or two distributions q: Σ q log Σ e^((x - max)/T) - Σ q (x - max) / T ---- */
+
+/* The distributions that row r is held against, and how many. */
+static size_t mmixi_loss_targets(const mmixi_loss_pass *p, size_t r, const mmix_real *q[2])
+{
+    const mmix_tensor *target = p->c->in[1];
+    const mmix_real *teacher = p->c->saved[MMIXI_LOSS_TEACHER];
+    size_t B = p->o->pictures, n = 0, K = mmixi_cols(target);
+    if (!teacher || !B) {
+        q[0] = teacher ? teacher + r * K : mmixi_row_values(target, r);
+        return 1;
+    }
+    /* student row (v, b): the teacher's views of b but v */
+    for (size_t v = 0; v < 2; v++)
+        if (v != r / B)
+            q[n++] = teacher + (v * B + r % B) * K;
     return n;
 }
-/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is Σ q log Σ e^(u/T) -
-   Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ
-   e^(v/T)) - Σ q (u - v) / T. */
-static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
-                           const mmix_real *x, mmix_real *dx, mmix_real *u)
+static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmixi_kernels *k = c->m->k;
-    int kd = c->op == MMIX_OP_KD_TOKEN;
-    const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
-    mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_ROWS] + 4 * r, *share = top + 1,
-        *top_q = top + 2, *share_q = top + 3;
-    size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
-    int32_t label = n ? 0 : mmixi_index(c->in[1], r);
-    double sum = 0, sum_q = !n, sum_qu;
-    if (!dx) *top = k->largest(K, x);
-    if (!dx && kd) *top_q = k->largest(K, q[0]);
-    sum_qu = n ? 0 : (double)x[label] - *top;
-    for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = dx && !c->add[0] ? dx + i : e, shift = *top;
-        const mmix_real *from = x + i;
-        w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        if (kd || inverse_T != 1) {
-            k->normalise(w, from, shift, 1, NULL, NULL, u);
-            from = u; shift = 0;
+    const mmix_real *x = mmixi_row(p->x, r), *q[2];
+    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    mmix_real top = p->k->largest(K, x);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    double sum = 0, mass = 0, along = 0;         /* Σ e^…, Σ q and Σ q (x - max) */
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(K, i);
+        sum += mmixi_loss_exp(p, n, x + i, top, u, e);
+        for (size_t t = 0; t < targets; t++) {
+            double block_mass, block_along;
+            mmixi_normalise_sums(p->k, n, q[t] + i, x + i, top, 1, NULL, &block_mass, &block_along);
+            mass += block_mass;
+            along += block_along;
         }
-        sum += k->exp_row(w, inverse_T, from, shift, p);
-        if (dx) k->scale(w, scale * *share, p, p);
-        for (size_t s = 0; s < n; s++) {
-            const mmix_real *target = kd ? eq : q[s] + i;
-            if (kd) {
-                k->normalise(w, q[s] + i, *top_q, -1, NULL, NULL, d);        /* -v */
-                k->exp_row(w, -inverse_T, d, 0, eq);
-                k->add(w, u, d, d);
-            }
-            if (dx) k->axpy(w, -scale * *share_q, target, p);
-            else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
-            sum_q += mass; sum_qu += along;
-        }
-        if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    if (dx && !n) dx[label] -= scale;
-    if (dx) return;
-    double norm = kd ? sum_q : 1;
-    *share = (mmix_real)(sum_q / norm / sum); *share_q = (mmix_real)(1 / norm);
-    o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
+    p->kept[r].top = top;
+    p->kept[r].share = (mmix_real)(mass / sum);
+    return mass * mmixi_log(sum) - along / p->o->T;
 }
-/* Σ (x - t)² of a row, and Σ t² */
-static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
-                                const mmix_real *x, mmix_real *dx, mmix_real *d)
+static void mmixi_targets_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                       mmix_real *dx, mmix_real *scratch)
 {
-    const mmixi_kernels *k = c->m->k;
-    const mmix_real *t = mmixi_of(c->in[1]) + mmixi_row_offset(c->in[1], r);
-    size_t D = mmixi_cols(c->in[0]);
-    for (size_t i = 0, w; i < D; i += w) {
-        w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
-        memcpy(d, x + i, w * sizeof *d);
-        k->axpy(w, -1, t + i, d);
-        if (dx) (c->add[0] ? k->axpy : k->scale)(w, (mmix_real)(2 * weight), d, dx + i);
-        else o->loss[r] += k->variance(w, d, 0), o->square[r] += k->variance(w, t + i, 0);
+    const mmix_real *x = mmixi_row(p->x, r), *q[2];
+    size_t K = p->x.cols, targets = mmixi_loss_targets(p, r, q);
+    mmix_real scale = (mmix_real)(weight / p->o->T);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(K, i);
+        mmix_real *g = p->add ? e : dx + i;
+        mmixi_loss_exp(p, n, x + i, p->kept[r].top, u, g);
+        p->k->scale(n, scale * p->kept[r].share, g, g);
+        for (size_t t = 0; t < targets; t++)
+            p->k->axpy(n, -scale, q[t] + i, g);
+        if (p->add)
+            p->k->add(n, e, dx + i, dx + i);
     }
 }
-static void mmixi_loss_rows(const mmix_call *c, mmixi_range range)
+
+/* ---- kd_token: q = softmax(t/T), and Σ q log q is added. With u = x - max x, v = t - max t:
+        log (Σ e^(u/T) / Σ e^(v/T)) - Σ e^(v/T) (u - v) / (T Σ e^(v/T)) ---- */
+static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
 {
-    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
-    mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
+    const mmixi_kernels *k = p->k;
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
+    size_t K = p->x.cols;
+    mmix_real top = k->largest(K, x);
+    mmix_real teacher_top = k->largest(K, t);
+    mmix_real *u = scratch;
+    mmix_real *e = u + MMIXI_LOSS_BLOCK;
+    mmix_real *d = e + MMIXI_LOSS_BLOCK;
+    mmix_real *q = d + MMIXI_LOSS_BLOCK;
+    double sum = 0, teacher_sum = 0, along = 0;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(K, i);
+        double block_mass, block_along;
+        k->normalise(n, x + i, top, 1, NULL, NULL, u);
+        sum += k->exp_row(n, p->inverse_T, u, 0, e);
+        k->normalise(n, t + i, teacher_top, -1, NULL, NULL, d);              /* -v */
+        k->exp_row(n, -p->inverse_T, d, 0, q);
+        k->add(n, u, d, d);
+        mmixi_normalise_sums(k, n, q, d, 0, 1, NULL, &block_mass, &block_along);
+        teacher_sum += block_mass;
+        along += block_along;
+    }
+    p->kept[r].top = top;
+    p->kept[r].share = (mmix_real)(1 / sum);
+    p->kept[r].teacher_top = teacher_top;
+    p->kept[r].teacher_share = (mmix_real)(1 / teacher_sum);
+    return mmixi_log(sum / teacher_sum) - along / teacher_sum / p->o->T;
+}
+static void mmixi_kd_token_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                        mmix_real *dx, mmix_real *scratch)
+{
+    const mmixi_kernels *k = p->k;
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmixi_loss_kept *kept = p->kept + r;
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
+    size_t K = p->x.cols;
+    mmix_real scale = (mmix_real)(weight / p->o->T);
+    mmix_real *u = scratch, *e = u + MMIXI_LOSS_BLOCK, *q = e + MMIXI_LOSS_BLOCK;
+    for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(K, i);
+        mmix_real *g = p->add ? e : dx + i;
+        mmixi_loss_exp(p, n, x + i, kept->top, u, g);
+        k->scale(n, scale * kept->share, g, g);
+        mmixi_loss_exp(p, n, t + i, kept->teacher_top, u, q);
+        k->axpy(n, -scale * kept->teacher_share, q, g);
+        if (p->add)
+            k->add(n, e, dx + i, dx + i);
+    }
+}
+
+/* ---- kd_hidden: Σ (x - t)², and Σ t² beside it ---- */
+static double mmixi_kd_hidden_row(const mmixi_loss_pass *p, size_t r, mmix_real *scratch)
+{
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
+    size_t D = p->x.cols;
+    double sum = 0;
+    for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(D, i);
+        memcpy(scratch, x + i, n * sizeof *scratch);
+        p->k->axpy(n, -1, t + i, scratch);
+        sum += p->k->variance(n, scratch, 0);
+        p->square[r] += p->k->variance(n, t + i, 0);
+    }
+    return sum;
+}
+static void mmixi_kd_hidden_row_backward(const mmixi_loss_pass *p, size_t r, double weight,
+                                         mmix_real *dx, mmix_real *scratch)
+{
+    const mmix_tensor *teacher = p->c->in[1];
+    const mmix_real *x = mmixi_row(p->x, r);
+    const mmix_real *t = mmixi_row_values(teacher, r);
+    size_t D = p->x.cols;
+    for (size_t i = 0; i < D; i += MMIXI_LOSS_BLOCK) {
+        size_t n = mmixi_loss_width(D, i);
+        memcpy(scratch, x + i, n * sizeof *scratch);
+        p->k->axpy(n, -1, t + i, scratch);
+        (p->add ? p->k->axpy : p->k->scale)(n, (mmix_real)(2 * weight), scratch, dx + i);
+    }
+}
+
+/* ---- all rows ---- */
+
+/* Whether a row counts: its mask is not 0, or its class not the one to ignore. */
+static inline int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+{
+    const mmix_tensor *target = c->in[1], *mask = c->in[2];
+    if (mask) return mmixi_index(mask, r % o->layer) != 0;
+    return target->dtype != MMIX_DTYPE_I32 || mmixi_index(target, r) != o->ignore;
+}
+static void mmixi_loss_rows(void *arg, mmixi_range range)
+{
+    const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
+    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
     for (size_t r = range.begin; r < range.end; r++) {
-        double weight = o->relative ? c->saved[MMIXI_LOSS_ROWS][r / o->layer] : o->weight;
-        mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
-        if (!dx) o->loss[r] = o->square[r] = 0;
-        if (mmixi_loss_counts(c, o, r))
-            (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
-                (c, o, r, dx ? weight * *c->dy[0] : 1, mmixi_row(x, r), dx,
-                 o->blocks + range.lane * 4 * MMIXI_LOSS_BLOCK);
-        else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
+        p->loss[r] = 0;
+        p->square[r] = 0;
+        if (mmixi_loss_counts(p->c, p->o, r))
+            p->loss[r] = p->forward(p, r, scratch);
     }
 }
-/* softmax((t - c)/T) and its entropy; then the row's weight */
-static void mmixi_dino_teacher_rows(const mmix_call *c, mmixi_range range)
+static void mmixi_loss_rows_backward(void *arg, mmixi_range range)
 {
-    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
-    mmixi_mat teacher = mmixi_values(c->in[1]);
-    size_t K = teacher.cols;
+    const mmixi_loss_pass *p = (const mmixi_loss_pass *)arg;
+    const mmix_real *layers = p->c->saved[MMIXI_LOSS_ROWS];
+    mmix_real *scratch = p->blocks + range.lane * MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK;
     for (size_t r = range.begin; r < range.end; r++) {
-        mmix_real *t = mmixi_row(teacher, r), *q = c->saved[MMIXI_LOSS_TEACHER] + r * K;
-        for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
-        c->m->k->softmax(K, q, q);
-        o->square[r] = 0;
-        for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? q[i] * mmixi_log(q[i]) : 0;
-        if (o->rows) c->m->k->scale(K, o->rows[r], q, q);
+        double weight = p->o->relative ? layers[r / p->o->layer] : p->o->weight;
+        mmix_real *dx = mmixi_row(p->dx, r);
+        if (mmixi_loss_counts(p->c, p->o, r)) p->backward(p, r, weight * *p->c->dy[0], dx, scratch);
+        else if (!p->add) memset(dx, 0, p->dx.cols * sizeof *dx);
     }
 }
-static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
+static mmixi_loss_pass mmixi_loss_pass_of(mmix_ctx *m, const mmix_call *c)
 {
-    mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
-    int back = c->dy[0] != NULL;
-    size_t rows = mmixi_rows(c->in[0]), teachers = o->center && !back ? mmixi_rows(c->in[1]) : 0;
+    mmixi_loss_pass p;
+    memset(&p, 0, sizeof p);
+    p.c = c;
+    p.o = (const mmixi_loss_options *)c->options;
+    p.k = m->k;
+    p.x = mmixi_values(c->in[0]);
+    p.inverse_T = (mmix_real)(1 / p.o->T);
+    p.kept = (mmixi_loss_kept *)(void *)c->saved[MMIXI_LOSS_ROWS];
+    p.blocks = mmixi_reals(m, m->lanes, MMIXI_LOSS_BLOCKS * MMIXI_LOSS_BLOCK);
+    return p;
+}
+/* The sum of the rows' losses, layer by layer, each with its weight; kd_hidden keeps these. */
+static double mmixi_loss_sum(const mmixi_loss_pass *p)
+{
+    const mmixi_loss_options *o = p->o;
+    size_t rows = p->x.rows;
     double loss = 0;
-    if (back && !c->dx[0]) return 0;
-    if (!back) mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * rows);
-    if (teachers) mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(c->in[1]));
+    for (size_t r = 0; r < rows; r += o->layer) {
+        double weight = o->weight, square = mmixi_total(p->square + r, o->layer);
+        if (o->relative) {
+            weight = (double)o->layer / (double)rows / (square > 0 ? square : 1);
+            p->c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
+        }
+        loss += mmixi_total(p->loss + r, o->layer) * weight;
+    }
+    return loss;
+}
+/* The forward of a loss whose `saved` is there. */
+static int mmixi_loss_run_forward(mmix_ctx *m, mmix_call *c, mmixi_loss_row *forward)
+{
     mmix_mark mark = mmix_mark_here(m);
-    o->loss = mmixi_doubles(m, rows, 2);
-    o->blocks = mmixi_reals(m, m->lanes, 4 * MMIXI_LOSS_BLOCK);
+    mmixi_loss_pass p = mmixi_loss_pass_of(m, c);
+    size_t rows = p.x.rows;
+    p.forward = forward;
+    p.loss = mmixi_doubles(m, rows, 2);
     if (m->error_kind) return -1;
-    o->square = o->loss + rows;
-    if (teachers) {
-        mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
-        *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
-    }
-    mmixi_over_rows(c, c->in[0], mmixi_loss_rows);
-    for (size_t r = 0; !back && r < rows; r += o->layer) {
-        double square = mmixi_total(o->square + r, o->layer),
-            weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
-        if (o->relative) c->saved[MMIXI_LOSS_ROWS][r / o->layer] = (mmix_real)weight;
-        loss += mmixi_total(o->loss + r, o->layer) * weight;
-    }
-    if (!back) *mmixi_of(c->out[0]) = (mmix_real)loss;
+    p.square = p.loss + rows;
+    mmixi_ranges(m, rows, mmixi_row_grain(p.x.cols), mmixi_loss_rows, &p);
+    *mmixi_of(c->out[0]) = (mmix_real)mmixi_loss_sum(&p);
     mmix_rewind(m, mark);
     return 0;
 }
+static int mmixi_loss_run_backward(mmix_ctx *m, mmix_call *c, mmixi_loss_row_backward *backward)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    if (!c->dx[0]) return 0;
+    mmixi_loss_pass p = mmixi_loss_pass_of(m, c);
+    if (m->error_kind) return -1;
+    p.backward = backward;
+    p.dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    p.add = c->add[0];
+    mmixi_ranges(m, p.x.rows, mmixi_row_grain(p.x.cols), mmixi_loss_rows_backward, &p);
+    mmix_rewind(m, mark);
+    return 0;
+}
+static int mmixi_loss_save(mmix_ctx *m, mmix_call *c)
+{
+    return mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * mmixi_rows(c->in[0])) ? 0 : -1;
+}
+static int mmixi_cross_entropy_forward(mmix_ctx *m, mmix_call *c)
+{
+    int labels = c->in[1]->dtype == MMIX_DTYPE_I32;
+    if (mmixi_loss_save(m, c)) return -1;
+    return mmixi_loss_run_forward(m, c, labels ? mmixi_class_row : mmixi_targets_row);
+}
+static int mmixi_cross_entropy_backward(mmix_ctx *m, mmix_call *c)
+{
+    int labels = c->in[1]->dtype == MMIX_DTYPE_I32;
+    return mmixi_loss_run_backward(m, c,
+                                   labels ? mmixi_class_row_backward : mmixi_targets_row_backward);
+}
+static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_save(m, c) ? -1 : mmixi_loss_run_forward(m, c, mmixi_kd_token_row);
+}
+static int mmixi_kd_token_backward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_run_backward(m, c, mmixi_kd_token_row_backward);
+}
+static int mmixi_kd_hidden_forward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_save(m, c) ? -1 : mmixi_loss_run_forward(m, c, mmixi_kd_hidden_row);
+}
+static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_run_backward(m, c, mmixi_kd_hidden_row_backward);
+}
+
+/* ---- DINO's teacher: q = softmax((t - center) / T_t) of each row, its entropy, then its weight ---- */
+typedef struct mmixi_dino_teacher {
+    const mmix_call *c;
+    const mmixi_loss_options *o;
+    double *entropy;                             /* (teacher's rows) */
+} mmixi_dino_teacher;
+static void mmixi_dino_teacher_rows(void *arg, mmixi_range range)
+{
+    const mmixi_dino_teacher *j = (const mmixi_dino_teacher *)arg;
+    const mmixi_loss_options *o = j->o;
+    const mmixi_kernels *k = j->c->m->k;
+    mmixi_mat teacher = mmixi_values(j->c->in[1]);
+    size_t K = teacher.cols;
+    for (size_t r = range.begin; r < range.end; r++) {
+        const mmix_real *t = mmixi_row(teacher, r);
+        mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
+        double entropy = 0;
+        for (size_t i = 0; i < K; i++)
+            q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
+        k->softmax(K, q, q);
+        for (size_t i = 0; i < K; i++)
+            if (q[i] > 0)
+                entropy -= q[i] * mmixi_log(q[i]);
+        j->entropy[r] = entropy;
+        if (o->rows)
+            k->scale(K, o->rows[r], q, q);
+    }
+}
+static int mmixi_dino_loss_forward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *teacher = c->in[1];
+    size_t rows = mmixi_rows(teacher);
+    if (mmixi_loss_save(m, c) || !mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(teacher)))
+        return -1;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_dino_teacher j = { c, (const mmixi_loss_options *)c->options, mmixi_doubles(m, rows, 1) };
+    if (!j.entropy) return -1;
+    mmixi_ranges(m, rows, mmixi_row_grain(mmixi_cols(teacher)), mmixi_dino_teacher_rows, &j);
+    *j.o->entropy = mmixi_total(j.entropy, rows) / (double)rows;
+    mmix_rewind(m, mark);
+    return mmixi_loss_run_forward(m, c, mmixi_targets_row);
+}
+static int mmixi_dino_loss_backward(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_loss_run_backward(m, c, mmixi_targets_row_backward);
+}
+
+/* ---- the public functions ---- */
+
 /* The mean over the rows that count, times the weight. */
-static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target, mmix_tensor *mask,
-                               mmixi_loss_options o)
+static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target,
+                               mmix_tensor *mask, mmixi_loss_options o)
 {
     mmix_call call = mmixi_call(mmixi_strided(m, x), target, mask);
     size_t count = 0;
     if (m->error_kind) return NULL;
     if (!o.layer) o.layer = mmixi_rows(x);
-    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r);
+    for (size_t r = 0; r < o.layer; r++)
+        count += (size_t)mmixi_loss_counts(&call, &o, r);
     o.weight /= (double)mmixi_max(count, 1);
     call.constant = 1u << 1;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
@@ -10777,11 +12584,11 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
                                         int32_t ignore_index)
 {
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
+    const char *spec = labels ? "logits ...K, target:i32 ~" : "logits ...K, target ~K";
     mmixi_loss_options o = mmixi_loss_of(1, 1);
     mmixi_dims d;
     o.ignore = ignore_index;
-    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ~"
-                      : "logits ...K, target ~K", logits, target)) return NULL;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, spec, logits, target)) return NULL;
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
@@ -10793,109 +12600,147 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
    kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
-   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
-               gradient of a row is T (q - p) over their number */
+   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T);
+               the gradient of a row is T (q - p) over their number (Hinton et al. 2015) */
 
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
+    const char *spec = "student BLD, teacher BLD, mask?:i32 BL";
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
-                      ? "student NBLD, teacher NBLD, mask?:i32 BL"
-                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    if (mmix_ndim(student) == 4) spec = "student NBLD, teacher NBLD, mask?:i32 BL";
+    if (!mmixi_expect(m, "mmix_kd_hidden", &d, spec, student, teacher, mask))
+        return NULL;
     mmixi_loss_options o = mmixi_loss_of(1, 1 / (double)(mmixi_max(d.N, 1) * d.D));
-    o.relative = relative; o.layer = d.B * d.L;
+    o.relative = relative;
+    o.layer = d.B * d.L;
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
-MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
-                                   double temperature)
+MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                   mmix_tensor *mask, double temperature)
 {
+    const char *who = "mmix_kd_token";
     mmixi_loss_options o = mmixi_loss_of(temperature, temperature * temperature);
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
-                      mask)
-        || mmixi_within(m, "mmix_kd_token", "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
+    if (!mmixi_expect(m, who, &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask))
+        return NULL;
+    if (mmixi_within(m, who, "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
     return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t); Caron et
-   al. 2021, eq. 2 to 4. iBOT (crops 0): row r meets row r ---- */
+   al. 2021, eq. 2 to 4. iBOT (Zhou et al. 2022) has no crops: row r meets row r, with weights
+   ---- */
+
+/* c ← c + (1 - momentum) Σ weight (t - c), where the weights are 1/T or those given. Returns
+   ‖c‖. */
+static double mmixi_center_update(mmix_real *center, const mmix_tensor *teacher,
+                                  const mmix_real *weight, double momentum)
+{
+    size_t rows = teacher->shape[0], K = teacher->shape[1];
+    double share = weight ? 0 : 1, square = 0;             /* share: the sum of the weights */
+    for (size_t r = 0; weight && r < rows; r++)
+        share += weight[r];
+    for (size_t k = 0; k < K; k++) {
+        double mean = 0;
+        for (size_t r = 0; r < rows; r++)
+            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (weight ? weight[r]
+                                                                             : 1);
+        if (!weight) mean /= (double)rows;
+        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
+        square += (double)center[k] * center[k];
+    }
+    return sqrt(square);
+}
+/* crops 0: iBOT */
 static mmix_tensor *mmixi_teacher_loss(mmix_ctx *m, const char *who, mmix_tensor *student,
                                        mmix_tensor *teacher, mmix_tensor *weight, mmix_real *center,
                                        size_t crops, double student_temp, double teacher_temp,
                                        double momentum, mmix_dino_loss_stats *stats)
 {
+    const char *spec = crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T";
     mmixi_dims d;
-    double entropy = 0, norm = 0, share = weight ? 0 : 1;
-    const mmix_real *rows = mmixi_of(weight);
-    if (!mmixi_expect(m, who, &d, crops ? "student NK, teacher TK" : "student TK, teacher TK, weight? T",
-                      student, teacher, weight)
+    double entropy = 0, times = 1;
+    if (!mmixi_expect(m, who, &d, spec, student, teacher, weight)
         || !mmixi_given(m, who, "*center", center)
         || mmixi_within(m, who, "student_temp", student_temp, 1e-30, HUGE_VAL)
         || mmixi_within(m, who, "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops && (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f "
-                  "crops (at least 2)", who, (double)d.N, (double)d.T, (double)crops);
-    /* of the mean over rows: a picture has so many pairs of views; rows with weights are summed */
-    double times = crops ? (double)crops / (double)(2 * crops - 2) : rows ? (double)d.T : 1;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: %.0f student rows, %.0f teacher rows (2 views each) for %.0f crops (at least 2)",
+                  who, (double)d.N, (double)d.T, (double)crops);
+    /* mmixi_loss takes the mean over rows. A picture has 2 crops - 2 pairs of views and `crops`
+       rows, and rows with weights are summed. */
+    if (crops) times = (double)crops / (double)(2 * crops - 2);
+    else if (weight) times = (double)d.T;
     mmixi_loss_options o = mmixi_loss_of(student_temp, times);
-    o.pictures = crops ? d.T / 2 : 0; o.teacher_T = teacher_temp; o.entropy = &entropy; o.center = center;
-    o.rows = rows;
+    o.pictures = crops ? d.T / 2 : 0;
+    o.teacher_T = teacher_temp;
+    o.entropy = &entropy;
+    o.center = center;
+    o.rows = mmixi_of(weight);
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
-    for (size_t r = 0; rows && r < d.T; r++) share += rows[r];
-    for (size_t k = 0; loss && k < d.K; k++) {   /* c ← c + (1 - momentum) Σ weight (t - c) */
-        double mean = 0;
-        for (size_t r = 0; r < d.T; r++)
-            mean += (double)mmixi_of(teacher)[r * teacher->stride[0] + k] * (rows ? rows[r] : 1);
-        if (!rows) mean /= (double)d.T;
-        center[k] = (mmix_real)((1 - share * (1 - momentum)) * center[k] + (1 - momentum) * mean);
-        norm += (double)center[k] * center[k];
-    }
-    if (loss && stats) {
+    if (!loss) return NULL;
+    double norm = mmixi_center_update(center, teacher, mmixi_of(weight), momentum);
+    if (stats) {
         stats->teacher_entropy = entropy;
         stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
-        stats->center_norm = sqrt(norm);
+        stats->center_norm = norm;
     }
     return loss;
 }
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
-                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
-                                    double momentum, mmix_dino_loss_stats *stats)
+                                    mmix_real *center, size_t crops, double student_temp,
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats)
 {
-    return mmixi_teacher_loss(m, "mmix_dino_loss", student, teacher, NULL, center, mmixi_max(crops, 1),
-                              student_temp, teacher_temp, momentum, stats);
+    return mmixi_teacher_loss(m, "mmix_dino_loss", student, teacher, NULL, center,
+                              mmixi_max(crops, 1), student_temp, teacher_temp, momentum, stats);
 }
 MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *weight, mmix_real *center, double student_temp,
-                                    double teacher_temp, double momentum, mmix_dino_loss_stats *stats)
+                                    double teacher_temp, double momentum,
+                                    mmix_dino_loss_stats *stats)
 {
-    return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0, student_temp,
-                              teacher_temp, momentum, stats);
+    return mmixi_teacher_loss(m, "mmix_ibot_loss", student, teacher, weight, center, 0,
+                              student_temp, teacher_temp, momentum, stats);
 }
+
+/* ---- DINO's head: linear layers with gelu between them, L2 normalisation, prototypes ---- */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     mmixi_dims d;
-    memset(head, 0, sizeof *head);
+    if (head) memset(head, 0, sizeof *head);
+    if (!p || !mmixi_given(p->m, "mmix_dino_head_init", "*head", head))
+        return -1;
     if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
     head->layers = layers;
-    d.D = D; d.K = K;
-    for (size_t i = 0; i < layers; i++, d.D = d.O) {
+    d.D = D;
+    d.K = K;
+    for (size_t i = 0; i < layers; i++) {
         char spec[64];
-        snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
-                 : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
+        if (layers > 1)
+            snprintf(spec, sizeof spec, "mlp.%d.weight OD normal, mlp.%d.bias O zeros", 2 * (int)i,
+                     2 * (int)i);
+        else snprintf(spec, sizeof spec, "mlp.weight OD normal, mlp.bias O zeros");
         d.O = i + 1 < layers ? hidden : bottleneck;
         mmixi_declare(p, prefix, &d, spec, head->weight + i, head->bias + i);
+        d.D = d.O;
     }
-    return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
+    return mmixi_declare(p, prefix, &d,
+                         "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
                          &head->weight_g, &head->weight_v);
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
-    for (size_t i = 0; i < head->layers; i++)
-        x = mmix_linear(m, i ? mmix_gelu(m, x) : x, head->weight[i], head->bias[i]);
-    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g),
-                       NULL);
+    if (!mmixi_given(m, "mmix_dino_head_forward", "*head", head)) return NULL;
+    for (size_t i = 0; i < head->layers; i++) {
+        if (i) x = mmix_gelu(m, x);
+        x = mmix_linear(m, x, head->weight[i], head->bias[i]);
+    }
+    mmix_tensor *prototypes = mmix_weight_norm(m, head->weight_v, head->weight_g);
+    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), prototypes, NULL);
 }
 
 MMIXI_COLD_BEGIN
@@ -10903,67 +12748,94 @@ MMIXI_COLD_BEGIN
 /* ==== >>optimisers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
 
-   Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two parameters, and
-   the squares of a gradient are added piece after piece, in order.
+       AdamW   m ← β1 m + (1 - β1) g,  v ← β2 v + (1 - β2) g²
+               p ← p (1 - lr wd) - lr m / (1 - β1ᵗ) / (√(v / (1 - β2ᵗ)) + eps)
+       SGD     d = g + wd p,  b ← momentum b + (1 - dampening) d  (at first b = d)
+               p ← p - lr b,  with nesterov  p - lr (d + momentum b)
+
+   t counts a parameter's own steps. Loshchilov & Hutter 2019, algorithm 2.
+   torch: optim.AdamW, optim.SGD, nn.utils.clip_grad_norm_
+
+   Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two
+   parameters, and the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
+
+MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, const mmix_real *g,
+                                   size_t n, const mmix_adamw *o, int decay, double t)
+{
+    double keep = decay ? 1 - o->lr * o->weight_decay : 1;
+    for (size_t i = 0; i < n; i++) {
+        double gi = g[i];
+        m[i] = (mmix_real)(o->beta1 * m[i] + (1 - o->beta1) * gi);
+        v[i] = (mmix_real)(o->beta2 * v[i] + (1 - o->beta2) * gi * gi);
+        double mean = (double)m[i] / (1 - pow(o->beta1, t));
+        double square = (double)v[i] / (1 - pow(o->beta2, t));
+        p[i] = (mmix_real)(keep * p[i] - o->lr * mean / (sqrt(square) + o->eps));
+    }
+}
 
 enum { MMIXI_PIECE = 16384 };
 static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
-    mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
+    mmix_adamw o;
+    o.lr = 1e-3;
+    o.weight_decay = 0.01;
+    o.beta1 = 0.9;
+    o.beta2 = 0.999;
+    o.eps = 1e-8;
     return o;
 }
 MMIXDEF mmix_sgd mmix_sgd_default(void)
 {
-    mmix_sgd o = { 1e-3, 0, 0.9, 0, 0 };
+    mmix_sgd o;
+    memset(&o, 0, sizeof o);
+    o.lr = 1e-3;
+    o.momentum = 0.9;
     return o;
 }
-/* In one piece: m, v or (of SGD) not, steps. */
+/* A state is one piece of memory: m and, of AdamW alone, v, as long as the slab each; then a count
+   of steps for each parameter. */
 static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
 {
     return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
-static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, size_t moments)
+static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, const char *who,
+                              size_t moments)
 {
-    memset(state, 0, sizeof *state);
-    if (mmix_params_train(p, 1)) return -1;
+    if (state) memset(state, 0, sizeof *state);
+    if (!p || !mmixi_given(p->m, who, "*state", state) || mmix_params_train(p, 1))
+        return -1;
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
-    state->params = p; state->v = moments > 1 ? state->m + p->slab : NULL;
+    state->params = p;
+    if (moments > 1) state->v = state->m + p->slab;
     state->steps = (uint64_t *)(void *)(state->m + moments * p->slab);
     return 0;
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    return mmixi_moments_init(state, p, 2);
+    return mmixi_moments_init(state, p, "mmix_adamw_init", 2);
 }
-MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p) { return mmixi_moments_init(state, p, 1); }
+MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p)
+{
+    return mmixi_moments_init(state, p, "mmix_sgd_init", 1);
+}
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
 {
-    if (!state->params) return;
+    if (!state || !state->params) return;
     mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
     memset(state, 0, sizeof *state);
 }
-/* The gradients of n lists. */
+/* Zeroes the gradients of n lists. */
 static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
 {
-    for (int i = 0; i < n; i++) mmix_params_zero_grad(state[i].params);
+    for (int i = 0; i < n; i++)
+        mmix_params_zero_grad(state[i].params);
 }
-/* p, its gradient times factor, its b. */
-static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g, mmix_real *b,
-                             double factor, int decay, int first)
-{
-    mmix_real scale = (mmix_real)factor, wd = (mmix_real)(decay ? o->weight_decay : 0),
-        lr = (mmix_real)o->lr, momentum = (mmix_real)o->momentum,
-        keep = (mmix_real)(momentum > 0 ? 1 - o->dampening : 1);         /* torch: 0 has no b */
-    for (size_t i = 0; i < n; i++) {
-        mmix_real d = scale * g[i] + wd * p[i];
-        b[i] = first ? d : momentum * b[i] + keep * d;
-        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
-    }
-}
-/* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
+
+/* One parameter in a step. The squares of its gradient are taken first, a number for each piece;
+   then, with a factor for the gradient, it is updated. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const void *o;                               /* mmix_adamw, or of a state without v mmix_sgd */
@@ -10972,67 +12844,133 @@ typedef struct mmixi_adamw_job {
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-static void mmixi_adamw_range(void *arg, mmixi_range range)
+/* Where a piece begins in the slab. */
+static size_t mmixi_adamw_at(const mmixi_adamw_job *j, mmixi_range range)
+{
+    return (size_t)(mmixi_of(j->q->tensor) - j->s->params->values) + range.begin;
+}
+static void mmixi_adamw_squares(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
-    const mmix_adamw *o = (const mmix_adamw *)j->o;
-    double t = (double)*j->steps;
-    size_t at = (size_t)(mmixi_of(j->q->tensor) - p->values) + range.begin, n = range.end - range.begin;
-    mmix_real *x = p->values + at, *g = p->gradients + at, *b = j->s->m + at;
-    if (j->factor < 0) j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(n, g, 0);
-    else if (!j->s->v)
-        mmixi_sgd_update((const mmix_sgd *)j->o, n, x, g, b, j->factor, j->q->decay, *j->steps == 1);
-    else p->m->k->adamw(n, x, g, b, j->s->v + at, (mmix_real)j->factor,
-                        (mmix_real)(1 - o->lr * (j->q->decay ? o->weight_decay : 0)),
-                        (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
-                        (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
-                        (mmix_real)o->eps);
+    const mmix_real *g = p->gradients + mmixi_adamw_at(j, range);
+    j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(range.end - range.begin, g, 0);
 }
-/* A step of n lists, those without parameters left out, or of none. Gradients count `scale` times, skip is of
-   the last list. ‖all gradients‖, or -1. */
+static void mmixi_adamw_range(void *arg, mmixi_range range)
+{
+    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmix_adamw *o = (const mmix_adamw *)j->o;
+    const mmix_params *p = j->s->params;
+    size_t at = mmixi_adamw_at(j, range), n = range.end - range.begin;
+    double t = (double)*j->steps;
+    double decay = j->q->decay ? o->weight_decay : 0;
+    mmix_real keep = (mmix_real)(1 - o->lr * decay);
+    mmix_real rate = (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t)));
+    mmix_real root = (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t)));
+    p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
+                   (mmix_real)j->factor, keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root,
+                   (mmix_real)o->eps);
+}
+/* SGD's update of n numbers p with their b. `factor` is that of the gradient; `first`: there is no
+   b yet. */
+static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mmix_real *g,
+                             mmix_real *b, double factor, int decay, int first)
+{
+    mmix_real scale = (mmix_real)factor;
+    mmix_real weight_decay = (mmix_real)(decay ? o->weight_decay : 0);
+    mmix_real lr = (mmix_real)o->lr;
+    mmix_real momentum = (mmix_real)o->momentum;
+    mmix_real fresh = 1;
+    if (momentum > 0)  /* torch: momentum 0 has no b */
+        fresh = (mmix_real)(1 - o->dampening);
+    for (size_t i = 0; i < n; i++) {
+        mmix_real d = scale * g[i] + weight_decay * p[i];
+        b[i] = first ? d : momentum * b[i] + fresh * d;
+        p[i] -= lr * (o->nesterov ? d + momentum * b[i] : b[i]);
+    }
+}
+static void mmixi_sgd_range(void *arg, mmixi_range range)
+{
+    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmix_params *p = j->s->params;
+    size_t at = mmixi_adamw_at(j, range);
+    mmixi_sgd_update((const mmix_sgd *)j->o, range.end - range.begin, p->values + at,
+                     p->gradients + at, j->s->m + at, j->factor, j->q->decay, *j->steps == 1);
+}
+/* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
+   is used up. */
+static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_adamw_state *s, size_t index,
+                                           const void *options)
+{
+    const mmix_param *q = s->params->at + index;
+    size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
+    mmixi_param_here(q->tensor);
+    mmixi_adamw_job *j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+    if (!j) return NULL;
+    j->o = options;
+    j->s = s;
+    j->q = q;
+    j->steps = s->steps + index;
+    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_squares, j);
+    return j;
+}
+/* ‖gradient‖ of a job, each number counted `scale` times. If it is not finite that is an error. */
+static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double scale)
+{
+    size_t pieces = mmixi_ceil_div(mmix_count(j->q->tensor), MMIXI_PIECE);
+    double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
+    if (!(norm - norm == 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_%s_step: the gradient of %s has the norm %g, expected a finite one; nothing "
+                  "was changed", j->s->v ? "adamw" : "sgd", j->q->name, norm);
+    return norm;
+}
+/* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
+static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm + 1e-6)); }
+/* A step of n lists, of which those without parameters are left out, or of none of them. Gradients
+   count `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of
+   all together; skip (NULL: none) marks parameters of the last list that stay. Returns ‖all
+   gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmix_adamw_state *s;
-    mmixi_adamw_job *updates = NULL, *j;
-    double all = 0;
-    for (s = state; s < state + n; s++)
-        for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
-            const mmix_param *q = s->params->at + k;
-            size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
+    mmixi_adamw_job *updates = NULL;
+    double square = 0;
+    for (mmix_adamw_state *s = state; s < state + n; s++) {
+        const unsigned char *skipped = s + 1 == state + n ? skip : NULL;
+        for (size_t i = 0; s->params && !m->error_kind && i < s->params->count; i++) {
+            const mmix_param *q = s->params->at + i;
             if (q->frozen || !q->tensor->written) continue;
-            mmixi_param_here(q->tensor);
-            j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+            mmixi_adamw_job *j = mmixi_adamw_job_of(m, s, i, options);
             if (!j) break;
-            j->o = options; j->s = s; j->q = q; j->steps = s->steps + k; j->factor = -1;
-            mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
-            double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
-            all += norm * norm;
-            if (!(norm - norm == 0))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_%s_step: the gradient of %s has the norm %g, "
-                          "expected a finite one; nothing was changed", s->v ? "adamw" : "sgd",
-                          q->name, norm);
-            if (skip && s + 1 == state + n && skip[k]) continue;
-            j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
-            j->next = updates; updates = j;
+            double norm = mmixi_adamw_norm(m, j, scale);
+            square += norm * norm;
+            if (skipped && skipped[i]) continue;
+            j->factor = clip > 0 ? scale * mmixi_clip(norm, clip) : scale;
+            j->next = updates;
+            updates = j;
         }
-    for (j = updates; j && !m->error_kind; j = j->next) {
+    }
+    for (mmixi_adamw_job *j = updates; j && !m->error_kind; j = j->next) {
+        if (clip < 0) j->factor *= mmixi_clip(sqrt(square), -clip);
         ++*j->steps;
-        if (clip < 0) j->factor *= fmin(1, -clip / (sqrt(all) + 1e-6));
         mmixi_overwrite(j->q->tensor);
-        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE, mmixi_adamw_range, j);
+        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE,
+                     j->s->v ? mmixi_adamw_range : mmixi_sgd_range, j);
     }
     if (!m->error_kind) mmixi_adamw_zero(state, n);
     mmix_rewind(m, mark);
-    return m->error_kind ? -1 : sqrt(all);
+    return m->error_kind ? -1 : sqrt(square);
 }
-static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
-                                   const char *settings, double clip, const unsigned char *skip)
+static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who,
+                                   const void *options, const char *settings, double clip,
+                                   const unsigned char *skip)
 {
-    mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_settings_check(m, who, options, settings)) return 0;
+    mmix_ctx *m = state && state->params ? state->params->m : NULL;
+    if (!m || !mmixi_given(m, who, "*options", options)
+        || mmixi_settings_check(m, who, options, settings))
+        return 0;
     if (sgd == (state->v != NULL))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimiser", who);
     return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
@@ -11040,33 +12978,47 @@ static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char 
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
-    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
-                                "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30", clip, skip);
+    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
+        "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30";
+    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options, settings, clip, skip);
 }
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
-    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
-                                "double dampening 0 1, int nesterov 0 1", clip, skip);
+    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double momentum "
+        "0 1, double dampening 0 1, int nesterov 0 1";
+    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
 }
-typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
+
+/* ---- the teacher: θ_t ← momentum θ_t + (1 - momentum) θ_s, over the whole slab ---- */
+typedef struct mmixi_ema_job {
+    const mmix_params *teacher, *student;
+    mmix_real momentum;
+} mmixi_ema_job;
 static void mmixi_ema_range(void *arg, mmixi_range range)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
     j->teacher->m->k->lerp(range.end - range.begin, j->momentum, j->student->values + range.begin,
                            j->teacher->values + range.begin);
 }
+/* Whether two lists have the same names and sizes, as reals that lie in the same places. */
+static int mmixi_params_alike(const mmix_params *teacher, const mmix_params *student)
+{
+    if (teacher->count != student->count || teacher->slab != student->slab || student->bf16)
+        return 0;
+    for (size_t i = 0; i < teacher->count; i++) {
+        const mmix_param *a = teacher->at + i, *b = student->at + i;
+        if (strcmp(a->name, b->name) || mmix_count(a->tensor) != mmix_count(b->tensor))
+            return 0;
+    }
+    return 1;
+}
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
     mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
-    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
-    int same = teacher->count == student->count && teacher->slab == student->slab && !student->bf16;
-    for (size_t i = 0; same && i < teacher->count; i++)
-        same = !strcmp(teacher->at[i].name, student->at[i].name)
-            && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
-    if (!same)
+    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1))
+        return -1;
+    if (!mmixi_params_alike(teacher, student))
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
@@ -11075,7 +13027,8 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 }
 
 /* ---- schedules ---- */
-/* i of n values, both ends included */
+
+/* Value i of n on the line between two ends, which are both among them. */
 static double mmixi_line(double from, double to, size_t i, size_t n)
 {
     return n < 2 ? from : from + (to - from) * (double)i / (double)(n - 1);
@@ -11083,23 +13036,28 @@ static double mmixi_line(double from, double to, size_t i, size_t n)
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
 {
-    size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
+    size_t warm = warmup_epochs * iters;
+    size_t steps = epochs * iters;
+    size_t rest = steps > warm ? steps - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    return final + (base - final)
-        * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
+    double angle = 3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest;
+    return final + (base - final) * (1 + mmixi_cos(angle)) / 2;
 }
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
-                                  double power, size_t step)
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup,
+                                  double start_factor, double power, size_t step)
 {
-    double left = mmixi_line(0, 1, steps > step ? steps - 1 - step : 0, steps - warmup);
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
+    size_t ahead = steps > step ? steps - 1 - step : 0;
+    double left = mmixi_line(0, 1, ahead, steps - warmup);
     return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
-                                       size_t iters, size_t warmup, double start_factor, size_t step)
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones,
+                                       size_t n, size_t iters, size_t warmup, double start_factor,
+                                       size_t step)
 {
     double lr = base * (step < warmup ? mmixi_line(start_factor, 1, step, warmup) : 1);
-    for (size_t i = 0; iters && i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
+    for (size_t i = 0; iters && i < n; i++)
+        if (milestones[i] <= step / iters) lr *= gamma;
     return lr;
 }
 
@@ -18126,35 +20084,8 @@ MMIXDEF int mmix_version(void) { return MMIX_VERSION; }
 /* ---- the table of ops ---- */
 
 /* Families whose one function runs both ways. */
-#define mmixi_binary_forward mmixi_binary_run
-#define mmixi_binary_backward mmixi_binary_run
-#define mmixi_unary_forward mmixi_rows_run
-#define mmixi_unary_backward mmixi_rows_run
-#define mmixi_sum_forward mmixi_sum_run
-#define mmixi_sum_backward mmixi_sum_run
-#define mmixi_matmul_forward mmixi_matmul_run
-#define mmixi_matmul_backward mmixi_matmul_run
-#define mmixi_concat_forward mmixi_concat_run
-#define mmixi_concat_backward mmixi_concat_run
-#define mmixi_gather_forward mmixi_gather_run
-#define mmixi_gather_backward mmixi_gather_run
-#define mmixi_norm_forward mmixi_norm_run
-#define mmixi_norm_backward mmixi_norm_run
-#define mmixi_unit_forward mmixi_rows_run
-#define mmixi_unit_backward mmixi_rows_run
-#define mmixi_linear_backward mmixi_linear_run
-#define mmixi_conv_forward mmixi_conv_run
-#define mmixi_conv_backward mmixi_conv_run
-#define mmixi_resize_forward mmixi_resize_run
-#define mmixi_resize_backward mmixi_resize_run
-#define mmixi_loss_forward mmixi_loss_run
-#define mmixi_loss_backward mmixi_loss_run
-#define mmixi_rope_forward mmixi_rope_run
-#define mmixi_rope_backward mmixi_rope_run
 #define mmixi_mixer_forward mmixi_mixer_run
 #define mmixi_mixer_backward mmixi_mixer_run
-#define mmixi_add_rows_forward mmixi_gather_run
-#define mmixi_add_rows_backward mmixi_gather_run
 #define mmixi_fuse_forward mmixi_fuse_run
 #define mmixi_fuse_backward mmixi_fuse_run
 

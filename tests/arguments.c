@@ -459,10 +459,72 @@ static void corners(void)
     mmix_destroy(m);
 }
 
+/* Ops, losses and optimisers without a context, which a mmix_create out of memory returned. */
+static void without_a_context(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    const int order[] = { 1, 0 };
+    const size_t two3[] = { 3, 2 };
+    mmix_tensor *a = mmix_new2(m, 2, 3), *x = mmix_new3(m, 1, 2, 3), *parts[2];
+    mmix_tensor *index = mmix_new(m, MMIX_DTYPE_I32, 1, two3);
+    mmix_tensor *(*const one[])(mmix_ctx *, mmix_tensor *) = {
+        mmix_exp, mmix_log, mmix_sqrt, mmix_silu, mmix_gelu, mmix_softplus, mmix_relu, mmix_abs, mmix_sigmoid,
+        mmix_tanh, mmix_sum, mmix_mean
+    };
+    mmix_tensor *(*const two[])(mmix_ctx *, mmix_tensor *, mmix_tensor *) = {
+        mmix_add, mmix_sub, mmix_mul, mmix_div, mmix_max, mmix_matmul, mmix_gather, mmix_weight_norm
+    };
+    doing("without a context");
+    for (int given = 1; given >= 0; given--) {   /* and without tensors */
+        mmix_real center[3] = { 0 };
+        mmix_dino_head head;
+        mmix_adamw_state state;
+        const mmix_adamw adamw = mmix_adamw_default();
+        const mmix_sgd sgd = mmix_sgd_default();
+        if (!given) a = x = index = NULL;
+        parts[0] = parts[1] = a;
+        for (size_t i = 0; i < sizeof one / sizeof *one; i++) CHECK(!one[i](NULL, a));
+        for (size_t i = 0; i < sizeof two / sizeof *two; i++) CHECK(!two[i](NULL, a, a));
+        CHECK(!mmix_scale(NULL, a, 1, 0) && !mmix_power(NULL, a, 2) && !mmix_permute(NULL, a, order));
+        CHECK(!mmix_reshape(NULL, a, 2, two3) && !mmix_softmax(NULL, a, 0) && !mmix_sum_axis(NULL, a, 0));
+        CHECK(!mmix_concat(NULL, 0, parts, 2) && !mmix_add_rows(NULL, x, x, index) && !mmix_insert_token(NULL, x, a, 0));
+        CHECK(!mmix_layer_norm(NULL, a, NULL, NULL, 1) && !mmix_rms_norm(NULL, a, NULL, 1));
+        CHECK(!mmix_gated_rms_norm(NULL, a, a, NULL, 1, 1) && !mmix_l2_normalise(NULL, a, 1));
+        CHECK(!mmix_linear(NULL, a, a, NULL) && !mmix_linear_add(NULL, a, a, NULL, a, NULL));
+        CHECK(!mmix_lora_linear(NULL, a, a, NULL, NULL, NULL, NULL) && !mmix_conv1d(NULL, x, x, NULL, NULL));
+        CHECK(!mmix_patch_embed(NULL, x, x, NULL) && !mmix_resize(NULL, x, 0, 1, 1, 0, 0) && !mmix_rope(NULL, x, index, NULL));
+        CHECK(!mmix_cross_entropy(NULL, a, index, 0) && !mmix_cross_entropy(NULL, a, a, 0));
+        CHECK(!mmix_kd_hidden(NULL, x, x, NULL, 1) && !mmix_kd_token(NULL, x, x, NULL, 1));
+        CHECK(!mmix_dino_loss(NULL, a, a, center, 2, 1, 1, 1, NULL) && !mmix_ibot_loss(NULL, a, a, NULL, center, 1, 1, 1, NULL));
+        CHECK(!mmix_dino_head_forward(NULL, NULL, a) && mmix_dino_head_init(&head, NULL, "", 3, 3, 3, 3, 1) == -1);
+        CHECK(mmix_adamw_init(&state, NULL) == -1 && mmix_sgd_init(&state, NULL) == -1 && mmix_ema(NULL, NULL, 0) == -1);
+        IS(mmix_adamw_step(NULL, &adamw, 0, NULL), 0);
+        IS(mmix_sgd_step(NULL, &sgd, 0, NULL), 0);
+        mmix_adamw_free(&state);                 /* of an init that failed */
+        mmix_adamw_free(NULL);
+    }
+    doing("without a state");
+    {
+        mmix_params *p = mmix_params_create(m);
+        BAD_INT(mmix_adamw_init(NULL, p), "mmix_adamw_init", "state is NULL");
+        BAD_INT(mmix_sgd_init(NULL, p), "mmix_sgd_init", "state is NULL");
+        BAD_INT(mmix_dino_head_init(NULL, p, "", 3, 3, 3, 3, 1), "mmix_dino_head_init", "head is NULL");
+        BAD(mmix_dino_head_forward(m, NULL, NULL), "mmix_dino_head_forward", "head is NULL");
+        mmix_params_destroy(p);
+    }
+    doing("linear");
+    a = mmix_new2(m, 4, 8);
+    BAD(mmix_linear(m, a, mmix_new2(m, 8, 4), NULL), "mmix_linear: x has shape (4, 8), expected (4, 4)",
+        "weight OD has shape (8, 4); transposed it would fit");
+    BAD(mmix_linear(m, a, mmix_new2(m, 5, 4), NULL), "x has shape (4, 8), expected (4, 4)", "weight OD has shape (5, 4)");
+    BAD(mmix_linear_add(m, a, mmix_new2(m, 8, 4), NULL, a, NULL), "mmix_linear_add", "weight OD has shape (8, 4)");
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "arguments", bad_arguments }, { "corners", corners }
+        { "arguments", bad_arguments }, { "corners", corners }, { "without a context", without_a_context }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

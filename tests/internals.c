@@ -592,7 +592,7 @@ static real *copy_of(const mmix_tensor *t)
     mmix_read(t, p);
     return p;
 }
-static real *zeros(size_t n) { return (real *)calloc(n, sizeof(real)); }
+static real *zero_reals(size_t n) { return (real *)calloc(n, sizeof(real)); }
 /* The largest difference, in units of the largest number, is within the bound. */
 static void like_plain(const char *what, const real *found, const real *plain, size_t n, double bound)
 {
@@ -614,7 +614,7 @@ static mixed mixed_begin(mmix_ctx *m, mmix_tensor **in, int count)
     x.bound = 400 * EPS;
     for (int i = 0; i < count; i++) {
         x.in[i] = in[i];
-        x.plain[i] = zeros(mmix_count(in[i]));
+        x.plain[i] = zero_reals(mmix_count(in[i]));
         mmix_require_grad(in[i]);
     }
     mmix_record(m, 1);
@@ -644,7 +644,7 @@ static void mixed_backward(mixed *x, mmix_tensor *last, mmix_tensor *dlast)
 static const size_t edges[] = { 1, 2, 3, 4, 5, 23, 24, 25, 63, 64, 65, 130, 257 };
 enum { EDGES = sizeof edges / sizeof *edges };
 
-static void plain_softmax(void)
+static void plain_softmax_attention(void)
 {
     mmix_ctx *m = context(1, 0);
     state = 5;
@@ -653,16 +653,16 @@ static void plain_softmax(void)
         size_t S = it < 2 * EDGES ? (causal ? L + any(0, 6) : any(1, 70)) : 510 + it;    /* tiles of 512 */
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, -2, 2), random4(m, 2, S, 1, N, -2, 2), random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_softmax(in[0], in[1], in[2]);
-        real *y = zeros(2 * L * P), *p = zeros(2 * L * S), *q = copy_of(in[0]), *k = copy_of(in[1]), *v = copy_of(in[2]);
+        real *y = zero_reals(2 * L * P), *p = zero_reals(2 * L * S), *q = copy_of(in[0]), *k = copy_of(in[1]), *v = copy_of(in[2]);
         doing("softmax attention, plain");
         mixer.scale = 0.7;
         mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_softmax(y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7, (int)causal);
+            mmixi_plain_softmax_attention(y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7, (int)causal);
         mixed x = mixed_begin(m, in, 3);
         mixed_forward(&x, &mixer, "y", y);
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_softmax_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
+            mmixi_plain_softmax_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
                                          y + b * L * P, p + b * L * S, q + b * L * N, k + b * S * N, v + b * S * P, L, S, N, P, 0.7);
         mixed_backward(&x, NULL, NULL);
         free(y); free(p); free(q); free(k); free(v);
@@ -670,7 +670,7 @@ static void plain_softmax(void)
     }
     mmix_destroy(m);
 }
-static void plain_linear(void)
+static void plain_linear_attention(void)
 {
     mmix_ctx *m = context(1, 0);
     state = 6;
@@ -679,18 +679,18 @@ static void plain_linear(void)
         int normalise = it / 2 % 2;
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, 0.1, 2), random4(m, 2, S, 1, N, 0.1, 2), random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_linear(in[0], in[1], in[2]);
-        real *y = zeros(2 * L * P), *den = zeros(2 * L), *f = copy_of(in[0]), *g = copy_of(in[1]), *v = copy_of(in[2]);
+        real *y = zero_reals(2 * L * P), *den = zero_reals(2 * L), *f = copy_of(in[0]), *g = copy_of(in[1]), *v = copy_of(in[2]);
         doing("linear attention, plain");
         mixer.feature = MMIX_FEATURE_NONE;
         mixer.normalise = normalise ? 1 : -1;
         mixer.eps = 0.01;
         mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_linear(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise, 0.01);
+            mmixi_plain_linear_attention(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise, 0.01);
         mixed x = mixed_begin(m, in, 3);
         mixed_forward(&x, &mixer, "y", y);
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_linear_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
+            mmixi_plain_linear_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
                                         y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise);
         mixed_backward(&x, NULL, NULL);
         free(y); free(den); free(f); free(g); free(v);
@@ -707,7 +707,7 @@ static void plain_ssd(void)
         mmix_tensor *in[MIXED_MOST] = { random4(m, 2, L, 1, P, -1, 1), random3(m, 2, L, 1, 0.01, 0.8), random4(m, 2, L, 1, N, -1, 1),
                                         random4(m, 2, L, 1, N, -1, 1), random4(m, 2, 1, P, N, -1, 1) };
         mmix_tensor *A = random1(m, 1, -1.5, -0.1), *D = random1(m, 1, -1, 1), *last = NULL, *dlast = random4(m, 2, 1, P, N, -1, 1);
-        real *y = zeros(2 * L * P), *h = zeros(2 * (L + 1) * PN), *dh = copy_of(dlast), dA = 0, dD = 0, a = *mmix_data(A), d = *mmix_data(D);
+        real *y = zero_reals(2 * L * P), *h = zero_reals(2 * (L + 1) * PN), *dh = copy_of(dlast), dA = 0, dD = 0, a = *mmix_data(A), d = *mmix_data(D);
         real *x = copy_of(in[0]), *dt = copy_of(in[1]), *B = copy_of(in[2]), *C = copy_of(in[3]);
         mmix_mixer mixer = mmix_mixer_ssd(in[0], in[1], A, in[2], in[3]);
         doing("SSD, plain");
@@ -740,13 +740,334 @@ static void plain_ssd(void)
     mmix_destroy(m);
 }
 
+/* ---- the ops beside the plain loops that stand under their formulas in the header ----
+   At sizes around the edges of vectors, tiles and pieces, at every level of this machine, with 1 and 3 threads. */
+
+static mmix_ctx *level(int simd, int threads)    /* recording; NULL if this machine has not the level */
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.simd = simd;
+    o.threads = threads;
+    mmix_ctx *m = mmix_create(&o);
+    static const char *const names[] = { "", "none", "avx2", "avx512", "neon" };
+    if (strcmp(mmix_simd_name(m), names[simd])) {
+        mmix_destroy(m);
+        return NULL;
+    }
+    mmix_record(m, 1);
+    return m;
+}
+/* n zeros that the case frees at its end, for what a plain loop writes. */
+static void *rooms[32];
+static size_t rooms_used;
+static void *zeros(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size);
+    rooms[rooms_used++] = p;
+    return p;
+}
+static real *reals(size_t n) { return (real *)zeros(n, sizeof(real)); }
+static double *doubles(size_t n) { return (double *)zeros(n, sizeof(double)); }
+static void case_ends(mmix_ctx *m)
+{
+    while (rooms_used) free(rooms[--rooms_used]);
+    FINE(m);
+    mmix_reset(m);
+}
+static mmix_tensor *leaf(mmix_ctx *m, size_t a, size_t b, double low, double high)
+{
+    return mmix_require_grad(shaped(m, random4(m, 1, 1, a, b, low, high), 2, a, b, 1));
+}
+static mmix_tensor *leaf_of(mmix_ctx *m, size_t n, double low, double high)
+{
+    return mmix_require_grad(random1(m, n, low, high));
+}
+/* What a tensor holds, against a plain loop; the bound in roundings of the largest number, or of 0.1. */
+static void beside(const char *what, const mmix_tensor *t, const real *expected, double roundings)
+{
+    double worst = 0, most = 0.1;
+    size_t n = t ? mmix_count(t) : 0;
+    for (size_t i = 0; i < n; i++) {
+        double got = (double)mmix_data(t)[i], e = (double)expected[i];
+        most = fmax(most, fabs(e));
+        if (!(fabs(got - e) <= worst)) worst = fabs(got - e);          /* NaN becomes the worst, too */
+    }
+    COMPARE(n && worst <= roundings * EPS * most, what, worst, roundings * EPS * most);
+}
+/* Goes back from y with a random gradient, whose numbers it returns. */
+static const real *back(mmix_ctx *m, mmix_tensor *y)
+{
+    int recording = mmix_record(m, 0);
+    mmix_tensor *dy = mmix_scale(m, y, 0, 0);
+    mmix_record(m, recording);
+    for (size_t i = 0; i < mmix_count(dy); i++) mmix_data(dy)[i] = (real)(2 * uniform() - 1);
+    IS(mmix_backward_from(m, &y, &dy, 1), 0);
+    return mmix_data(dy);
+}
+static real *copy(const mmix_tensor *t)          /* values that mmix_backward frees */
+{
+    real *p = reals(mmix_count(t));
+    mmix_read(t, p);
+    return p;
+}
+static mmix_tensor *with_values(mmix_ctx *m, const mmix_tensor *like, real *values)
+{
+    int recording = mmix_record(m, 0);
+    mmix_tensor *t = mmix_from(m, like->ndim, like->shape, values);
+    mmix_record(m, recording);
+    return t;
+}
+/* y's values are gone after back(): this keeps them, goes back and returns dy. */
+static const real *there_and_back(mmix_ctx *m, mmix_tensor *y, mmix_tensor **kept)
+{
+    *kept = with_values(m, y, copy(y));
+    return back(m, y);
+}
+
+static void plain_elementwise(mmix_ctx *m, size_t rows, size_t D)
+{
+    const double alpha[] = { 1, 1 }, beta[] = { 1, -1 };
+    size_t n = rows * D;
+    for (int op = 0; op < 4; op++) {
+        mmix_tensor *a = leaf(m, rows, D, -2, 2), *b = leaf(m, rows, D, -2, 2), *y;
+        real *py = reals(n), *da = reals(n), *db = reals(n);
+        const real *x = mmix_data(a), *z = mmix_data(b), *dy;
+        if (op < 2) {
+            dy = there_and_back(m, op ? mmix_sub(m, a, b) : mmix_add(m, a, b), &y);
+            mmixi_plain_add(py, x, z, alpha[op], beta[op], n);
+            mmixi_plain_add_backward(da, db, dy, alpha[op], beta[op], n);
+        } else if (op == 2) {
+            dy = there_and_back(m, mmix_mul(m, a, b), &y);
+            mmixi_plain_mul(py, x, z, n);
+            mmixi_plain_mul_backward(da, db, dy, x, z, n);
+        } else {
+            for (size_t i = 0; i < n; i += 3) mmix_data(b)[i] = x[i];
+            dy = there_and_back(m, mmix_max(m, a, b), &y);
+            mmixi_plain_max(py, x, z, n);
+            mmixi_plain_max_backward(da, db, dy, x, z, n);
+        }
+        beside("elementwise", y, py, 1);
+        beside("elementwise da", mmix_grad(a), da, 1);
+        beside("elementwise db", mmix_grad(b), db, 1);
+        case_ends(m);
+    }
+}
+static void plain_sums(mmix_ctx *m, size_t n, size_t inner)
+{
+    const size_t outer = 2, count = outer * n * inner;
+    mmix_tensor *x = mmix_require_grad(random3(m, outer, n, inner, -1, 1)), *y;
+    real *py = reals(outer * inner), *dx = reals(count);
+    const real *dy = there_and_back(m, mmix_sum_axis(m, x, 1), &y);
+    mmixi_plain_sum(py, mmix_data(x), outer, n, inner);
+    mmixi_plain_sum_backward(dx, dy, outer, n, inner);
+    beside("sum_axis", y, py, 8 + sqrt((double)n));
+    beside("sum_axis dx", mmix_grad(x), dx, 0);
+    case_ends(m);
+}
+static void plain_softmax(mmix_ctx *m, size_t rows, size_t K)
+{
+    mmix_tensor *x = leaf(m, rows, K, -9, 9), *y;
+    real *py = reals(rows * K), *dx = reals(rows * K);
+    const real *dy = there_and_back(m, mmix_softmax(m, x, -1), &y);
+    for (size_t r = 0; r < rows; r++) {
+        mmixi_plain_softmax(py + r * K, mmix_data(x) + r * K, K);
+        mmixi_plain_softmax_backward(dx + r * K, dy + r * K, py + r * K, K);
+    }
+    beside("softmax", y, py, 12);
+    beside("softmax dx", mmix_grad(x), dx, 24);
+    case_ends(m);
+}
+static void plain_norms(mmix_ctx *m, size_t rows, size_t D)
+{
+    const size_t n = rows * D;
+    const double bound = 60 + sqrt((double)rows);
+    for (int op = 0; op < 4; op++) {
+        const size_t groups = op == 3 && D % 3 == 0 ? 3 : 1;
+        mmix_tensor *x = leaf(m, rows, D, -2, 3), *z = leaf(m, rows, D, -3, 3), *y;
+        mmix_tensor *w = leaf_of(m, D, 0.5, 1.5), *b = leaf_of(m, D, -1, 1);
+        real *py = reals(n), *dx = reals(n), *dz = reals(n), *dw = reals(D), *db = reals(D);
+        double *mean = doubles(rows), *rstd = doubles(rows * groups);
+        const real *px = mmix_data(x), *pz = mmix_data(z), *pw = mmix_data(w), *dy;
+        if (op == 0) {
+            dy = there_and_back(m, mmix_layer_norm(m, x, w, b, 0.5), &y);
+            mmixi_plain_layer_norm(py, mean, rstd, px, pw, mmix_data(b), rows, D, 0.5);
+            mmixi_plain_layer_norm_backward(dx, dw, db, dy, px, pw, mean, rstd, rows, D);
+            beside("layer_norm db", mmix_grad(b), db, bound);
+        } else if (op == 1) {
+            dy = there_and_back(m, mmix_rms_norm(m, x, w, 0.5), &y);
+            mmixi_plain_rms_norm(py, rstd, px, pw, rows, D, 0.5);
+            mmixi_plain_rms_norm_backward(dx, dw, dy, px, pw, rstd, rows, D);
+        } else {
+            dy = there_and_back(m, mmix_gated_rms_norm(m, x, z, w, 0.5, groups), &y);
+            mmixi_plain_gated_rms_norm(py, rstd, px, pz, pw, rows, D, groups, 0.5);
+            mmixi_plain_gated_rms_norm_backward(dx, dz, dw, dy, px, pz, pw, rstd, rows, D, groups);
+            beside("gated_rms_norm dz", mmix_grad(z), dz, bound);
+        }
+        beside("norm", y, py, bound);
+        beside("norm dx", mmix_grad(x), dx, bound);
+        beside("norm dw", mmix_grad(w), dw, bound);
+        case_ends(m);
+    }
+}
+static void plain_linear(mmix_ctx *m, size_t rows, size_t D, size_t O)
+{
+    mmix_tensor *x = leaf(m, rows, D, -1, 1), *w = leaf(m, O, D, -1, 1), *b = leaf_of(m, O, -1, 1), *y;
+    real *py = reals(rows * O), *dx = reals(rows * D), *dw = reals(O * D), *db = reals(O);
+    const real *px = mmix_data(x), *pw = mmix_data(w), *dy = there_and_back(m, mmix_linear(m, x, w, b), &y);
+    mmixi_plain_linear(py, px, pw, mmix_data(b), rows, D, O);
+    mmixi_plain_linear_backward(dx, dw, db, dy, px, pw, rows, D, O);
+    beside("linear", y, py, 8 + (double)D);
+    beside("linear dx", mmix_grad(x), dx, 8 + (double)O);
+    beside("linear dW", mmix_grad(w), dw, 8 + (double)rows);
+    beside("linear db", mmix_grad(b), db, 8 + (double)rows);
+    case_ends(m);
+}
+static void plain_conv(mmix_ctx *m, size_t B, size_t L, size_t D, size_t W, int silu)
+{
+    const size_t n = B * L * D;
+    mmix_conv1d_options o;
+    memset(&o, 0, sizeof o);
+    o.silu = silu;
+    mmix_tensor *x = mmix_require_grad(random3(m, B, L, D, -1, 1)), *y;
+    mmix_tensor *w = mmix_require_grad(random3(m, D, 1, W, -1, 1)), *b = leaf_of(m, D, -1, 1);
+    real *py = reals(n), *u = reals(n), *dx = reals(n), *dw = reals(D * W), *db = reals(D);
+    const real *px = mmix_data(x), *pw = mmix_data(w), *dy = there_and_back(m, mmix_conv1d(m, x, w, b, &o), &y);
+    const double bound = 60 + sqrt((double)(B * L));
+    mmixi_plain_conv1d(py, u, px, pw, mmix_data(b), B, L, D, W, silu);
+    mmixi_plain_conv1d_backward(dx, dw, db, dy, u, px, pw, B, L, D, W, silu);
+    beside("conv1d", y, py, bound);
+    beside("conv1d dx", mmix_grad(x), dx, bound);
+    beside("conv1d dw", mmix_grad(w), dw, bound);
+    beside("conv1d db", mmix_grad(b), db, bound);
+    case_ends(m);
+}
+static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
+{
+    const double scale = 3, bound = 60;
+    int32_t *label = (int32_t *)zeros(rows, sizeof *label);
+    mmix_tensor *x = leaf(m, rows, K, -9, 9), *q, *loss;
+    real *dx = reals(rows * K), value;
+    for (size_t r = 0; r < rows; r++) label[r] = r % 4 == 1 ? -1 : (int32_t)(any(0, K - 1));
+    loss = mmix_scale(m, mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &rows, label), -1), scale, 0);
+    value = (real)(scale * mmixi_plain_cross_entropy(mmix_data(x), label, -1, rows, K));
+    mmixi_plain_cross_entropy_backward(dx, scale, mmix_data(x), label, -1, rows, K);
+    beside("cross_entropy", loss, &value, bound);
+    IS(mmix_backward(m, loss), 0);
+    beside("cross_entropy dx", mmix_grad(x), dx, bound);
+    case_ends(m);
+
+    x = leaf(m, rows, K, -9, 9);
+    q = shaped(m, random4(m, 1, 1, rows, K, 0, 1), 2, rows, K, 1);
+    dx = reals(rows * K);
+    double sum = 0;
+    for (size_t r = 0; r < rows; r++) {
+        const real *px = mmix_data(x) + r * K, *pq = mmix_data(q) + r * K;
+        sum += mmixi_plain_soft_cross_entropy(px, pq, 1, K);
+        mmixi_plain_soft_cross_entropy_backward(dx + r * K, scale / (double)rows, px, pq, 1, K);
+    }
+    loss = mmix_scale(m, mmix_cross_entropy(m, x, q, 0), scale, 0);
+    value = (real)(scale * sum / (double)rows);
+    beside("cross_entropy of distributions", loss, &value, bound);
+    IS(mmix_backward(m, loss), 0);
+    beside("cross_entropy of distributions dx", mmix_grad(x), dx, bound);
+    case_ends(m);
+}
+static void plain_dino(mmix_ctx *m, size_t B, size_t crops, size_t K)
+{
+    const double T = 0.1, teacher_T = 0.04;
+    mmix_tensor *student = leaf(m, crops * B, K, -1, 1), *teacher = leaf(m, 2 * B, K, -0.2, 0.2), *loss;
+    real *center = reals(K), *logits = reals(K), *q = reals(2 * B * K), *dx = reals(crops * B * K), value;
+    for (size_t k = 0; k < K; k++) center[k] = (real)(0.1 * uniform());
+    for (size_t r = 0; r < 2 * B; r++) {
+        for (size_t k = 0; k < K; k++)
+            logits[k] = (real)(((double)mmix_data(teacher)[r * K + k] - (double)center[k]) / teacher_T);
+        mmixi_plain_softmax(q + r * K, logits, K);
+    }
+    loss = mmix_scale(m, mmix_dino_loss(m, student, teacher, center, crops, T, teacher_T, 1, NULL), 1, 0);
+    value = (real)mmixi_plain_dino_loss(mmix_data(student), q, T, B, crops, K);
+    mmixi_plain_dino_loss_backward(dx, 1, mmix_data(student), q, T, B, crops, K);
+    beside("dino_loss", loss, &value, 100);
+    IS(mmix_backward(m, loss), 0);
+    beside("dino_loss dx", mmix_grad(student), dx, 100);
+    case_ends(m);
+}
+static void plain_adamw(mmix_ctx *m, size_t n)
+{
+    mmix_params *p = mmix_params_create(m);
+    mmix_adamw_state state;
+    mmix_adamw o = mmix_adamw_default();
+    real *value = reals(n), *first = reals(n), *second = reals(n);
+    const size_t shape[2] = { 1, n };
+    o.lr = 0.01;
+    o.weight_decay = 0.3;
+    mmix_params_add(p, "", "w", 2, shape, MMIX_START_NORMAL, 1, 7);
+    IS(mmix_params_allocate(p) || mmix_adamw_init(&state, p), 0);
+    mmix_tensor *w = mmix_params_find(p, "w");
+    mmix_read(w, value);
+    for (int step = 1; step <= 3; step++) {
+        mmix_tensor *g = shaped(m, random4(m, 1, 1, 1, n, -1, 1), 2, 1, n, 1);
+        mmixi_plain_adamw(value, first, second, mmix_data(g), n, &o, p->at[0].decay, step);
+        IS(mmix_backward(m, mmix_sum(m, mmix_mul(m, w, g))), 0);
+        CHECK(mmix_adamw_step(&state, &o, 0, NULL) > 0);
+        beside("adamw", w, value, 40);
+        mmix_reset(m);
+    }
+    mmix_adamw_free(&state);
+    mmix_params_destroy(p);
+    case_ends(m);
+}
+static void plain_sizes(mmix_ctx *m, int threads)
+{
+    static const size_t wide[] = { 1, 2, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 200 };
+    static const size_t many[] = { 1, 2, 16, 17, 33, 255, 256, 257, 513, 1030 };
+    const size_t rows = threads == 1 ? 5 : 41;
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        plain_elementwise(m, rows, wide[i]);
+        plain_softmax(m, rows, wide[i]);
+        plain_norms(m, rows, wide[i]);
+        plain_losses(m, rows, wide[i] + 1);
+        plain_dino(m, 3, 2 + i % 4, wide[i] + 1);
+        plain_linear(m, 1 + i, wide[i], wide[(i * 5) % 13]);
+        plain_conv(m, 2, 3 + i, wide[i], 1 + i % 5, (int)(i & 1));
+        plain_adamw(m, wide[i]);
+    }
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        plain_sums(m, many[i], 1 + i % 3);
+        plain_sums(m, many[i], 127 + i % 3);
+        plain_linear(m, many[i], 3, 5);
+        plain_norms(m, 16 * many[i] + 3, 3);     /* 16 runs of so many rows */
+        plain_conv(m, 1, 16 * many[i] + 3, 2, 3, 1);
+    }
+    plain_losses(m, 3, 2047);                    /* pieces of a long row */
+    plain_losses(m, 3, 2049);
+    plain_losses(m, 2, 5000);
+    plain_norms(m, 2, 5000);
+    plain_conv(m, 1, 7, 1030, 4, 1);
+    plain_linear(m, 300, 30, 300);
+    plain_adamw(m, MMIXI_PIECE + 1);
+}
+static void plain_loops(void)
+{
+    for (int simd = MMIX_SIMD_NONE; simd <= MMIX_SIMD_NEON; simd++)
+        for (int threads = MMIXI_SIZE(1, 3); threads < 4; threads += 2) {
+            mmix_ctx *m = level(simd, threads);
+            if (!m) continue;
+            doing(mmix_simd_name(m));
+            plain_sizes(m, threads);
+            mmix_destroy(m);
+        }
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
         { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum },
         { "printed room", printed_room }, { "orthogonal", orthogonal },
-        { "plain softmax", plain_softmax }, { "plain linear", plain_linear }, { "plain ssd", plain_ssd }
+        { "plain softmax attention", plain_softmax_attention },
+        { "plain linear attention", plain_linear_attention }, { "plain ssd", plain_ssd },
+        { "plain loops", plain_loops }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

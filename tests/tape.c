@@ -446,11 +446,197 @@ static void reference(void)
     mmix_destroy(m);
 }
 
+/* ---- sums of a million numbers: as exact as sums of few ---- */
+
+#ifdef MMIX_REGRESSION
+enum { MANY = 50000 };
+#else
+enum { MANY = 1000000 };
+#endif
+static const real TENTH = (real)0.1;             /* its sums in float drift by a hundredth, one after another */
+
+static void sum_is(const char *what, const mmix_tensor *t, size_t i, double expected)
+{
+    double got = t ? (double)mmix_data(t)[i] : (double)NAN, bound = sizeof(real) == 4 ? 1e-6 : 1e-10;
+    COMPARE(fabs(got / expected - 1) <= bound, what, got, expected);
+}
+/* Goes back from y, whose gradient is a tenth everywhere. */
+static void back_from(mmix_ctx *m, mmix_tensor *y)
+{
+    int recording = mmix_record(m, 0);
+    mmix_tensor *dy = mmix_fill(mmix_scale(m, y, 0, 0), (double)TENTH);
+    mmix_record(m, recording);
+    IS(mmix_backward_from(m, &y, &dy, 1), 0);
+}
+static mmix_tensor *leaf2(mmix_ctx *m, size_t a, size_t b, double value)
+{
+    return mmix_require_grad(mmix_fill(mmix_new2(m, a, b), value));
+}
+static void long_stretched(mmix_ctx *m)
+{
+    const double tenth = (double)TENTH, half = 0.5;
+    for (int op = 0; op < 5; op++) {
+        static const char *const names[] = { "add", "sub", "mul", "div", "max" };
+        mmix_tensor *(*const ops[])(mmix_ctx *, mmix_tensor *, mmix_tensor *) = {
+            mmix_add, mmix_sub, mmix_mul, mmix_div, mmix_max
+        };
+        const double slope[] = { 1, -1, half, -half / 4, 1 };     /* of each term with b = 2, a = 1/2 */
+        const size_t middle[] = { 50, 6, 10, 10 }, six[] = { 6, 1, 1 };
+        mmix_tensor *a = mmix_fill(mmix_new2(m, MANY, 4), half), *b = leaf2(m, 1, 4, 2), *one = leaf2(m, 1, 1, 2);
+        mmix_tensor *c = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, middle), half);
+        mmix_tensor *d = mmix_require_grad(mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, six), 2));
+        mmix_tensor *rows = mmix_fill(mmix_new2(m, 3, MANY), half), *e = leaf2(m, 3, 1, 2);
+        doing(names[op]);
+        back_from(m, ops[op](m, a, b));
+        back_from(m, ops[op](m, a, one));
+        back_from(m, ops[op](m, c, d));
+        back_from(m, ops[op](m, rows, e));
+        sum_is("a row", mmix_grad(b), 3, MANY * tenth * slope[op]);
+        sum_is("a number", mmix_grad(one), 0, 4.0 * MANY * tenth * slope[op]);
+        sum_is("axes on both sides", mmix_grad(d), 5, 5000 * tenth * slope[op]);
+        sum_is("the last axis", mmix_grad(e), 2, MANY * tenth * slope[op]);
+        mmix_reset(m);
+    }
+    doing("div, above");
+    {
+        mmix_tensor *a = leaf2(m, 1, 4, 2), *b = mmix_fill(mmix_new2(m, MANY, 4), half);
+        back_from(m, mmix_div(m, a, b));
+        sum_is("a row", mmix_grad(a), 1, MANY * tenth * 2);
+        mmix_reset(m);
+    }
+    doing("insert_token");
+    {
+        mmix_tensor *token = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1));
+        back_from(m, mmix_insert_token(m, mmix_new3(m, MANY / 10, 1, 3), token, 1));
+        sum_is("the token", mmix_grad(token), 2, MANY / 10 * tenth);
+        mmix_reset(m);
+    }
+}
+/* Rows of 1, 2, 3, 4 in every norm: x̂ is the same in each. */
+static void long_norms(mmix_ctx *m)
+{
+    const double tenth = (double)TENTH, silu = 1 / (1 + exp(-1.0));
+    for (int op = 0; op < 3; op++) {
+        static const char *const names[] = { "layer_norm", "rms_norm", "gated_rms_norm" };
+        mmix_tensor *x = mmix_new2(m, MANY, 4), *z = mmix_fill(mmix_new2(m, MANY, 4), 1), *y;
+        mmix_tensor *w = mmix_require_grad(mmix_fill(mmix_new1(m, 4), 1));
+        mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 4), 1));
+        double xhat = op ? 4 / sqrt(7.5 + 1e-5) : 1.5 / sqrt(1.25 + 1e-5);
+        doing(names[op]);
+        if (op == 2) xhat = 4 * silu / sqrt(7.5 * silu * silu + 1e-5);
+        for (size_t i = 0; i < mmix_count(x); i++) mmix_data(x)[i] = (real)(i % 4 + 1);
+        if (op == 0) y = mmix_layer_norm(m, x, w, b, 1e-5);
+        else if (op == 1) y = mmix_rms_norm(m, x, w, 1e-5);
+        else y = mmix_gated_rms_norm(m, x, z, w, 1e-5, 1);
+        back_from(m, y);
+        sum_is("weight", mmix_grad(w), 3, MANY * tenth * xhat);
+        if (op == 0) sum_is("bias", mmix_grad(b), 3, MANY * tenth);
+        mmix_reset(m);
+    }
+}
+static void long_layers(mmix_ctx *m)
+{
+    const double tenth = (double)TENTH;
+    mmix_tensor *x = mmix_fill(mmix_new2(m, MANY, 1), 0.5), *w = leaf2(m, 200, 1, 1), *y;
+    mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 200), 1));
+    const size_t pixels[] = { 1, 1, 2, 1 };
+    mmix_conv1d_options silu;
+    doing("linear");
+    y = mmix_linear(m, mmix_slice(m, x, 0, 0, MANY / 10), w, b);
+    back_from(m, y);
+    sum_is("bias", mmix_grad(b), 0, MANY / 10 * tenth);
+    sum_is("bias", mmix_grad(b), 199, MANY / 10 * tenth);
+    mmix_reset(m);
+    memset(&silu, 0, sizeof silu);
+    silu.silu = 1;
+    for (int s = 0; s < 2; s++) {
+        double slope = s ? 1 / (1 + exp(-2.0)) * (1 + 2 * (1 - 1 / (1 + exp(-2.0)))) : 1;
+        doing(s ? "conv1d with silu" : "conv1d");
+        x = mmix_fill(mmix_new3(m, 1, MANY, 5), 0.5);
+        w = mmix_require_grad(mmix_fill(mmix_new3(m, 5, 1, 2), 1));
+        b = mmix_require_grad(mmix_fill(mmix_new1(m, 5), 1));
+        back_from(m, mmix_conv1d(m, x, w, b, s ? &silu : NULL));
+        /* the first token has one tap: u is 1.5 there, 2 elsewhere */
+        sum_is("weight", mmix_grad(w), 8, (MANY - 1) * tenth * 0.5 * slope);
+        if (!s) sum_is("bias", mmix_grad(b), 4, MANY * tenth);
+        mmix_reset(m);
+    }
+    doing("gather");
+    {
+        const size_t n = MANY;
+        int32_t *at = (int32_t *)malloc(n * sizeof *at);
+        mmix_tensor *table = leaf2(m, 3, 70, 1), *index, *part;
+        for (size_t i = 0; i < n; i++) at[i] = i % 100 ? 2 : 0;
+        index = mmix_from_i32(m, 1, &n, at);
+        back_from(m, mmix_gather(m, table, mmix_slice(m, index, 0, 0, MANY / 10)));
+        sum_is("rare", mmix_grad(table), 69, MANY / 1000 * tenth);
+        sum_is("frequent", mmix_grad(table), 140, MANY / 1000 * 99 * tenth);
+        IS(mmix_data(mmix_grad(table))[70], 0);
+        part = mmix_fill(mmix_new3(m, 2, MANY / 10, 3), (double)TENTH);
+        y = mmix_add_rows(m, mmix_fill(mmix_new3(m, 2, 4, 3), 0), part, mmix_slice(m, index, 0, 0, MANY / 10));
+        doing("add_rows");
+        sum_is("frequent", y, 2 * 3, MANY / 1000 * 99 * tenth);
+        sum_is("of the second", y, 12 + 2 * 3 + 1, MANY / 1000 * 99 * tenth);
+        free(at);
+        mmix_reset(m);
+    }
+    doing("resize");
+    x = mmix_require_grad(mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, pixels), 1));
+    back_from(m, mmix_resize(m, x, MMIX_BILINEAR, MANY / 10, 3, 0, 0));
+    sum_is("a pixel", mmix_grad(x), 1, MANY / 20 * 3 * tenth);
+    mmix_reset(m);
+}
+/* The same bits of long sums for any number of threads: a hash of all gradients. */
+static uint64_t long_bits(int threads)
+{
+    const size_t n = 20011, tokens[] = { 1, 20011, 37 }, filters[] = { 37, 1, 1 };
+    uint64_t h = 1469598103934665603u;
+    mmix_ctx *m = context(threads, 0);
+    int32_t *at = (int32_t *)malloc(n * sizeof *at);
+    mmix_tensor *leaf[7], *y;
+    state = 7;
+    mmix_record(m, 1);
+    for (size_t i = 0; i < 7; i++) leaf[i] = mmix_require_grad(random1(m, i == 3 ? 1 : 37, -1, 1));
+    for (size_t i = 0; i < n; i++) at[i] = (int32_t)any(0, 3);
+    y = mmix_gather(m, shaped(m, random1(m, 4 * 37, -1, 1), 2, 4, 37, 0), mmix_from_i32(m, 1, &n, at));
+    y = mmix_layer_norm(m, mmix_mul(m, mmix_add(m, y, leaf[0]), leaf[1]), leaf[2], leaf[4], 1e-5);
+    y = mmix_reshape(m, mmix_div(m, y, leaf[3]), 3, tokens);
+    y = mmix_conv1d(m, y, mmix_reshape(m, leaf[5], 3, filters), leaf[6], NULL);
+    back_from(m, mmix_sum_axis(m, y, 1));
+    for (size_t i = 0; i < 7; i++) h = hash_of(mmix_data(mmix_grad(leaf[i])), mmix_count(leaf[i]), h);
+    FINE(m);
+    free(at);
+    mmix_destroy(m);
+    return h;
+}
+static void long_sums(void)
+{
+    mmix_tensor *x, *y;
+    mmix_ctx *m = context(2, 0);
+    mmix_record(m, 1);
+    doing("sum_axis");
+    x = mmix_fill(mmix_new2(m, MANY, 4), (double)TENTH);
+    y = mmix_sum_axis(m, x, 0);
+    for (size_t i = 0; i < 4; i++) sum_is("the first axis", y, i, MANY * (double)TENTH);
+    y = mmix_sum_axis(m, mmix_fill(mmix_new3(m, 2, MANY / 2, 2), (double)TENTH), 1);
+    sum_is("the second axis", y, 3, MANY / 2 * (double)TENTH);
+    sum_is("the last axis", mmix_sum_axis(m, shaped(m, x, 2, 4, MANY, 0), 1), 2, MANY * (double)TENTH);
+    sum_is("all", mmix_sum(m, x), 0, 4.0 * MANY * (double)TENTH);
+    mmix_reset(m);
+    long_stretched(m);
+    long_norms(m);
+    long_layers(m);
+    doing("threads");
+    CHECK(long_bits(1) == long_bits(2) && long_bits(1) == long_bits(3));
+    FINE(m);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "lifetimes", lifetimes }, { "tensors", tensors }, { "rare", rare },
-        { "views", sum_of_view }, { "reference", reference }
+        { "views", sum_of_view }, { "long sums", long_sums }, { "reference", reference }
 #ifdef MMIX_REGRESSION
         , { "overwritten", overwritten }
 #endif
