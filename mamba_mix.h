@@ -7758,62 +7758,63 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
 }
 
 /* ---- numbers of configs ---- */
-/* A config's numbers, said once, in the order of its struct and of files, for checks, text and parsing: "size
-   dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both any; decimal
-   points would depend on the locale. Kinds are size, int, double and halves (of a uint64_t, the upper first);
-   with a digit so many; with a capital letter older files lack it. | begins or ends a struct with doubles. */
+/* A config's numbers, said once, in the order of files: for checks, for text and for parsing. A table ends
+   with an entry without a name. The compiler says where a member lies; its type gives the count. */
+enum { MMIXI_SIZE_NUMBER, MMIXI_INT_NUMBER, MMIXI_REAL_NUMBER, MMIXI_HALVES_NUMBER };
+enum { MMIXI_IN_ALL, MMIXI_IN_NEWER };           /* in which files of the library it is */
 typedef struct mmixi_setting {
-    void *at;
-    size_t count;
-    int kind, may_lack;                          /* kind: its first letter */
+    const char *name;
+    int kind;
+    size_t offset, count;
     double low, high;
-    char name[32];
+    int may_lack;
 } mmixi_setting;
-/* The next one of a text, and beyond it; `at` is where the one before it ends in the struct. 0 at the end. */
-static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **at)
+#define MMIXI_SETTING(name, kind, type, config, field, low, high, files) \
+    { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / sizeof(type), low, high, files }
+#define MMIXI_SIZE_OF(config, field, low, high, files) \
+    MMIXI_SETTING(#field, MMIXI_SIZE_NUMBER, size_t, config, field, low, high, files)
+#define MMIXI_INT_OF(config, field, low, high, files) \
+    MMIXI_SETTING(#field, MMIXI_INT_NUMBER, int, config, field, low, high, files)
+#define MMIXI_REAL_OF(config, field, low, high, files) \
+    MMIXI_SETTING(#field, MMIXI_REAL_NUMBER, double, config, field, low, high, files)
+/* A uint64_t is two numbers below 2³², the upper first: a double holds no more than 53 bits. */
+#define MMIXI_HALVES_OF(config, field, files) \
+    MMIXI_SETTING(#field, MMIXI_HALVES_NUMBER, uint32_t, config, field, 0, 4294967295.0, files)
+/* Flags and sizes without a limit of their own. */
+#define MMIXI_ANY_INT_OF(config, field, files) MMIXI_INT_OF(config, field, -INT32_MAX, INT32_MAX, files)
+#define MMIXI_ANY_SIZE_OF(config, field, files) MMIXI_SIZE_OF(config, field, 0, HUGE_VAL, files)
+#define MMIXI_ANY_REAL_OF(config, field, files) MMIXI_REAL_OF(config, field, -HUGE_VAL, HUGE_VAL, files)
+#define MMIXI_SETTINGS_END { NULL, 0, 0, 0, 0, 0, 0 }
+
+/* Number i of a setting. */
+static double mmixi_setting_number(const mmixi_setting *s, const void *config, size_t i)
 {
-    const char *t = *text + strspn(*text, ", ");
-    char type[16], *p = (char *)(uintptr_t)*at;
-    int edge = *t == '|',
-        given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
-    if (given < 2) return 0;
-    s->may_lack = type[0] < 'a'; s->kind = type[0] | 32;           /* in small letters */
-    if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
-    if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
-    s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
-    size_t size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int),
-        align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);    /* of a double */
-    s->at = p += (0 - (uintptr_t)p) % align; *at = p + s->count * size;
-    *text = t + strcspn(t, ",");
-    return 1;
-}
-/* Number i of a setting; unless x is NULL it is set to *x first. */
-static double mmixi_setting_number(const mmixi_setting *s, size_t i, const double *x)
-{
-    size_t *size = (size_t *)s->at;
-    int *flag = (int *)s->at;
-    double *real = (double *)s->at;
-    uint64_t *halves = (uint64_t *)s->at;
+    const void *at = (const char *)config + s->offset;
     switch (s->kind) {
-    case 's':
-        if (x) size[i] = (size_t)fmin(*x, (double)(SIZE_MAX / 2));
-        return (double)size[i];
-    case 'i':
-        if (x) flag[i] = (int)*x;
-        return flag[i];
-    case 'd':
-        if (x) real[i] = *x;
-        return real[i];
-    default:
-        if (x) *halves = *halves << 32 | (uint64_t)*x;
-        return (double)(*halves >> (i ? 0 : 32) & UINT32_MAX);
+    case MMIXI_SIZE_NUMBER: return (double)((const size_t *)at)[i];
+    case MMIXI_INT_NUMBER: return ((const int *)at)[i];
+    case MMIXI_REAL_NUMBER: return ((const double *)at)[i];
+    default: return (double)(*(const uint64_t *)at >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
-static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
+/* Number i of a setting becomes x, which is within its limits. Halves are set in their order. */
+static void mmixi_setting_put(const mmixi_setting *s, void *config, size_t i, double x)
 {
-    for (mmixi_setting s; mmixi_setting_next(&s, &settings, &config);)
-        for (size_t i = 0; i < s.count; i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL), s.low, s.high)) return -1;
+    void *at = (char *)config + s->offset;
+    switch (s->kind) {
+    case MMIXI_SIZE_NUMBER: ((size_t *)at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2)); break;
+    case MMIXI_INT_NUMBER: ((int *)at)[i] = (int)x; break;
+    case MMIXI_REAL_NUMBER: ((double *)at)[i] = x; break;
+    default: *(uint64_t *)at = *(uint64_t *)at << 32 | (uint64_t)x;
+    }
+}
+/* Whether all numbers of a config are within their limits: 0, or -1 after mmix_fail. */
+static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config,
+                                const mmixi_setting *settings)
+{
+    for (const mmixi_setting *s = settings; s->name; s++)
+        for (size_t i = 0; i < s->count; i++)
+            if (mmixi_within(m, who, s->name, mmixi_setting_number(s, config, i), s->low, s->high)) return -1;
     return 0;
 }
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
@@ -8394,7 +8395,7 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
 {
     mmixi_dims d;
     memset(head, 0, sizeof *head);
-    if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
+    if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
     d.D = D; d.K = K;
     for (size_t i = 0; i < layers; i++, d.D = d.O) {
@@ -8546,7 +8547,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     return m->error_kind ? -1 : sqrt(all);
 }
 static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
-                                   const char *settings, double clip, const unsigned char *skip)
+                                   const mmixi_setting *settings, double clip, const unsigned char *skip)
 {
     mmix_ctx *m = state->params ? state->params->m : NULL;
     if (!m || mmixi_settings_check(m, who, options, settings)) return 0;
@@ -8557,16 +8558,28 @@ static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char 
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
-    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
-                                "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30", clip, skip);
+    static const mmixi_setting settings[] = {
+        MMIXI_REAL_OF(mmix_adamw, lr, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, weight_decay, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, beta1, 0, 0.999999999, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, beta2, 0, 0.999999999, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, eps, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_SETTINGS_END
+    };
+    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options, settings, clip, skip);
 }
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
-    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options,
-                                "double lr 0 1e30, double weight_decay 0 1e30, double momentum 0 1, "
-                                "double dampening 0 1, int nesterov 0 1", clip, skip);
+    static const mmixi_setting settings[] = {
+        MMIXI_REAL_OF(mmix_sgd, lr, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_sgd, weight_decay, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_sgd, momentum, 0, 1, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_sgd, dampening, 0, 1, MMIXI_IN_ALL),
+        MMIXI_INT_OF(mmix_sgd, nesterov, 0, 1, MMIXI_IN_ALL),
+        MMIXI_SETTINGS_END
+    };
+    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
 }
 typedef struct mmixi_ema_job { const mmix_params *teacher, *student; mmix_real momentum; } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, mmixi_range range)
@@ -9051,10 +9064,9 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     char own[160];
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
-    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 3, int branch_gate, "
-                             "int directions 0 2, int shared_directions, int skip, size conv_width, "
-                             "int output_gate, int norm, size3 window, size shift_period, int causal_window, "
-                             "size text_window 0")) return -1;
+    if (mmixi_within(p->m, "mmix_mmate_init", "branches", o->branches, 0, MMIX_BRANCH_ATTENTION)
+        || mmixi_within(p->m, "mmix_mmate_init", "directions", o->directions, 0, MMIX_FUSE_SUM)
+        || mmixi_within(p->m, "mmix_mmate_init", "text_window", (double)o->text_window, 0, INT32_MAX)) return -1;
     if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for "
                          "keys and values, which must divide them; shift_period %.0f, which must be even",
@@ -9187,17 +9199,50 @@ MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
     return c;
 }
 /* All numbers of a config, in the order of files. */
-static const char mmixi_vision_settings[] =
-    "int mixer 0 2, size dim 1, size depth 1 1000, size heads 0, double mlp_ratio, size patch 1 4096, "
-    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 4, Size registers 0, "
-    "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
-    "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
-    "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
-    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10, "
-    "Int feature 0 4, Int48 blocks 0 5, |Int mmate.branches 0 2, Int mmate.branch_gate, "
-    "Int mmate.directions 0 2, Int mmate.shared_directions, Int mmate.skip, Size mmate.conv_width 0, "
-    "Int mmate.output_gate, Int mmate.norm, Size3 mmate.window, Size mmate.shift_period, "
-    "Int mmate.causal_window 0 0, Size mmate.text_window 0 0";
+static const mmixi_setting mmixi_vision_settings[] = {
+    MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_SOFTMAX, MMIX_SSD, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, heads, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mlp_ratio, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, patch, 1, 4096, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, grid, 1, 16384, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_vision_config, eps, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_vision_config, drop_path, 0, 0.99, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, class_token, MMIX_CLASS_FIRST, MMIX_CLASS_LAST, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, registers, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, normalise, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, positions, 0, MMIX_POSITIONS_AXIAL, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, swiglu, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, layer_scale, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.d_inner, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.d_state, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.head_dim, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.groups, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.conv_width, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mamba.bidirectional, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.eps, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.dt_low, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.dt_high, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.out_scale, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_vision_config, deviation, 0, 10, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_vision_config, sincos, 0, 10, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, feature, 0, 4, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, blocks, MMIX_BLOCK_MIXER, MMIX_BLOCK_SWIN, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.branch_gate, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.directions, MMIX_FUSE_GATE, MMIX_FUSE_SUM, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.shared_directions, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.skip, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, mmate.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.output_gate, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.norm, MMIXI_IN_NEWER),
+    MMIXI_ANY_SIZE_OF(mmix_vision_config, mmate.window, MMIXI_IN_NEWER),
+    MMIXI_ANY_SIZE_OF(mmix_vision_config, mmate.shift_period, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.causal_window, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, mmate.text_window, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
 
 /* What mixes the tokens of a ViT's block: MMIX_BLOCK_SOFTMAX, … */
 static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
@@ -9741,13 +9786,37 @@ static void mmixi_decoder_declare(mmix_decoder *d)
                   c->tied ? NULL : &d->classifier);
 }
 /* All numbers of a config, in the order of files. */
-static const char mmixi_decoder_settings[] =
-    "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
-    "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
-    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, "
-    "int mmate.branch_gate, int mmate.directions, int mmate.shared_directions, int mmate.skip, "
-    "size mmate.conv_width 0, int mmate.output_gate, int mmate.norm, size3 mmate.window, "
-    "size mmate.shift_period, int mmate.causal_window, size mmate.text_window";
+static const mmixi_setting mmixi_decoder_settings[] = {
+    MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, vocabulary, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, ffn, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, heads, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, kv_heads, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, head_dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, eps, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.theta, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.dim, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, rope.interleaved, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.sections, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_decoder_config, bias, 0, 2, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, tied, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, media, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_decoder_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.branch_gate, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.directions, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.shared_directions, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.skip, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, mmate.conv_width, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.output_gate, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.norm, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.window, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.shift_period, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.causal_window, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.text_window, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 /* Fills in what is 0, and checks. start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
@@ -10120,19 +10189,54 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 
 /* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38: what a
    float holds. */
-static const char mmixi_dino_settings[] =
-    "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
-    "|size augment.global_size, size augment.local_size, size augment.local_count, "
-    "double2 augment.global_scale, double2 augment.local_scale, double2 augment.aspect, double augment.flip, "
-    "double augment.jitter, double augment.grey, double3 augment.blur, double3 augment.solarise, "
-    "double augment.brightness, double augment.contrast, double augment.saturation, double augment.hue, "
-    "double2 augment.sigma, double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, "
-    "size iters 0, double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
-    "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
-    "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
-    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
-    "halves2 seed 0 4294967295, Int read 0 2, Size shards 0 65536, Double patch_weight 0 3e38, "
-    "Double mask_chance 0 1, Double2 mask_part 0 1";
+static const mmixi_setting mmixi_dino_settings[] = {
+    MMIXI_SIZE_OF(mmix_dino_config, head_hidden, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, head_bottleneck, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, prototypes, 2, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, head_layers, 1, 8, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_dino_config, augment.global_size, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_dino_config, augment.local_size, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_dino_config, augment.local_count, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.global_scale, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.local_scale, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.aspect, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.flip, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.jitter, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.grey, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.blur, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.solarise, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.brightness, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.contrast, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.saturation, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.hue, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.sigma, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.mean, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.deviation, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, batch, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, epochs, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, iters, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, lr, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, min_lr, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, warmup_epochs, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, weight_decay, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, weight_decay_end, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, clip, -3e38, 3e38, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, freeze_last_layer, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, momentum, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, center_momentum, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, student_temp, 1e-9, 1e9, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, teacher_temp, 1e-9, 1e9, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, teacher_temp_warm, 1e-9, 1e9, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, teacher_temp_epochs, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_dino_config, teacher_drop_path, MMIXI_IN_NEWER),
+    MMIXI_HALVES_OF(mmix_dino_config, seed, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_dino_config, read, 0, 2, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_dino_config, shards, 0, 65536, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_dino_config, patch_weight, 0, 3e38, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_dino_config, mask_chance, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_dino_config, mask_part, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
 
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
@@ -10161,9 +10265,9 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     uint64_t seed = m->seed;
-    mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, mmixi_dino_settings);
+    mmixi_settings_check(m, "mmix_dino_create", c, mmixi_dino_settings);
     if (c->head_layers > 1)
-        mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, "size head_hidden 1");
+        mmixi_within(m, "mmix_dino_create", "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
     d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
     mmixi_dims size;
@@ -10544,14 +10648,35 @@ MMIXDEF mmix_distill_config mmix_vision_stages(void)
     return c;
 }
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
-static const char mmixi_stage_settings[] =
-    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
-    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
-    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308, "
-    "Double patches 0 1e308, Int hidden_outputs, Int teacher_inputs";
-static const char mmixi_distill_settings[] =
-    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
-    "int hidden_outputs, int teacher_inputs";
+static const mmixi_setting mmixi_stage_settings[] = {
+    MMIXI_INT_OF(mmix_stage, train, 1, 15, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, hidden, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, token, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, sequence, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, supervised, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, temperature, 1e-307, 1e308, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_stage, steps, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_stage, warmup, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, lr, 1e-307, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, min_lr, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, weight_decay, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, clip, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, patches, 0, 1e308, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_stage, hidden_outputs, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_stage, teacher_inputs, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
+static const mmixi_setting mmixi_distill_settings[] = {
+    MMIXI_SIZE_OF(mmix_distill_config, stages, 1, 8, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_distill_config, step_tokens, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_distill_config, lora_rank, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_distill_config, lora_alpha, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, lora_targets, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, calibrate, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, hidden_outputs, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, teacher_inputs, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 
 /* Whether any parameter of a list, of the backbone v or a decoder's, belongs to what trains; with `freeze`
    all that do not are frozen. */
@@ -10605,7 +10730,7 @@ static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config conf
     if (p->in_run || (v ? v == vision_teacher : student == teacher))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                   p->in_run ? "in no other run" : "another model than its teacher");
-    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
+    if (mmixi_settings_check(m, who, &config, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
         int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
             : p->adapters || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
@@ -11101,7 +11226,7 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
 {
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_mass_threshold", &d, "map ...YX", map)
-        || mmixi_settings_check(m, "mmix_mass_threshold", &mass, "double mass 0 1")
+        || mmixi_within(m, "mmix_mass_threshold", "mass", mass, 0, 1)
         || mmixi_bounded(m, "mmix_mass_threshold", "map", map)) return NULL;
     size_t cells = d.Y * d.X, i;
     mmix_tensor *kept = mmix_fill(mmixi_like(m, "mmix_mass_threshold", map), 0);
@@ -11350,7 +11475,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     if (others) { test = train; test_label = train_label; }
     if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)
-        || mmixi_settings_check(m, "mmix_knn", &classes, "size classes 1")
+        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
         || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
         || (others && mmixi_within(m, "mmix_knn", "train's number of rows", (double)d.N, 2, HUGE_VAL))
         || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
@@ -11511,6 +11636,26 @@ MMIXDEF mmix_probe_config mmix_probe_default(void)
     mmix_probe_config o = { 0, 256, 100, 1, { 1e-3 }, 0.9, 0, 0.1, -1, NULL };
     return o;
 }
+static const mmixi_setting mmixi_probe_settings[] = {
+    MMIXI_SIZE_OF(mmix_probe_config, classes, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_probe_config, batch, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_probe_config, epochs, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_probe_config, rates, 1, 16, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, rate, 0, 1e30, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, momentum, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, weight_decay, 0, 1e30, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, held, 0, 0.9, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
+static const mmixi_setting mmixi_source_settings[] = {
+    MMIXI_SIZE_OF(mmix_source, count, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, gh, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, gw, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, h, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, w, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
                               const mmix_source *test, mmix_probe_result *result)
 {
@@ -11519,12 +11664,9 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     memset(result, 0, sizeof *result);
     memset(&d, 0, sizeof d);
     if (!mmixi_given(m, who, "*config, *train", o, train)
-        || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
-                                "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
-                                "double held 0 9e-1")) return -1;
+        || mmixi_settings_check(m, who, o, mmixi_probe_settings)) return -1;
     for (const mmix_source *s = train; s; s = s == test ? NULL : test)
-        if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
-                                 "size h 1 65536, size w 1 65536")
+        if (mmixi_settings_check(m, who, s, mmixi_source_settings)
             || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
             || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
     size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
@@ -11923,13 +12065,19 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
                                       size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
+    static const mmixi_setting settings[] = {
+        MMIXI_SIZE_OF(mmix_video_config, frames, 0, 1e6, MMIXI_IN_ALL),
+        MMIXI_ANY_SIZE_OF(mmix_video_config, radius, MMIXI_IN_ALL),
+        MMIXI_SIZE_OF(mmix_video_config, k, 1, INT32_MAX, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_video_config, temperature, 1e-6, INT32_MAX, MMIXI_IN_ALL),
+        MMIXI_SETTINGS_END
+    };
     mmix_video first, *v;
     memset(&first, 0, sizeof first);
     mmixi_dims *d = &first.d;
     d->N = mmixi_mul(gh, gw); d->Y = gh; d->X = gw; d->K = K;
     if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)
-        || mmixi_settings_check(m, who, &config,
-                                "size frames 0 1e6, size radius, size k 1, double temperature 1e-6")
+        || mmixi_settings_check(m, who, &config, settings)
         || !mmixi_expect(m, who, d, "+mask:i32 HW", mask) || !mmixi_index_ok(m, who, "mask", mask, K))
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
@@ -12430,20 +12578,37 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
             mmix_picture_change(rgb, s, s, change[i], amount[i], more);
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
+static const mmixi_setting mmixi_augment_settings[] = {
+    MMIXI_SIZE_OF(mmix_augment, global_size, 1, 16777216, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_augment, local_size, 1, 16777216, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_augment, local_count, 0, 65533, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, global_scale, 1e-12, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, local_scale, 1e-12, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, aspect, 1e-6, 1e6, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, flip, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, jitter, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, grey, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, blur, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, solarise, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, brightness, 0, 999, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, contrast, 0, 999, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, saturation, 0, 999, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, hue, 0, 0.5, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, sigma, 0, 1000, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, mean, -3e38, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, deviation, -3e38, 3e38, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 /* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
-        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, "
-        "double flip 0 1, double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, "
-        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 5e-1, "
-        "double2 sigma 0 1000, double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
-    const void *at = a;
-    for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
-        for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL),
-                             i && s.count == 2 ? mmixi_setting_number(&s, 0, NULL) : s.low, s.high))
-                return -1;
+    for (const mmixi_setting *s = mmixi_augment_settings; s->name; s++) {
+        if (!a->local_count && !strncmp(s->name, "local_s", 7)) continue;
+        for (size_t i = 0; i < s->count; i++) {
+            double low = i && s->count == 2 ? mmixi_setting_number(s, a, 0) : s->low;
+            if (mmixi_within(m, who, s->name, mmixi_setting_number(s, a, i), low, s->high)) return -1;
+        }
+    }
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
@@ -14005,10 +14170,11 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
 
-/* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
+/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
 enum { MMIXI_CONFIG_TEXT = 8192 };
 /* A number alone may stand without a list, as in Hugging Face's files. */
-static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s,
+                                void *config)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
@@ -14019,26 +14185,27 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
         if (!(x >= s->low && x <= high)) break;
-        mmixi_setting_number(s, k, &x);
+        mmixi_setting_put(s, config, k, x);
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
                   f->a->path, name, (int)s->count, s->low, high);
 }
-static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s)
+static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s,
+                                const void *config)
 {
     mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
     for (size_t k = 0; k < s->count; k++) {
         char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, k, NULL));
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, config, k));
         mmixi_point(number, local, localeconv()->decimal_point, ".");
         mmixi_print(t, "%s%s", k ? "," : "[", number);
     }
     mmixi_print(t, "]");
 }
 /* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
-static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
-                               const char *settings)
+static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, void *config,
+                               const mmixi_setting *settings)
 {
     mmixi_text *t = &f->config;
     if (key) {
@@ -14050,11 +14217,11 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
         mmixi_model_metadata(f, key, t->out);    /* to be saved */
         if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
     } else if (t->at) t->at--;                   /* its last brace */
-    for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
+    for (const mmixi_setting *s = settings; s->name && !f->m->error_kind; s++) {
         char name[64];
-        snprintf(name, sizeof name, "%s%s", prefix, s.name);
-        if (f->a) mmixi_setting_parse(f, name, &s);
-        else mmixi_setting_print(t, name, &s);
+        snprintf(name, sizeof name, "%s%s", prefix, s->name);
+        if (f->a) mmixi_setting_parse(f, name, s, config);
+        else mmixi_setting_print(t, name, s, config);
     }
     if (!f->a) mmixi_print(t, "}");
 }
@@ -14073,7 +14240,7 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 {
     if (!v) return -1;
     mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
-    mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
+    mmixi_model_config(&f, "config", "vision.", (void *)&v->config, mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
@@ -14081,7 +14248,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
     if (!d) return -1;
     mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
-    mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
+    mmixi_model_config(&f, "config", "", (void *)&d->config, mmixi_decoder_settings);
     mmixi_model_params(&f, "", d->params);
     return mmixi_model_end(&f, path);
 }
@@ -14214,10 +14381,23 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     }
     return d;
 }
-/* Hugging Face's names of a config's numbers from `vocabulary` on. */
-static const char mmixi_hf_settings[] =
-    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, size "
-    "num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
+/* Hugging Face's names of a config's numbers; those that may lack keep their value. */
+#define MMIXI_HF_SIZE(name, field, files) \
+    MMIXI_SETTING(name, MMIXI_SIZE_NUMBER, size_t, mmix_decoder_config, field, 0, HUGE_VAL, files)
+#define MMIXI_HF_REAL(name, field, files) \
+    MMIXI_SETTING(name, MMIXI_REAL_NUMBER, double, mmix_decoder_config, field, -HUGE_VAL, HUGE_VAL, files)
+static const mmixi_setting mmixi_hf_settings[] = {
+    MMIXI_HF_SIZE("vocab_size", vocabulary, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("hidden_size", dim, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("num_hidden_layers", depth, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("intermediate_size", ffn, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("num_attention_heads", heads, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("num_key_value_heads", kv_heads, MMIXI_IN_NEWER),
+    MMIXI_HF_SIZE("head_dim", head_dim, MMIXI_IN_NEWER),
+    MMIXI_HF_REAL("rms_norm_eps", eps, MMIXI_IN_NEWER),
+    MMIXI_HF_REAL("rope_theta", rope.theta, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
 /* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
 static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
@@ -14241,7 +14421,7 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
                   "biases, plain rotary positions, no sliding window, found %s, hidden_act %s, rope %s", path,
                   type, act, kind);
     c->eps = 1e-6;
-    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
+    mmixi_model_config(f, NULL, "", c, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
     c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
     c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
@@ -14284,7 +14464,7 @@ static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, cons
 {
     mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
     mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
-    mmixi_model_config(&f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
+    mmixi_model_config(&f, NULL, "", &d->config, mmixi_dino_settings);
     if (a) mmixi_dino_make(d, 0);
     for (int i = 0; i < 2 && !d->m->error_kind; i++) {
         mmixi_model_params(&f, i ? "teacher.backbone." : "student.backbone.", d->net[i].vision->params);
@@ -14327,7 +14507,7 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
     mmix_decoder *d = run ? run->student : NULL;
     mmix_vision *v = run ? run->vision_student : NULL;
     mmixi_model_file f = mmixi_model_begin(m, a, "mamba_mix distillation run 1");
-    mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
+    mmixi_model_config(&f, "config", "", &c, mmixi_distill_settings);
     for (size_t i = 0; i < c.stages; i++, stage[6]++)
         mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
     if (seen) {
