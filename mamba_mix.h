@@ -10940,12 +10940,13 @@ static double mmixi_scored_sum(const mmixi_scored *all, size_t n)
     for (size_t k = 0; k < n; k++) sum += all[k].score;
     return sum;
 }
-/* How many falling scores make up at least `enough` together. */
-static size_t mmixi_scored_reach(const mmixi_scored *all, double enough)
+/* How many of n falling scores make up at least `enough` together; all of them if rounding leaves their sum
+   below it. */
+static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enough)
 {
     double sum = 0;
     size_t k = 0;
-    while (sum < enough) sum += all[k++].score;
+    while (k < n && sum < enough) sum += all[k++].score;
     return k;
 }
 /* Draws from softmax(logits / temperature), of which top_k and top_p keep the likeliest. `all` has room for
@@ -10968,7 +10969,7 @@ static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K, 
         sum = mmixi_scored_sum(all, n);
     }
     if (by_share) {
-        n = mmixi_scored_reach(all, sampling->top_p * sum);
+        n = mmixi_scored_reach(all, n, sampling->top_p * sum);
         sum = mmixi_scored_sum(all, n);
     }
     double u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;

@@ -549,6 +549,18 @@ static void settings(void)
     CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1] && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
 }
 
+/* Scores are taken until they make up enough; rounding may leave their sum below that. */
+static void scores(void)
+{
+    const mmixi_scored falling[4] = { { 4, 0 }, { 2, 1 }, { 1, 2 }, { 1, 3 } };
+    CHECK(mmixi_scored_reach(falling, 4, 0) == 0);
+    CHECK(mmixi_scored_reach(falling, 4, 4) == 1);
+    CHECK(mmixi_scored_reach(falling, 4, 4.5) == 2);
+    CHECK(mmixi_scored_reach(falling, 4, 8) == 4);
+    CHECK(mmixi_scored_reach(falling, 3, 8) == 3);
+    CHECK(mmixi_scored_reach(falling, 4, 8.5) == 4);
+}
+
 static void checksum(void) { CHECK(mmixi_crc32((const unsigned char *)"123456789", 9) == 0xCBF43926u); }
 
 /* Rows of Hilbert's matrix are all but parallel: turned until they are not, the longest first. */
@@ -569,7 +581,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum }, { "orthogonal", orthogonal }
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "scores", scores }, { "checksum", checksum }, { "orthogonal", orthogonal }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
