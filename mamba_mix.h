@@ -7768,7 +7768,8 @@ static void mmixi_lora_drop(mmix_params *p)
     mmix_params_destroy(p->adapters);
     p->adapters = NULL;
 }
-/* One adapter: PREFIXlora_A.weight and PREFIXlora_B.weight beside PREFIXweight. */
+/* One adapter: PREFIXlora_A.weight and PREFIXlora_B.weight beside PREFIXweight, or beside a matrix of another
+   name NAME.lora_A.weight and NAME.lora_B.weight. */
 static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
 {
     static const char last[] = "weight";
@@ -7777,7 +7778,10 @@ static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
     if (!lora) return;
     size_t O = q->tensor->shape[0], I = q->tensor->shape[1], rank = p->lora.rank;
     size_t length = strlen(q->name), cut = strlen(last);
-    snprintf(prefix, sizeof prefix, "%.*s", (int)(length - cut), q->name);
+    if (length >= cut && !strcmp(q->name + length - cut, last))
+        snprintf(prefix, sizeof prefix, "%.*s", (int)(length - cut), q->name);
+    else
+        snprintf(prefix, sizeof prefix, "%s.", q->name);
     mmix_start uniform = mmixi_start_uniform(I, 1), zeros = mmixi_start_zeros();
     lora->A = mmixi_param_matrix(p->adapters, prefix, "lora_A.weight", uniform, rank, I);
     lora->B = mmixi_param_matrix(p->adapters, prefix, "lora_B.weight", zeros, O, rank);
