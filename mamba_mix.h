@@ -952,8 +952,9 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
 /* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
-/* Layers. An _init adds the layer's parameters to p: 0, or -1. A layer makes y (B, L, D) of x (B, L, D),
-   unless it says otherwise; with a residual, residual + s y, s as in mmix_linear_add. */
+/* Layers. An _init adds the layer's parameters to p, their names behind `prefix`, which brings its own dot
+   ("layer0."): 0, or -1. A layer makes y (B, L, D) of x (B, L, D), unless it says otherwise; with a
+   residual, residual + s y, s as in mmix_linear_add. */
 
 /* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
    proj. */
@@ -965,7 +966,8 @@ typedef struct mmix_attention_layer {
     mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
     int no_key_bias;                         /* the middle third of qkv_bias counts as 0 */
 } mmix_attention_layer;
-/* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. */
+/* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. Adds, behind `prefix`, qkv.weight, qkv.bias,
+   proj.weight and proj.bias. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
 /* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
@@ -995,7 +997,9 @@ typedef struct mmix_mamba2_layer {
    zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
    bidirectional layers, not with seq_idx. */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_state *in; size_t slot; } mmix_mamba2_state;
-/* options NULL: the defaults. */
+/* options NULL: the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight, conv1d.bias, dt_bias, A_log,
+   D and norm.weight; if it is bidirectional conv1d_b.weight, conv1d_b.bias, dt_b_bias, A_log_b, D_b and
+   norm_b.weight; out_proj.weight. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
 /* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
@@ -1004,7 +1008,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
                                  mmix_mamba2_state *state);
 
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
-/* fc1 (F, D), fc2 (O, F), with biases. */
+/* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
 /* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
@@ -1013,7 +1017,7 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 
 /* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
-/* Parameters gate_proj.weight and up_proj.weight (F, D), down_proj.weight (D, F), without biases. */
+/* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
 /* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
@@ -1079,8 +1083,14 @@ typedef struct mmix_mmate_layer {
         *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width,
-   with biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
+/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
+   behind `prefix`:
+     for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
+     for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
+       unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
+       conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with norm;
+     branch_gate.weight and branch_gate.bias with branch_gate;
+     for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
@@ -1542,7 +1552,8 @@ typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
     size_t layers;
 } mmix_dino_head;
-/* Adds the head's parameters to p. 0, or -1. */
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight, mlp.bias),
+   last_layer.weight_g and last_layer.weight_v. 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
