@@ -7442,7 +7442,8 @@ MMIXI_COLD_BEGIN
 /* ==== >>layers =======================================================================
    parameters in one slab, LoRA's beside them; attention, MLP, SwiGLU, Mamba-2
 
-   A layer is a few ops. Where it can go on from a state, the same code runs with the state in place of zeros.
+   A layer is a few ops. Where it can go on from a state, the same code runs with the state in place
+   of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7451,7 +7452,8 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     if (p) p->m = m;
     return p;
 }
-/* Zeroed memory that goes with the list: names, tensors, values, the model itself. NULL on error. */
+/* Zeroed memory that goes with the list: names, tensors, values, the model itself. NULL on
+   error. */
 typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
 static void *mmixi_own(mmix_params *p, size_t bytes)
 {
@@ -7483,7 +7485,8 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 {
     if (!p || !name) return NULL;
     for (size_t i = 0; i < p->count; i++)
-        if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
+        if (!strcmp(p->at[i].name, name))
+            return p->at[i].tensor;
     return NULL;
 }
 static mmix_real *mmixi_slab(const mmix_params *p)
@@ -7495,8 +7498,8 @@ static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to who
 {
     return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
 }
-/* The reals that a copy of a matrix (O, I) takes in which a linear layer's product reads it: 0 of anything
-   else, and of a matrix that has such a copy. */
+/* The reals that a copy of a matrix (O, I) takes in which a linear layer's product reads it: 0 of
+   anything else, and of a matrix that has such a copy. */
 static size_t mmixi_pack_size(const mmix_ctx *m, const mmix_tensor *t)
 {
     int is_packed = t && t->packed && t->packed_nr == m->k->nr;
@@ -7515,7 +7518,8 @@ static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
     t->packed_nr = m->k->nr;
 }
 
-enum { MMIXI_PARAM_NAME = 224 };         /* bytes of a name with its 0; files may have a prefix before it */
+/* The bytes of a name with its 0. Files may have a prefix before it. */
+enum { MMIXI_PARAM_NAME = 224 };
 /* Weight decay holds for two and more axes unless the name ends in ".bias". */
 static int mmixi_param_decays(const char *name, size_t length, int ndim)
 {
@@ -7529,12 +7533,16 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     size_t length = MMIXI_PARAM_NAME;            /* too long, unless it is found to be shorter */
     if (!p) return NULL;
     mmix_ctx *m = p->m;
-    if (prefix && name) length = (size_t)snprintf(full, sizeof full, "%s%s", prefix, name);
-    if (length >= MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
-                  "%d bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
+    if (prefix && name)
+        length = (size_t)snprintf(full, sizeof full, "%s%s", prefix, name);
+    if (length >= MMIXI_PARAM_NAME) {
+        const char *found = *full ? "more" : "NULL";
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of "
+                  "together at most %d bytes, found %s", MMIXI_PARAM_NAME - 1, found);
+    }
     else if (p->values)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s comes after mmix_params_allocate", full);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s comes after mmix_params_allocate",
+                  full);
     else if (mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
     if (m->error_kind) return NULL;
@@ -7545,7 +7553,8 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     size_t room = SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real);
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
     if (mmixi_describe(m, t, full, is_half ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL, ndim, shape) > room)
-        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
+        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large",
+                  full);
     if (m->error_kind) return NULL;
     t->lasting = 1;
 
@@ -7565,24 +7574,27 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 
 /* ---- initial values ---- */
 
-/* The inverse softplus of a number that lies at `share`, 0 to 1, between a and b on the logarithmic scale, but
-   at least at 1e-4. */
+/* The inverse softplus of a number that lies at `share`, 0 to 1, between a and b on the logarithmic
+   scale, but at least at 1e-4. */
 static double mmixi_start_step(double a, double b, double share)
 {
     double low = mmixi_log(a), high = mmixi_log(b);
     double step = fmax(1e-4, mmixi_exp(low + (high - low) * share));
-    return step + mmixi_log(-(mmixi_exp(-step) - 1));    /* softplus(y) = u for y = u + ln(1 - e^-u) */
+    /* softplus(y) = u for y = u + ln(1 - e^-u) */
+    return step + mmixi_log(-(mmixi_exp(-step) - 1));
 }
 /* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
+    size_t n = mmix_count(t);
     double a = q->start.a, b = q->start.b;
     switch (q->start.kind) {
     case MMIX_START_CONSTANT: return a;
     case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
     case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    case MMIX_START_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)mmix_count(t));
+    case MMIX_START_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)n);
+    default: break;                              /* of a uniform random number */
     }
     double u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
     switch (q->start.kind) {
@@ -7596,8 +7608,10 @@ static void mmixi_start_range(void *arg, mmixi_range range)
     const mmix_param *q = (const mmix_param *)arg;
     mmix_real *x = mmixi_of(q->tensor);
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
-    for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
-    for (size_t i = range.begin; i < range.end; i++) x[i] = (mmix_real)mmixi_start_value(q, stream, i);
+    for (const char *c = q->name; *c; c++)
+        stream = (stream ^ (unsigned char)*c) * 1099511628211u;
+    for (size_t i = range.begin; i < range.end; i++)
+        x[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 /* start 0: zeros; a file's values will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
@@ -7611,19 +7625,22 @@ static int mmixi_params_allocate(mmix_params *p, int start)
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
-        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
+        if (start)
+            mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
     }
     return 0;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
-/* The end of a model's creation. start: it gets its initial values; otherwise a file's will follow. Returns
-   whether all went well. If not all is freed, and what was wrong with a file's config is the file's error. */
+/* The end of a model's creation. start: it gets its initial values; otherwise a file's will follow.
+   Returns whether all went well. If not all is freed, and what was wrong with a file's config is
+   the file's error. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 {
     if (p && start) mmix_params_allocate(p);
     if (p && !m->error_kind) return 1;
     mmix_params_destroy(p);
-    if (m && !start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
+    if (m && !start && m->error_kind == MMIX_ERROR_ARGUMENT)
+        m->error_kind = MMIX_ERROR_FILE;
     return 0;
 }
 
@@ -7634,20 +7651,23 @@ static void mmixi_param_here(mmix_tensor *t)
     mmixi_of(t);
     mmixi_grad_here(t);
 }
-/* Whether a call on p can go on. needed: it needs values; these and the gradients are on the host then. */
+/* Whether a call on p can go on. needed: it needs values; these and the gradients are on the host
+   then. */
 static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
     if (!p) return 0;
     if (needed && !p->values)
         mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: mmix_params_allocate comes first", who);
     if (needed)
-        for (size_t i = 0; i < p->count; i++) mmixi_param_here(p->at[i].tensor);
+        for (size_t i = 0; i < p->count; i++)
+            mmixi_param_here(p->at[i].tensor);
     return !p->m->error_kind;
 }
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
-    if (p->bf16) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
+    if (p->bf16)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = NULL;
@@ -7667,12 +7687,14 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
 MMIXDEF void mmix_params_zero_grad(mmix_params *p)
 {
     if (!p) return;
-    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->written = 0;
+    for (size_t i = 0; i < p->count; i++)
+        p->at[i].tensor->written = 0;
 }
 /* The values change: no packed copy holds any more. */
 static void mmixi_params_changed(const mmix_params *p)
 {
-    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
+    for (size_t i = 0; i < p->count; i++)
+        p->at[i].tensor->packed = NULL;
 }
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
@@ -7692,8 +7714,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     }
     return p->m->error_kind ? -1 : 0;
 }
-/* A view of a matrix that is packed, in step memory; the tensor itself if it is packed already or no
-   matrix. */
+/* A view of a matrix that is packed, in step memory; the tensor itself if it is packed already or
+   no matrix. */
 static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *w)
 {
     size_t reals = mmixi_pack_size(m, w);
@@ -7728,31 +7750,33 @@ static mmix_start mmixi_start_normal(const mmix_params *p)
 {
     return mmixi_start_of(MMIX_START_NORMAL, p->deviation > 0 ? p->deviation : 0.02, 0);
 }
-/* PyTorch's linear layers and convolutions begin so (Kaiming, a = √5). `fan` numbers go into one output. */
+/* PyTorch's linear layers and convolutions begin so (Kaiming, a = √5). `fan` numbers go into one
+   output. */
 static mmix_start mmixi_start_uniform(size_t fan, double scale)
 {
     double bound = scale / sqrt((double)fan);
     return mmixi_start_of(MMIX_START_UNIFORM, -bound, bound);
 }
-static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name, mmix_start start,
-                                int ndim, const size_t *shape)
+static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name,
+                                mmix_start start, int ndim, const size_t *shape)
 {
     return mmix_params_add(p, prefix, name, ndim, shape, start.kind, start.a, start.b);
 }
-static mmix_tensor *mmixi_param_vector(mmix_params *p, const char *prefix, const char *name, mmix_start start,
-                                       size_t n)
+static mmix_tensor *mmixi_param_vector(mmix_params *p, const char *prefix, const char *name,
+                                       mmix_start start, size_t n)
 {
     return mmixi_param(p, prefix, name, start, 1, &n);
 }
 /* (O, I) */
-static mmix_tensor *mmixi_param_matrix(mmix_params *p, const char *prefix, const char *name, mmix_start start,
-                                       size_t O, size_t I)
+static mmix_tensor *mmixi_param_matrix(mmix_params *p, const char *prefix, const char *name,
+                                       mmix_start start, size_t O, size_t I)
 {
     const size_t shape[2] = { O, I };
     return mmixi_param(p, prefix, name, start, 2, shape);
 }
 /* The guard of all _init functions. */
-static int mmixi_init_given(const char *who, const mmix_params *p, const void *layer, const char *prefix)
+static int mmixi_init_given(const char *who, const mmix_params *p, const void *layer,
+                            const char *prefix)
 {
     return p && mmixi_given(p->m, who, "*layer, *prefix", layer, prefix);
 }
@@ -7761,8 +7785,10 @@ static int mmixi_init_given(const char *who, const mmix_params *p, const void *l
 /* Which of MMIX_LORA_… the matrix of this name belongs to, or 0. */
 static int mmixi_lora_target(const char *name)
 {
-    static const char of_mixer[][20] = { ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".attn.qkv.",
-                                         ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj." };
+    static const char of_mixer[][20] = {
+        ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.",
+        ".attn.qkv.", ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj."
+    };
     if (strstr(name, ".mlp.")) return MMIX_LORA_FFN;
     for (size_t i = 0; i < sizeof of_mixer / sizeof *of_mixer; i++)
         if (strstr(name, of_mixer[i])) return MMIX_LORA_MIXER;
@@ -7775,12 +7801,13 @@ static size_t mmixi_name_block(const char *name)
 }
 static void mmixi_lora_drop(mmix_params *p)
 {
-    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->lora = NULL;
+    for (size_t i = 0; i < p->count; i++)
+        p->at[i].tensor->lora = NULL;
     mmix_params_destroy(p->adapters);
     p->adapters = NULL;
 }
-/* One adapter: PREFIXlora_A.weight and PREFIXlora_B.weight beside PREFIXweight, or beside a matrix of another
-   name NAME.lora_A.weight and NAME.lora_B.weight. */
+/* One adapter: PREFIXlora_A.weight and PREFIXlora_B.weight beside PREFIXweight, or beside a matrix
+   of another name NAME.lora_A.weight and NAME.lora_B.weight. */
 static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
 {
     static const char last[] = "weight";
@@ -7799,17 +7826,20 @@ static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
     lora->alpha = p->lora.alpha;
     q->tensor->lora = lora;
 }
-/* The adapters of the block that parameter number `begin` is the first of, those of its FFN before those of
-   its mixer: moments lie in this order in the files of runs. Returns the number behind its last parameter. */
+/* The adapters of the block that parameter number `begin` is the first of, those of its FFN before
+   those of its mixer: moments lie in this order in the files of runs. Returns the number behind its
+   last parameter. */
 static size_t mmixi_lora_block(mmix_params *p, size_t begin)
 {
     size_t block = mmixi_name_block(p->at[begin].name), end = begin;
-    while (end < p->count && mmixi_name_block(p->at[end].name) == block) end++;
+    while (end < p->count && mmixi_name_block(p->at[end].name) == block)
+        end++;
     for (int target = MMIX_LORA_FFN; target <= MMIX_LORA_MIXER; target++) {
         if (!(p->lora.targets & target)) continue;
         for (size_t i = begin; i < end; i++) {
             const mmix_param *q = &p->at[i];
-            if (q->tensor->ndim == 2 && mmixi_lora_target(q->name) == target) mmixi_lora_beside(p, q);
+            int is_meant = q->tensor->ndim == 2 && mmixi_lora_target(q->name) == target;
+            if (is_meant) mmixi_lora_beside(p, q);
         }
     }
     return end;
@@ -7829,9 +7859,11 @@ MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targ
     p->lora.targets = targets;
     p->adapters = mmix_params_create(p->m);
     if (!p->adapters) return -1;
-    for (size_t begin = 0; begin < p->count;) begin = mmixi_lora_block(p, begin);
+    for (size_t begin = 0; begin < p->count;)
+        begin = mmixi_lora_block(p, begin);
     if (!p->adapters->count)
-        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: there is no matrix of targets %d", targets);
+        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: there is no matrix of targets %d",
+                  targets);
     if (!mmix_params_allocate(p->adapters)) return 0;
     mmixi_lora_drop(p);
     return -1;
@@ -7845,8 +7877,10 @@ static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
         if (!w->lora) continue;
         mmix_mark mark = mmix_mark_here(m);
         mmix_real share = (mmix_real)(w->lora->alpha / (double)p->lora.rank);
+        mmix_real *to = values + (mmixi_of(w) - p->values);
         const mmix_tensor *low = mmix_matmul(m, w->lora->B, w->lora->A);
-        if (low) m->k->axpy(mmix_count(low), share, mmixi_of(low), values + (mmixi_of(w) - p->values));
+        if (low)
+            m->k->axpy(mmix_count(low), share, mmixi_of(low), to);
         mmix_rewind(m, mark);
     }
 }
@@ -7864,11 +7898,12 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
 {
     if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
     if (p->adapters && p->in_run)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these adapters; "
-                         "mmix_distill_destroy comes first");
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these "
+                         "adapters; mmix_distill_destroy comes first");
     mmix_mark mark = mmix_mark_here(p->m);
     mmix_real *merged = mmixi_params_merged(p);
-    if (!p->m->error_kind) memmove(p->values, merged, p->slab * sizeof *merged);
+    if (!p->m->error_kind)
+        memmove(p->values, merged, p->slab * sizeof *merged);
     mmix_rewind(p->m, mark);
     if (p->m->error_kind) return -1;
     mmixi_params_changed(p);
@@ -7877,8 +7912,9 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
 }
 
 /* ---- numbers of configs ---- */
-/* A config's numbers, said once, in the order of files: for checks, for text and for parsing. A table ends
-   with an entry without a name. The compiler says where a member lies; its type gives the count. */
+/* A config's numbers, said once, in the order of files: for checks, for text and for parsing. A
+   table ends with an entry without a name. The compiler says where a member lies; its type gives
+   the count. */
 enum { MMIXI_SIZE_NUMBER, MMIXI_INT_NUMBER, MMIXI_REAL_NUMBER, MMIXI_HALVES_NUMBER };
 enum { MMIXI_IN_ALL, MMIXI_IN_NEWER };           /* in which files of the library it is */
 typedef struct mmixi_setting {
@@ -7889,7 +7925,8 @@ typedef struct mmixi_setting {
     int may_lack;
 } mmixi_setting;
 #define MMIXI_SETTING(name, kind, type, config, field, low, high, files) \
-    { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / sizeof(type), low, high, files }
+    { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / sizeof(type), \
+      low, high, files }
 #define MMIXI_SIZE_OF(config, field, low, high, files) \
     MMIXI_SETTING(#field, MMIXI_SIZE_NUMBER, size_t, config, field, low, high, files)
 #define MMIXI_INT_OF(config, field, low, high, files) \
@@ -7900,9 +7937,12 @@ typedef struct mmixi_setting {
 #define MMIXI_HALVES_OF(config, field, files) \
     MMIXI_SETTING(#field, MMIXI_HALVES_NUMBER, uint32_t, config, field, 0, 4294967295.0, files)
 /* Flags and sizes without a limit of their own. */
-#define MMIXI_ANY_INT_OF(config, field, files) MMIXI_INT_OF(config, field, -INT32_MAX, INT32_MAX, files)
-#define MMIXI_ANY_SIZE_OF(config, field, files) MMIXI_SIZE_OF(config, field, 0, HUGE_VAL, files)
-#define MMIXI_ANY_REAL_OF(config, field, files) MMIXI_REAL_OF(config, field, -HUGE_VAL, HUGE_VAL, files)
+#define MMIXI_ANY_INT_OF(config, field, files) \
+    MMIXI_INT_OF(config, field, -INT32_MAX, INT32_MAX, files)
+#define MMIXI_ANY_SIZE_OF(config, field, files) \
+    MMIXI_SIZE_OF(config, field, 0, HUGE_VAL, files)
+#define MMIXI_ANY_REAL_OF(config, field, files) \
+    MMIXI_REAL_OF(config, field, -HUGE_VAL, HUGE_VAL, files)
 #define MMIXI_SETTINGS_END { NULL, 0, 0, 0, 0, 0, 0 }
 
 /* Number i of a setting. */
@@ -7932,14 +7972,18 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
                                 const mmixi_setting *settings)
 {
     for (const mmixi_setting *s = settings; s->name; s++)
-        for (size_t i = 0; i < s->count; i++)
-            if (mmixi_within(m, who, s->name, mmixi_setting_number(s, config, i), s->low, s->high)) return -1;
+        for (size_t i = 0; i < s->count; i++) {
+            double number = mmixi_setting_number(s, config, i);
+            if (mmixi_within(m, who, s->name, number, s->low, s->high))
+                return -1;
+        }
     return 0;
 }
 
 /* ---- shapes and lists of tokens ---- */
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
-static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
+static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c,
+                             size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
@@ -7950,23 +7994,28 @@ static mmix_tensor *mmixi_flat(mmix_ctx *m, mmix_tensor *x)
     return x ? mmixi_as(m, x, 2, mmixi_rows(x), mmixi_cols(x), 0, 0) : NULL;
 }
 /* The heads · width features of (B, L, ·) from number `from` on as (B, L, heads, width): a view. */
-static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
+static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads,
+                                      size_t width)
 {
     x = mmix_slice(m, x, 2, from, heads * width);
     return mmixi_as(m, x, 4, mmix_shape(x, 0), mmix_shape(x, 1), heads, width);
 }
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), mmix_shape(x, 2) * mmix_shape(x, 3), 0);
+    size_t width = mmix_shape(x, 2) * mmix_shape(x, 3);
+    return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), width, 0);
 }
 /* The tokens of x (B, L, D) in a list, (B, n, D): a view, or x, if they follow each other. */
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
-    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n };
+    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list);
+    const size_t shape[2] = { B, n };
     size_t run = 0;
-    while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
+    while (run < n && at[run] == at[0] + (int32_t)run)
+        run++;
+    if (n && run == n)
+        return mmix_slice(m, x, 1, (size_t)at[0], n);
     mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     if (!rows) return NULL;
     for (size_t b = 0; b < B; b++)
@@ -7974,7 +8023,8 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
             mmix_data_i32(rows)[b * n + i] = (int32_t)(b * L) + at[i];
     return mmix_gather(m, mmixi_flat(m, x), rows);
 }
-/* Hands a layer's value to whoever asked: copied into the tensor made for it, or itself where none was. */
+/* Hands a layer's value to whoever asked: copied into the tensor made for it, or itself where none
+   was. */
 static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
     if (!taps) return;
@@ -7983,19 +8033,19 @@ static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 }
 
 /* ---- inference on much ---- */
-/* Nothing is recorded, and the linear layer is the library's own. A layer may be run in other portions then,
-   and with more in its product, than its ops say. */
+/* Nothing is recorded, and the linear layer is the library's own. A layer may be run in other
+   portions then, and with more in its product, than its ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
     return m && !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_run;
 }
-/* The tokens that go at a time: of a SwiGLU for any number of threads, so that bits are equal; of a backbone
-   for each thread. */
+/* The tokens that go at a time: of a SwiGLU for any number of threads, so that bits are equal; of a
+   backbone for each thread. */
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
-/* y = f of three inputs, which are NULL or have y's first axis. `rows` of it go at a time: what lies between
-   is small then, and stays in the caches. y may be in[0]. */
-static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
-                                 size_t rows, mmix_tensor *y)
+/* y = f of three inputs, which are NULL or have y's first axis. `rows` of it go at a time: what
+   lies between is small then, and stays in the caches. y may be in[0]. */
+static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user,
+                                 mmix_tensor **in, size_t rows, mmix_tensor *y)
 {
     /* One or two rows would be dot products: so few go with those before them. */
     size_t more = mmix_ndim(y) == 3 ? 2 / mmix_shape(y, 1) : 2;
@@ -8005,9 +8055,11 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
         mmix_tensor *part[3];
         size_t left = all - at;
         size_t n = left <= rows + more ? left : rows;
-        for (int i = 0; i < 3; i++) part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
+        for (int i = 0; i < 3; i++)
+            part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
-        if (made) memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
+        if (made)
+            memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
         at += n;
     }
@@ -8021,23 +8073,25 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 }
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
-MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                                size_t heads, int kind, int bias)
+MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                size_t D, size_t heads, int kind, int bias)
 {
     static const char who[] = "mmix_attention_init";
     if (!mmixi_init_given(who, p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
     if (!heads || D % heads || (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR))
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: width %.0f, %.0f heads, kind %d; expected heads that "
-                         "divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", who, (double)D, (double)heads,
-                         kind);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: width %.0f, %.0f heads, kind %d; expected "
+                         "heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", who,
+                         (double)D, (double)heads, kind);
     layer->heads = heads;
     layer->options.kind = kind;
     mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     layer->qkv_weight = mmixi_param_matrix(p, prefix, "qkv.weight", normal, 3 * D, D);
-    if (bias) layer->qkv_bias = mmixi_param_vector(p, prefix, "qkv.bias", zeros, 3 * D);
+    if (bias)
+        layer->qkv_bias = mmixi_param_vector(p, prefix, "qkv.bias", zeros, 3 * D);
     layer->proj_weight = mmixi_param_matrix(p, prefix, "proj.weight", normal, D, D);
-    if (bias) layer->proj_bias = mmixi_param_vector(p, prefix, "proj.bias", zeros, D);
+    if (bias)
+        layer->proj_bias = mmixi_param_vector(p, prefix, "proj.bias", zeros, D);
     return p->m->error_kind ? -1 : 0;
 }
 /* qkv_bias (3D); with no_key_bias its middle third, the keys', is 0. */
@@ -8048,39 +8102,45 @@ static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer
     mmix_fill(mmix_slice(m, mask, 0, D, D), 0);
     return mmix_mul(m, layer->qkv_bias, mask);
 }
-/* What q and k of L tokens turn by, NULL if they do not turn: the layer's angles, or positions (L) from the
-   first token that the slot has not seen. */
-static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_layer *layer, size_t L,
-                                              const mmix_state *state, size_t slot)
+/* What q and k of L tokens turn by, NULL if they do not turn: the layer's angles, or positions (L)
+   from the first token that the slot has not seen. */
+static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_layer *layer,
+                                              size_t L, const mmix_state *state, size_t slot)
 {
-    if (layer->angles || !(layer->rope.theta > 0)) return layer->angles;
+    if (layer->angles || !(layer->rope.theta > 0))
+        return layer->angles;
     mmix_tensor *positions = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     size_t seen = mmix_state_tokens(state, slot);
     if (!positions) return NULL;
-    for (size_t t = 0; t < L; t++) mmix_data_i32(positions)[t] = (int32_t)(seen + t);
+    for (size_t t = 0; t < L; t++)
+        mmix_data_i32(positions)[t] = (int32_t)(seen + t);
     return positions;
 }
 /* What proj reads, (B, L, D). With a state nothing may be recorded. */
-static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                          mmix_state *state, size_t slot)
+static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
+                                          mmix_tensor *x, mmix_state *state, size_t slot)
 {
     mmix_mixer mixer = layer->options;
     size_t H = layer->heads;
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)) return NULL;
-    if (state && !mmixi_slot_check(m, "mmix_attention", state, slot)) return NULL;
+    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x))
+        return NULL;
+    if (state && !mmixi_slot_check(m, "mmix_attention", state, slot))
+        return NULL;
     size_t N = d.D / H;
     mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
     mmix_tensor *qk = mmixi_split_heads(m, qkv, 0, 2 * H, N);
     mmix_tensor *at = mmixi_attention_positions(m, layer, d.L, state, slot);
-    if (at) qk = mmix_rope(m, qk, at, &layer->rope);
+    if (at)
+        qk = mmix_rope(m, qk, at, &layer->rope);
     mixer.q = mmix_slice(m, qk, 2, 0, H);
     mixer.k = mmix_slice(m, qk, 2, H, H);
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, N);
     return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state,
+                                    size_t slot)
 {
     if (!mmixi_given(m, "mmix_attention", "*layer", layer)) return NULL;
     int record = m->recording;
@@ -8092,8 +8152,8 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x));  SwiGLU: y = down(silu(gate x) · up x) ---- */
-MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
-                          size_t O)
+MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                          size_t F, size_t O)
 {
     if (!mmixi_init_given("mmix_mlp_init", p, layer, prefix)) return -1;
     mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
@@ -8103,18 +8163,20 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
     layer->fc2_bias = mmixi_param_vector(p, prefix, "fc2.bias", zeros, O);
     return p->m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
-                              mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
+                              mmix_tensor *residual, mmix_tensor *s)
 {
     if (!mmixi_given(m, "mmix_mlp", "*layer", layer)) return NULL;
-    /* The backward of gelu needs what went in, and so does an adapter: else gelu is part of the product. */
+    /* The backward of gelu needs what went in, and so does an adapter: else gelu is part of the
+       product. */
     if (mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
         x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
     else
         x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
     return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             size_t F)
 {
     if (!mmixi_init_given("mmix_swiglu_init", p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
@@ -8146,9 +8208,11 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
     mmixi_dims d;
     if (!mmixi_given(m, "mmix_swiglu", "*layer", layer)) return NULL;
     int is_long = mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS;
-    if (!mmixi_infers(m) || s || !is_long) return mmixi_swiglu(m, layer, in);
+    if (!mmixi_infers(m) || s || !is_long)
+        return mmixi_swiglu(m, layer, in);
 
-    if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual)) return NULL;
+    if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual))
+        return NULL;
     mmix_tensor *y = mmix_new2(m, d.B * d.L, mmix_shape(layer->down, 0));
     mmix_swiglu_layer packed = *layer;           /* once for all pieces */
     packed.gate = mmixi_packed(m, layer->gate);
@@ -8160,16 +8224,19 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
     return mmixi_as(m, y, 3, d.B, d.L, mmix_shape(y, 1), 0);
 }
 
-/* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
-   out_proj ---- */
+/* ---- Mamba-2 ----
+
+   in_proj → [z | x B C | dt]; convolution and SiLU over x B C; SSD with A = -e^A_log; gated norm;
+   out_proj */
 static void mmixi_default(size_t *x, size_t value)
 {
     if (!*x) *x = value;
 }
-/* The parameters of one direction; `reverse` ones have _b in their names. conv1d begins as PyTorch's. */
-static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p, const char *prefix,
-                                        int reverse, size_t channels, size_t conv_width, size_t heads,
-                                        size_t inner)
+/* The parameters of one direction; `reverse` ones have _b in their names. conv1d begins as
+   PyTorch's. */
+static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p,
+                                        const char *prefix, int reverse, size_t channels,
+                                        size_t conv_width, size_t heads, size_t inner)
 {
     static const char *const names[2][6] = {
         { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
@@ -8200,24 +8267,29 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     mmixi_default(&o->head_dim, 64);
     mmixi_default(&o->groups, 1);
     mmixi_default(&o->conv_width, 4);
-    if (!(o->eps > 0)) o->eps = 1e-5;
+    if (!(o->eps > 0))
+        o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
     size_t E = o->d_inner, H = E / o->head_dim;
     size_t channels = E + 2 * o->groups * o->d_state;    /* x, B and C */
     if (E % o->head_dim || H % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: inner width %.0f does not make heads of %.0f in "
-                         "%.0f groups", who, (double)E, (double)o->head_dim, (double)o->groups);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: inner width %.0f does not make heads of "
+                         "%.0f in %.0f groups", who, (double)E, (double)o->head_dim,
+                         (double)o->groups);
     layer->heads = H;
     mmix_start in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
     layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, E + channels + H, D);
     for (int reverse = 0; reverse <= (o->bidirectional != 0); reverse++)
-        mmixi_mamba2_direction_init(&layer->dir[reverse], p, prefix, reverse, channels, o->conv_width, H, E);
+        mmixi_mamba2_direction_init(&layer->dir[reverse], p, prefix, reverse, channels,
+                                    o->conv_width, H, E);
     layer->out_proj = mmixi_param_matrix(p, prefix, "out_proj.weight", out, D, E);
     return p->m->error_kind ? -1 : 0;
 }
-/* mmix_conv1d. Unless s is NULL x are the next tokens of a slot, which carries the inputs before them. */
-static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                    mmix_conv1d_options o, mmix_state *s, size_t slot)
+/* mmix_conv1d. Unless s is NULL x are the next tokens of a slot, which carries the inputs before
+   them. */
+static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                    mmix_tensor *bias, mmix_conv1d_options o, mmix_state *s,
+                                    size_t slot)
 {
     mmix_tensor *last, *past = NULL;
     if (s && mmix_shape(weight, 2) > 1) {
@@ -8229,14 +8301,17 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     if (x && past) mmix_write(past, mmixi_of(last));
     return x;
 }
-/* What a direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B, L, E). With
-   state->in the slot carries what was before; otherwise `state`, unless it is NULL, is read and replaced. */
+/* What a direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
+   L, E). With state->in the slot carries what was before; otherwise `state`, unless it is NULL, is
+   read and replaced. */
 static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *layer, int direction,
-                                      mmix_tensor *u, mmix_tensor *seq_idx, mmix_mamba2_state *state)
+                                      mmix_tensor *u, mmix_tensor *seq_idx,
+                                      mmix_mamba2_state *state)
 {
     const mmix_mamba2_options *o = &layer->options;
     const mmix_mamba2_direction *w = &layer->dir[direction];
-    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, channels = E + 2 * G * N;
+    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
+    size_t channels = E + 2 * G * N;
     mmix_state *in = state ? state->in : NULL;
     size_t slot = state ? state->slot : 0;
     mmix_mark mark = mmix_mark_here(m);
@@ -8288,11 +8363,14 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
     if (state && both)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
+                  who);
     else if (state && seq_idx)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
-    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
-    if (in && !mmixi_slot_check(m, who, in, state->slot)) return NULL;
+    if (!mmixi_expect(m, who, &d, "x BLD", x))
+        return NULL;
+    if (in && !mmixi_slot_check(m, who, in, state->slot))
+        return NULL;
 
     int record = m->recording;
     if (in) mmix_record(m, 0);
@@ -8323,14 +8401,18 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double r
     }
     return s;
 }
-MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
+MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step,
+                                    uint64_t stream)
 {
     return mmixi_drop(m, MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
 }
-MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream)
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step,
+                                  uint64_t stream)
 {
-    if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x)) return NULL;
-    if (mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999)) return NULL;
+    if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x))
+        return NULL;
+    if (mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999))
+        return NULL;
     if (!(rate > 0)) return x;
     mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
     return mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape));
@@ -8880,22 +8962,24 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 /* ==== >>m-mate =======================================================================
    decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
 
-   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order.
-   That order permutes the tokens of a span among themselves and leaves the text where it stands:
+   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's
+   order. That order permutes the tokens of a span among themselves and leaves the text where it
+   stands:
 
-       f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ        over all tokens
-       b_r                      the same from the last token of a span to its first, with its own δ and A
+       f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ   over all tokens
+       b_r                      the same from a span's last token to its first, with its own δ and A
        y_r = f_r in text, in spans g f_r + (1 - g) b_r with g = σ(z_r), ½ (f_r + b_r), or f_r + b_r
 
-   A head of Local-Swin is softmax attention. A grid token sees its window of its span's grid, a text token
-   sees the text tokens less than `text_window` tokens back:
+   A head of Local-Swin is softmax attention. A grid token sees its window of its span's grid, a
+   text token sees the text tokens less than `text_window` tokens back:
 
-       y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
+       y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                 j: what t may see
 
-   Both run the mixers of other rooms on lists of tokens, and put the result back where these tokens stand.
-   mmix_mmate_matrix runs the same code with matrices in place of mixers (mmixi_matrix_on): that is the
-   definition, M with y = M v. A span's tokens stay together in scan order. The reverse scans of all spans
-   are therefore one SSD over the tokens from the first span to the end of the last, as packed sequences.
+   Both run the mixers of other rooms on lists of tokens, and put the result back where these tokens
+   stand. mmix_mmate_matrix runs the same code with matrices in place of mixers (mmixi_matrix_on):
+   that is the definition, M with y = M v. A span's tokens stay together in scan order. The reverse
+   scans of all spans are therefore one SSD over the tokens from the first span to the end of the
+   last, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -8904,12 +8988,14 @@ static size_t mmixi_span_tokens(const mmix_span *s)
 {
     return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
 }
-/* Whether spans lie in order, apart and inside of L tokens: 1, or 0 after mmix_fail. The sums are doubles,
-   where no product of sizes overflows. */
-static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
+/* Whether spans lie in order, apart and inside of L tokens: 1, or 0 after mmix_fail. The sums are
+   doubles, where no product of sizes overflows. */
+static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n,
+                             size_t L)
 {
     double end = 0;
-    if (n && !mmixi_given(m, who, "*spans", spans)) return 0;
+    if (n && !mmixi_given(m, who, "*spans", spans))
+        return 0;
     for (size_t i = 0; i < n; i++) {
         const mmix_span *s = &spans[i];
         double frames = (double)s->grid[0];
@@ -8918,40 +9004,43 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
         double start = (double)s->start;
         end = start + cells + frames * (double)s->separators;
         if (cells < 1 || start < low || end > (double)L) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %d has %.0f grid tokens and lies from %.0f to %.0f, "
-                      "expected some, between %.0f and the %.0f tokens there are", who, (int)i, cells, start,
-                      end, low, (double)L);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %d has %.0f grid tokens and lies from %.0f "
+                      "to %.0f, expected some, between %.0f and the %.0f tokens there are", who,
+                      (int)i, cells, start, end, low, (double)L);
             return 0;
         }
     }
     return 1;
 }
 
-/* Some tokens of a call in rising order, and their rotary positions, with three axes (3, n). Both are int32
-   and in step memory. */
+/* Some tokens of a call in rising order, and their rotary positions, with three axes (3, n). Both
+   are int32 and in step memory. */
 typedef struct mmixi_token_list {
     mmix_tensor *tokens;                         /* (n), NULL if there are none */
     mmix_tensor *positions;
 } mmixi_token_list;
 /* The tokens of a call. */
 typedef struct mmixi_layout {
-    mmix_layout of;                              /* what the caller said; its positions are never NULL */
+    mmix_layout of;                  /* what the caller said; its positions are never NULL */
     size_t B, L;
-    size_t seen;                                 /* how many tokens the slot has read before */
-    size_t first, n;                             /* the n tokens from the first span to the last one's end */
+    size_t seen;                     /* how many tokens the slot has read before */
+    size_t first, n;                 /* the n tokens from the first span to the last one's end */
     mmixi_token_list all;
-    mmixi_token_list grid;                       /* of spans, without separators */
-    mmixi_token_list text;                       /* outside of spans */
-    mmixi_token_list other;                      /* text and separators */
-    mmix_tensor *runs;                           /* (B, L): one odd number a span, even numbers in text */
-    int plain;                                   /* 1: M is asked for */
+    mmixi_token_list grid;           /* the tokens of spans, without separators */
+    mmixi_token_list text;           /* the tokens outside of spans */
+    mmixi_token_list other;          /* text and separators */
+    mmix_tensor *runs;               /* (B, L): one odd number a span, even numbers in text */
+    int plain;                       /* 1: M is asked for */
 } mmixi_layout;
 
 /* Room for up to L tokens. */
 static void mmixi_token_list_new(mmix_ctx *m, mmixi_token_list *list, size_t L, size_t axes)
 {
     const size_t shape[2] = { axes, L };
-    list->positions = axes == 1 ? mmix_new(m, MMIX_DTYPE_I32, 1, &L) : mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (axes == 1)
+        list->positions = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    else
+        list->positions = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     list->tokens = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
 }
 /* Token t becomes number n of the list. */
@@ -8961,7 +9050,8 @@ static void mmixi_token_list_put(const mmixi_token_list *list, size_t n, size_t 
     int32_t *positions = mmix_data_i32(list->positions);
     size_t room = mmix_shape(list->positions, -1);
     mmix_data_i32(list->tokens)[n] = (int32_t)t;
-    for (size_t axis = 0; axis < axes; axis++) positions[axis * room + n] = position[axis];
+    for (size_t axis = 0; axis < axes; axis++)
+        positions[axis * room + n] = position[axis];
 }
 /* The list has n tokens. */
 static void mmixi_token_list_end(mmixi_token_list *list, size_t n)
@@ -8971,8 +9061,8 @@ static void mmixi_token_list_end(mmixi_token_list *list, size_t n)
     if (!n) list->tokens = NULL;
 }
 
-/* Where token number `index` of a span is: its frame, row and column. A separator is where its frame's last
-   token is. */
+/* Where token number `index` of a span is: its frame, row and column. A separator is where its
+   frame's last token is. */
 static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], int *is_grid)
 {
     size_t plane = s->grid[1] * s->grid[2];
@@ -8990,8 +9080,8 @@ static size_t mmixi_span_longest(const mmix_span *s)
     return mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
 }
 
-/* Puts every token into its lists. The position of the first is *next, which moves on. With three axes a
-   token of a span is at (frame, row, column) behind the span's start. */
+/* Puts every token into its lists. The position of the first is *next, which moves on. With three
+   axes a token of a span is at (frame, row, column) behind the span's start. */
 static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t axes, size_t *next)
 {
     const mmix_span *s = a->of.spans;
@@ -9002,7 +9092,8 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
         int is_grid = 0;
         size_t place[3] = { 0, 0, 0 };
         int32_t position[3];
-        if (in_span) mmixi_span_place(s, t - s->start, place, &is_grid);
+        if (in_span)
+            mmixi_span_place(s, t - s->start, place, &is_grid);
         for (size_t axis = 0; axis < axes; axis++) {
             size_t at = *next + (axes == 3 ? place[axis] : 0);
             position[axis] = given ? mmixi_index(given, axis * a->L + t) : (int32_t)at;
@@ -9010,9 +9101,12 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
         for (size_t b = 0; b < a->B; b++)
             mmix_data_i32(a->runs)[b * a->L + t] = (int32_t)(2 * spans_left) + in_span;
         mmixi_token_list_put(&a->all, t, t, axes, position);
-        if (is_grid) mmixi_token_list_put(&a->grid, n_grid++, t, axes, position);
-        if (!in_span) mmixi_token_list_put(&a->text, n_text++, t, axes, position);
-        if (!is_grid) mmixi_token_list_put(&a->other, n_other++, t, axes, position);
+        if (is_grid)
+            mmixi_token_list_put(&a->grid, n_grid++, t, axes, position);
+        if (!in_span)
+            mmixi_token_list_put(&a->text, n_text++, t, axes, position);
+        if (!is_grid)
+            mmixi_token_list_put(&a->other, n_other++, t, axes, position);
         if (!in_span || axes == 1) *next += 1;
         if (in_span && t + 1 == s->start + mmixi_span_tokens(s)) {
             if (axes == 3) *next += mmixi_span_longest(s);
@@ -9025,23 +9119,30 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
     mmixi_token_list_end(&a->text, n_text);
     mmixi_token_list_end(&a->other, n_other);
 }
-/* The layout of x (B, L, …) and `base`, whose shapes `spec` says: 0, or -1. Positions are the caller's. If
-   there are none they go on from *next, or, where `next` is NULL, from what the slot has seen. With `next`
-   positions have three axes, as in Qwen2-VL. */
-static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *base, size_t *next)
+/* The layout of x (B, L, …) and `base`, whose shapes `spec` says: 0, or -1. Positions are the
+   caller's. If there are none they go on from *next, or, where `next` is NULL, from what the slot
+   has seen. With `next` positions have three axes, as in Qwen2-VL. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
+                              const mmix_layout *layout, const char *spec, const mmix_tensor *x,
+                              const mmix_tensor *base, size_t *next)
 {
     mmixi_dims d;
     memset(a, 0, sizeof *a);
     if (layout) a->of = *layout;
     const mmix_tensor *given = a->of.positions;
     size_t axes = next || mmix_ndim(given) == 2 ? 3 : 1;
-    if (!mmixi_expect(m, who, &d, spec, x, base)) return -1;
-    if (!mmixi_expect(m, who, &d, axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L", given)) return -1;
-    if (mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)) return -1;
-    if (!mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    const char *positions = axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L";
+    if (!mmixi_expect(m, who, &d, spec, x, base))
+        return -1;
+    if (!mmixi_expect(m, who, &d, positions, given))
+        return -1;
+    if (mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX))
+        return -1;
+    if (!mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L))
+        return -1;
     if (a->of.global && (a->of.n_spans != 1 || a->of.state))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: `global` expects a whole sequence of one span", who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: `global` expects a whole sequence of one span", who);
     a->B = d.B;
     a->L = d.L;
     a->seen = mmix_state_tokens(a->of.state, a->of.slot);
@@ -9070,9 +9171,10 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
     for (size_t i = 0; i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
         int32_t *at = mmix_data_i32(order) + s->start;
-        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, inverse ? NULL : at,
-                        inverse ? at : NULL);
-        for (size_t r = 0; r < mmixi_span_tokens(s); r++) at[r] += (int32_t)s->start;
+        int32_t *perm = inverse ? NULL : at, *back = inverse ? at : NULL;
+        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, perm, back);
+        for (size_t r = 0; r < mmixi_span_tokens(s); r++)
+            at[r] += (int32_t)s->start;
     }
     return order;
 }
@@ -9080,8 +9182,8 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
 /* ---- mixers of lists of tokens: the definition, the fast form ---- */
 
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
-/* The definition: M of a mixer of the tokens in a list, as (B, n, H, L), with its columns where the keys
-   stand, which are the list's tokens. */
+/* The definition: M of a mixer of the tokens in a list, as (B, n, H, L), with its columns where the
+   keys stand, which are the list's tokens. */
 static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                     const mmixi_layout *a)
 {
@@ -9101,11 +9203,13 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_te
 {
     return a->plain ? mmixi_matrix_on(m, x, list, a) : mmix_mix(m, x);
 }
-/* The same; with a state the tokens go on from what the slot number `behind` after the call's carries. */
+/* The same; with a state the tokens go on from what the slot number `behind` after the call's
+   carries. */
 static mmix_tensor *mmixi_mix_on_from(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                       const mmixi_layout *a, size_t behind)
 {
-    if (a->plain || !a->of.state) return mmixi_mix_on(m, x, list, a);
+    if (a->plain || !a->of.state)
+        return mmixi_mix_on(m, x, list, a);
     return mmix_mix_step(m, x, a->of.state, a->of.slot + behind);
 }
 
@@ -9116,14 +9220,15 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int wh
 {
     return mmix_linear_add(m, x, p->weight[which], p->bias[which], residual, NULL);
 }
-/* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N). Where `conv` is given the
-   three are convolved with it. */
-static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
-                                  const mmixi_layout *a)
+/* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N). Where `conv` is
+   given the three are convolved with it. */
+static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u,
+                                  mmix_tensor *conv, const mmixi_layout *a)
 {
     const mmix_conv1d_options causal = { 0, 0, NULL, NULL, NULL };
     mmix_tensor *part[3];
-    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, p, i, u, NULL);
+    for (int i = 0; i < 3; i++)
+        part[i] = mmixi_project(m, p, i, u, NULL);
     if (conv) {
         u = mmix_concat(m, 2, part, 3);
         u = mmixi_conv_step(m, u, conv, NULL, causal, a->of.state, a->of.slot);
@@ -9138,14 +9243,15 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* Causal softmax attention among the tokens of a list, q and k turned by the caller's angles or else by
-   their rotary positions. */
+/* Causal softmax attention among the tokens of a list, q and k turned by the caller's angles or
+   else by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_projections *of,
                                mmix_tensor *x, const mmixi_layout *a, const mmixi_token_list *list)
 {
     mmix_mixer mixer = mmixi_projected(m, of, mmixi_tokens_listed(m, x, list->tokens), NULL, a);
     mmix_tensor *at = a->of.angles;
-    if (!at && w->rope.theta > 0) at = list->positions;
+    if (!at && w->rope.theta > 0)
+        at = list->positions;
     if (at) {
         mixer.q = mmix_rope(m, mixer.q, at, &w->rope);
         mixer.k = mmix_rope(m, mixer.k, at, &w->rope);
@@ -9156,7 +9262,8 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
 
 /* ---- Flex-MA: two scans into one ----
 
-   f (B, L, H, P) and, of the n tokens from `first` on, b (B, n, H, P), z (B, n, H). At tokens of spans
+   f is (B, L, H, P); b (B, n, H, P) and z (B, n, H) are of the n tokens from `first` on. At tokens
+   of spans
 
        y = g f + (1 - g) b with g = σ(z),   or c (f + b) without z;    elsewhere y = f
        df = g dy,   db = (1 - g) dy,   dz = g (1 - g) Σ_p dy (f - b)
@@ -9165,8 +9272,8 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
 
 /* What row number i of f, a head of a token, is fused with. */
 typedef struct mmixi_fuse_row {
-    int reversed;                                /* 1: the token is one of b's */
-    size_t f, b, z;                              /* where its numbers begin in f and y, in b, in z */
+    int reversed;                    /* 1: the token is one of b's */
+    size_t f, b, z;                  /* where its numbers begin in f and y, in b, in z */
     mmix_real f_share, b_share;
 } mmixi_fuse_row;
 static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
@@ -9202,17 +9309,21 @@ static void mmixi_fuse_forward_rows(const mmix_call *c, mmixi_range range)
         mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
         mmix_real *y = mmixi_of(c->out[0]) + row.f;
         k->scale(P, row.f_share, mmixi_of(c->in[0]) + row.f, y);
-        if (row.reversed) k->axpy(P, row.b_share, mmixi_of(c->in[1]) + row.b, y);
+        if (row.reversed)
+            k->axpy(P, row.b_share, mmixi_of(c->in[1]) + row.b, y);
     }
 }
 /* dx (+)= share dy */
-static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real share, const mmix_real *dy)
+static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real share,
+                            const mmix_real *dy)
 {
     const mmixi_kernels *k = c->m->k;
     size_t P = c->in[0]->shape[3];
     if (!c->dx[input]) return;
-    if (c->add[input]) k->axpy(P, share, dy, c->dx[input] + at);
-    else k->scale(P, share, dy, c->dx[input] + at);
+    if (c->add[input])
+        k->axpy(P, share, dy, c->dx[input] + at);
+    else
+        k->scale(P, share, dy, c->dx[input] + at);
 }
 static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
 {
@@ -9234,7 +9345,9 @@ static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], c->dy[0] ? mmixi_fuse_backward_rows : mmixi_fuse_forward_rows);
+    if (c->dy[0])
+        return mmixi_over_rows(c, c->in[0], mmixi_fuse_backward_rows);
+    return mmixi_over_rows(c, c->in[0], mmixi_fuse_forward_rows);
 }
 /* The scans of tokens u, forward over all, reverse over those from the first span on, as one. */
 static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *forward,
@@ -9242,7 +9355,8 @@ static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tens
 {
     mmix_call fuse = mmixi_call(forward, reverse, NULL);
     int directions = f->options.directions;
-    if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
+    if (directions == MMIX_FUSE_GATE)
+        fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
     fuse.in[3] = a->runs;
     fuse.size[0] = a->first;
     fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
@@ -9253,13 +9367,13 @@ static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tens
 static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int direction, mmix_tensor *u,
                              mmix_mixer *scan)
 {
-    int own = f->dir[direction].A_log ? direction : MMIX_FORWARD;    /* shared_directions: it has none */
+    int own = f->dir[direction].A_log ? direction : MMIX_FORWARD;    /* it has none: shared */
     scan->dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
     scan->dt_bias = f->dir[own].dt_bias;
     scan->A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
 }
-/* The scans of x in the layer's order, forward over all tokens and reverse from the first span to the last
-   one's end, fused: (B, L, H, P) in that order. */
+/* The scans of x in the layer's order, forward over all tokens and reverse from the first span to
+   the last one's end, fused: (B, L, H, P) in that order. */
 static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
@@ -9284,7 +9398,8 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     scan.initial_state = NULL;
     scan.final_state = NULL;
     if (f->options.directions == MMIX_FUSE_SUM) scan.D = NULL;       /* D x is in the sum once */
-    if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+    if (a->of.n_spans > 1)
+        scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
     mmixi_flex_rates(m, f, MMIX_REVERSE, u, &scan);
     mmix_tensor *reverse = mmixi_mix_on(m, &scan, order, a);
     return mmixi_fuse(m, f, forward, reverse, u, a);
@@ -9301,10 +9416,13 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_tensor *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
     y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
     if (a->plain) return y;
-    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (!f->z_weight) return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
+    if (!a->of.final_state)
+        y = mmixi_keep_only(m, mark, y);
+    if (!f->z_weight)
+        return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
     mmix_tensor *z = mmix_linear(m, x, f->z_weight, f->z_bias);
-    if (f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
+    if (f->norm)
+        return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
     return mmix_mul(m, y, mmix_silu(m, z));
 }
 
@@ -9317,14 +9435,15 @@ static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mm
     const size_t *usual = s->grid[0] == 1 ? of_image : of_video;
     mmix_mmate_options o = w->options;
     mmixi_default(&o.shift_period, 2);
-    for (int k = 0; k < 3; k++) mmixi_default(&o.window[k], usual[k]);
+    for (int k = 0; k < 3; k++)
+        mmixi_default(&o.window[k], usual[k]);
     int shifted = w->index % o.shift_period >= o.shift_period / 2;
     mmix_mixer_windows(x, 3, s->grid, o.window, shifted);
 }
 /* `count` sequences of `cells` tokens each, from the n = count · cells / B tokens from `at` on of
    x (B, ·, H, N). */
-static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n, size_t count,
-                                         size_t cells)
+static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n,
+                                         size_t count, size_t cells)
 {
     x = mmix_slice(m, x, 1, at, n);
     return mmixi_as(m, x, 4, count, cells, mmix_shape(x, 2), mmix_shape(x, 3));
@@ -9333,11 +9452,12 @@ static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at,
 static size_t mmixi_swin_equal(const mmix_span *s, const mmix_span *end)
 {
     size_t equal = 1;
-    while (s + equal < end && !memcmp(s->grid, s[equal].grid, sizeof s->grid)) equal++;
+    while (s + equal < end && !memcmp(s->grid, s[equal].grid, sizeof s->grid))
+        equal++;
     return equal;
 }
-/* What the grid tokens get, (B, n, H, P): each span is a sequence with windows of its own. Neighbours with
-   equal grids go at once. */
+/* What the grid tokens get, (B, n, H, P): each span is a sequence with windows of its own.
+   Neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
                                     const mmixi_layout *a)
 {
@@ -9379,9 +9499,9 @@ static mmix_tensor *mmixi_swin_global_other(mmix_ctx *m, mmix_mixer mixer, const
     mixer.q = mmixi_heads_listed(m, mixer.q, a->other.tokens);
     return mmixi_mix_on(m, &mixer, a->all.tokens, a);
 }
-/* With `global` the grid's windows become packed sequences: in each the tokens of no grid, then the window's
-   own. `list` says which token stands where, `row` where each grid token is found, `sequence` (B, n) which
-   window a place is of. */
+/* With `global` the grid's windows become packed sequences: in each the tokens of no grid, then the
+   window's own. `list` says which token stands where, `row` where each grid token is found,
+   `sequence` (B, n) which window a place is of. */
 typedef struct mmixi_swin_packed { mmix_tensor *list, *row, *sequence; } mmixi_swin_packed;
 static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_layout *a,
                            mmixi_swin_packed *packed)
@@ -9400,11 +9520,13 @@ static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_l
     packed->row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
     packed->sequence = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
-    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, room, 1))) return -1;
+    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, room, 1)))
+        return -1;
     int32_t *list = mmix_data_i32(packed->list);
     for (size_t i = 0; i < j.windows; i++) {
         size_t begin = n;
-        for (size_t g = 0; g < n_others; g++) list[n++] = mmix_data_i32(others)[g];
+        for (size_t g = 0; g < n_others; g++)
+            list[n++] = mmix_data_i32(others)[g];
         for (size_t k = 0; k < j.count[i]; k++) {
             size_t cell = j.order[i * j.L + k].at;
             mmix_data_i32(packed->row)[cell] = (int32_t)n;
@@ -9417,8 +9539,8 @@ static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_l
     mmix_rewind(m, mark);
     return 0;
 }
-/* With `global`: what the grid's tokens get, (B, n, H, P). The rows of the others in each window are not
-   used. */
+/* With `global`: what the grid's tokens get, (B, n, H, P). The rows of the others in each window
+   are not used. */
 static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
                                            const mmixi_layout *a)
 {
@@ -9430,9 +9552,10 @@ static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *
     mixer.v = mmixi_heads_listed(m, mixer.v, packed.list);
     return mmixi_heads_listed(m, mmixi_mix_on(m, &mixer, packed.list, a), packed.row);
 }
-/* What the text tokens get, (B, n, H, P). The slot behind the call's carries keys, values and places of
-   earlier pieces. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer, const mmixi_layout *a)
+/* What the text tokens get, (B, n, H, P). The slot behind the call's carries keys, values and
+   places of earlier pieces. */
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer,
+                                    const mmixi_layout *a)
 {
     mmix_tensor *list = a->text.tokens, *carried = NULL, *places;
     const size_t n = mmix_count(list), shape[4] = { 1, n, 1, 1 };
@@ -9451,7 +9574,8 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
     mmix_real *place = seen + places->shape[1] - n;
     for (size_t i = 0; i < n; i++, place++) {
         *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
-        while (*place - *seen >= (mmix_real)window) seen++;
+        while (*place - *seen >= (mmix_real)window)
+            seen++;
         mmix_data_i32(mixer.lefts)[i] = (int32_t)(place - seen);
     }
     return mmixi_mix_on_from(m, &mixer, list, a, 1);
@@ -9459,13 +9583,16 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
 
 /* ---- M-MATE: both branches ---- */
 
-/* y with what Local-Swin's heads bring to the tokens of a list, (B, n, H, P), added to their rows. With a
-   gate y is Flex-MA's output, and u y + (1 - u) swin with u = σ(z) replaces it in these rows. */
-static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *y,
-                                    mmix_tensor *heads, mmix_tensor *list, int gate, const mmixi_layout *a)
+/* y with what Local-Swin's heads bring to the tokens of a list, (B, n, H, P), added to their rows.
+   With a gate y is Flex-MA's output, and u y + (1 - u) swin with u = σ(z) replaces it in these
+   rows. */
+static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                    mmix_tensor *y, mmix_tensor *heads, mmix_tensor *list, int gate,
+                                    const mmixi_layout *a)
 {
     mmix_tensor *swin = mmixi_join_heads(m, heads);
-    if (!a->plain) swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
+    if (!a->plain)
+        swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
     if (gate) {
         /* y + (1 - u) (swin - y), and 1 - σ(z) = σ(-z) = e^-softplus(z) */
         mmix_tensor *z = mmixi_tokens_listed(m, x, list);
@@ -9476,8 +9603,8 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     return mmix_add_rows(m, y, swin, list);
 }
 /* y with Local-Swin of tokens x added. */
-static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *y,
-                               int gate, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                               mmix_tensor *y, int gate, const mmixi_layout *a)
 {
     size_t text_window = w->options.text_window;
     mmix_mixer mixer;
@@ -9495,12 +9622,12 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
     return y;
 }
 /* The same with `global`: the tokens of no grid see all, and all see them. */
-static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *y,
-                                      int gate, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                      mmix_tensor *y, int gate, const mmixi_layout *a)
 {
     if (w->options.causal_window)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate: causal_window and layout.global do "
-                                    "not go together"));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate: causal_window and "
+                                    "layout.global do not go together"));
     mmix_mixer mixer = mmixi_attend(m, w, &w->swin, x, a, &a->all);
     mixer.mask = MMIX_MASK_NONE;
     mmix_tensor *heads = mmixi_swin_global_grid(m, w, mixer, a);
@@ -9509,8 +9636,8 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
     heads = mmixi_swin_global_other(m, mixer, a);
     return mmixi_swin_onto(m, w, x, y, heads, a->other.tokens, gate, a);
 }
-/* residual + flex + swin, or with a gate residual + u flex + (1 - u) swin, u = σ(z), in the rows of tokens
-   that take part in Local-Swin. */
+/* residual + flex + swin, or with a gate residual + u flex + (1 - u) swin, u = σ(z), in the rows of
+   tokens that take part in Local-Swin. */
 static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                          mmix_tensor *residual, const mmixi_layout *a)
 {
@@ -9521,28 +9648,34 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     mmix_tensor *y = residual;
     if (branches != MMIX_BRANCH_SWIN) {
         y = mmixi_flex_heads(m, w, x, a);
-        if (!a->plain) y = mmixi_project(m, &w->flex, MMIXI_O, y, gate ? NULL : residual);
+        if (!a->plain)
+            y = mmixi_project(m, &w->flex, MMIXI_O, y, gate ? NULL : residual);
     }
-    if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    if (both && !a->of.final_state)
+        y = mmixi_keep_only(m, mark, y);
     if (!y) {
         size_t width = a->plain ? w->swin.heads * a->L : mmix_shape(x, 2);
         y = mmix_fill(mmix_new3(m, a->B, a->L, width), 0);
     }
     if (both || branches == MMIX_BRANCH_SWIN) {
-        if (a->of.global) y = mmixi_swin_global(m, w, x, y, gate, a);
-        else y = mmixi_swin(m, w, x, y, gate, a);
+        if (a->of.global)
+            y = mmixi_swin_global(m, w, x, y, gate, a);
+        else
+            y = mmixi_swin(m, w, x, y, gate, a);
     }
     if (gate && residual) y = mmix_add(m, residual, y);
     return y;
 }
-static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
-                                const mmixi_layout *a)
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                mmix_tensor *residual, const mmixi_layout *a)
 {
     int record = m->recording;
-    if (a->plain || a->of.state) mmix_record(m, 0);
+    if (a->plain || a->of.state)
+        mmix_record(m, 0);
     mmix_tensor *y = mmixi_mmate_branches(m, w, x, residual, a);
     /* a scan counts its slot's tokens itself, Local-Swin alone does not */
-    if (y && a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;
+    if (y && a->of.state)
+        a->of.state->slot[a->of.slot].tokens = a->seen + a->L;
     mmix_record(m, record);
     return y;
 }
@@ -9552,10 +9685,13 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     static const char who[] = "mmix_mmate";
     mmixi_layout a;
     if (!mmixi_given(m, who, "*layer", layer)) return NULL;
-    if (mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL)) return NULL;
+    static const char spec[] = "x BLD, residual? BLD";
+    if (mmixi_layout_begin(m, who, &a, layout, spec, x, residual, NULL))
+        return NULL;
     if (a.of.state) {                            /* its slots `slot` and `slot + 1` */
         size_t last = mmixi_max(a.of.slot, a.of.slot + 1);
-        if (!mmixi_slot_check(m, who, a.of.state, last)) return NULL;
+        if (!mmixi_slot_check(m, who, a.of.state, last))
+            return NULL;
     }
     return mmixi_mmate(m, layer, x, residual, &a);
 }
@@ -9569,7 +9705,8 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     int convolved = layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN;
     if (stateful || convolved)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
-    if (mmixi_layout_begin(m, who, &a, layout, "x BLD", x, NULL, NULL)) return NULL;
+    if (mmixi_layout_begin(m, who, &a, layout, "x BLD", x, NULL, NULL))
+        return NULL;
     a.plain = 1;
     mmix_tensor *M = mmixi_mmate(m, layer, x, NULL, &a);
     size_t heads = mmix_shape(M, 2) / a.L;
@@ -9578,10 +9715,10 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 
 /* ---- creation ---- */
 
-/* Attention's projections of tokens D wide into heads `width` wide. bias 1: q, k and v have biases; 2: o has
-   one, too. */
-static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
-                                   size_t heads, size_t kv_heads, size_t width, int bias)
+/* Attention's projections of tokens D wide into heads `width` wide. bias 1: q, k and v have biases;
+   2: o has one, too. */
+static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix,
+                                   size_t D, size_t heads, size_t kv_heads, size_t width, int bias)
 {
     mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     mmix_tensor **w = layer->weight, **b = layer->bias;
@@ -9589,21 +9726,27 @@ static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, cons
     layer->heads = heads;
     layer->kv_heads = kv_heads;
     w[MMIXI_Q] = mmixi_param_matrix(p, prefix, "q_proj.weight", normal, E, D);
-    if (bias) b[MMIXI_Q] = mmixi_param_vector(p, prefix, "q_proj.bias", zeros, E);
+    if (bias)
+        b[MMIXI_Q] = mmixi_param_vector(p, prefix, "q_proj.bias", zeros, E);
     w[MMIXI_K] = mmixi_param_matrix(p, prefix, "k_proj.weight", normal, K, D);
-    if (bias) b[MMIXI_K] = mmixi_param_vector(p, prefix, "k_proj.bias", zeros, K);
+    if (bias)
+        b[MMIXI_K] = mmixi_param_vector(p, prefix, "k_proj.bias", zeros, K);
     w[MMIXI_V] = mmixi_param_matrix(p, prefix, "v_proj.weight", normal, K, D);
-    if (bias) b[MMIXI_V] = mmixi_param_vector(p, prefix, "v_proj.bias", zeros, K);
+    if (bias)
+        b[MMIXI_V] = mmixi_param_vector(p, prefix, "v_proj.bias", zeros, K);
     w[MMIXI_O] = mmixi_param_matrix(p, prefix, "o_proj.weight", normal, D, E);
-    if (bias > 1) b[MMIXI_O] = mmixi_param_vector(p, prefix, "o_proj.bias", zeros, D);
+    if (bias > 1)
+        b[MMIXI_O] = mmixi_param_vector(p, prefix, "o_proj.bias", zeros, D);
 }
 /* What Flex-MA has beside its projections, for tokens D wide. */
-static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *prefix, size_t D, size_t width)
+static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *prefix, size_t D,
+                            size_t width)
 {
     const mmix_mmate_options *o = &f->options;
     const mmix_start zeros = mmixi_start_zeros();
     const mmix_start step = mmixi_start_of(MMIX_START_SPREAD, 1e-3, 1e-1);
-    const mmix_start gate_of_1 = mmixi_start_of(MMIX_START_CONSTANT, 1.2784645427610738, 0); /* its silu */
+    /* its silu */
+    const mmix_start gate_of_1 = mmixi_start_of(MMIX_START_CONSTANT, 1.2784645427610738, 0);
     size_t H = f->flex.heads, E = H * width, C = E + 2 * f->flex.kv_heads * width;
     f->dir[0].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj.weight", zeros, H, D);
     f->dir[0].dt_bias = mmixi_param_vector(p, prefix, "dt_bias", step, H);
@@ -9617,24 +9760,28 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
         f->gate_weight = mmixi_param_matrix(p, prefix, "gate.weight", zeros, H, D);
         f->gate_bias = mmixi_param_vector(p, prefix, "gate.bias", zeros, H);
     }
-    if (o->skip) f->D = mmixi_param_vector(p, prefix, "D", zeros, H);
+    if (o->skip)
+        f->D = mmixi_param_vector(p, prefix, "D", zeros, H);
     if (o->conv_width > 1) {                     /* at first the identity */
         const size_t shape[3] = { C, 1, o->conv_width };
-        f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_START_LAST_TAP, 0, 0);
+        f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_START_LAST_TAP,
+                                         0, 0);
     }
     if (o->output_gate) {
         f->z_weight = mmixi_param_matrix(p, prefix, "z_proj.weight", zeros, E, D);
         f->z_bias = mmixi_param_vector(p, prefix, "z_proj.bias", gate_of_1, E);
     }
-    if (o->norm) f->norm = mmixi_param_vector(p, prefix, "norm.weight", mmixi_start_ones(), E);
+    if (o->norm)
+        f->norm = mmixi_param_vector(p, prefix, "norm.weight", mmixi_start_ones(), E);
 }
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
 {
     static const char who[] = "mmix_mmate_init";
-    char flex[160], swin[160];
-    if (!p || !mmixi_given(p->m, who, "*layer, *prefix", layer, prefix)) return -1;
+    char flex[160], swin[160], gate[160];
+    if (!p || !mmixi_given(p->m, who, "*layer, *prefix", layer, prefix))
+        return -1;
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
     layer->index = index;
@@ -9643,9 +9790,10 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
         || mmixi_within(p->m, who, "directions", o->directions, MMIX_FUSE_GATE, MMIX_FUSE_SUM)
         || mmixi_within(p->m, who, "text_window", (double)o->text_window, 0, INT32_MAX)) return -1;
     if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them; shift_period %.0f, which must be even",
-                         (double)heads, (double)width, (double)kv_heads, (double)o->shift_period);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, "
+                         "%.0f for keys and values, which must divide them; shift_period %.0f, "
+                         "which must be even", (double)heads, (double)width, (double)kv_heads,
+                         (double)o->shift_period);
     if (o->branches == MMIX_BRANCH_ATTENTION) {
         mmixi_projections_init(&layer->flex, p, prefix, D, heads, kv_heads, width, bias);
         return p->m->error_kind ? -1 : 0;
@@ -9660,21 +9808,23 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
         mmixi_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias);
     if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate) {
         mmix_start zeros = mmixi_start_zeros();
-        layer->branch_gate_weight = mmixi_param_matrix(p, prefix, "branch_gate.weight", zeros, 1, D);
-        layer->branch_gate_bias = mmixi_param_vector(p, prefix, "branch_gate.bias", zeros, 1);
+        snprintf(gate, sizeof gate, "%sbranch_gate.", prefix);
+        layer->branch_gate_weight = mmixi_param_matrix(p, gate, "weight", zeros, 1, D);
+        layer->branch_gate_bias = mmixi_param_vector(p, gate, "bias", zeros, 1);
     }
     return p->m->error_kind ? -1 : 0;
 }
 
 /* ---- attention out, M-MATE in ---- */
 
-/* Where a student's parameter comes from: the name in the teacher, of which it is one of `parts` equal parts. */
+/* Where a student's parameter comes from: the name in the teacher, of which it is one of `parts`
+   equal parts. */
 typedef struct mmixi_reused {
     char name[MMIXI_PARAM_NAME];
     size_t part, parts;
 } mmixi_reused;
-/* A projection q, k, v or o of either branch comes from attention's, anything else from its own name. fused:
-   attention's q, k and v are one matrix. */
+/* A projection q, k, v or o of either branch comes from attention's, anything else from its own
+   name. fused: attention's q, k and v are one matrix. */
 static mmixi_reused mmixi_mmate_source(const char *name, int fused)
 {
     static const char projections[] = "qkvo", mmate[] = ".mmate.";
@@ -9684,7 +9834,8 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
     snprintf(from.name, sizeof from.name, "%s", name);
     const char *at = strstr(name, mmate);
     const char *dot = at ? strchr(at + strlen(mmate), '.') : NULL;   /* of ".q_proj.weight" */
-    if (!dot || !dot[1] || strncmp(dot + 2, "_proj.", 6)) return from;
+    if (!dot || !dot[1] || strncmp(dot + 2, "_proj.", 6))
+        return from;
     const char *which = strchr(projections, dot[1]);
     if (!which) return from;
     const char *kind = strchr(dot + 1, '.');     /* ".weight" */
@@ -9700,10 +9851,11 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
     }
     return from;
 }
-/* Copies what a student has of its teacher, whose slab lies in `values`. no_key_bias: the teacher's bias of
-   the keys counts as 0. Returns 0, or -1 if a size is another. */
-static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const mmix_params *teacher,
-                             const mmix_real *values, int fused, int no_key_bias)
+/* Copies what a student has of its teacher, whose slab lies in `values`. no_key_bias: the teacher's
+   bias of the keys counts as 0. Returns 0, or -1 if a size is another. */
+static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
+                             const mmix_params *teacher, const mmix_real *values, int fused,
+                             int no_key_bias)
 {
     for (size_t i = 0; i < student->count; i++) {
         const mmix_param *to = &student->at[i];
@@ -9714,9 +9866,9 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const 
         if (no_key_bias && strstr(to->name, ".k_proj.bias")) continue;
         const mmix_real *slab = mmixi_of(from);
         if (mmix_count(from) != n * source.parts || !slab)
-            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the teacher it is "
-                             "of %.0f%s", who, to->name, (double)n, (double)mmix_count(from),
-                             slab ? "" : " bf16");
+            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the "
+                             "teacher it is of %.0f%s", who, to->name, (double)n,
+                             (double)mmix_count(from), slab ? "" : " bf16");
         const mmix_real *part = values + (slab - teacher->values) + source.part * n;
         memcpy(mmixi_of(to->tensor), part, n * sizeof *part);
     }
@@ -9727,23 +9879,27 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const 
    ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
-         DINOv2 and v3: [cls; registers; patches],  x += γ1 · attn(norm1 x), x += γ2 · ffn(norm2 x)
-         M-MATE may stand in the place of a block's attention: [patches; registers; cls] are its one span.
-   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
-         tokens = norm_f(x)
+         DINOv2, DINOv3: x = [cls; registers; patches];  x += γ1 · attn(norm1 x),
+         x += γ2 · ffn(norm2 x)
+         M-MATE may stand in the place of a block's attention. [patches; registers; cls] are its
+         one span then.
+   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), a bidirectional
+         Mamba-2;  tokens = norm_f(x)
 
-   Parameters have the names of the systems' checkpoints. Where nothing is recorded the temporaries of each
-   block are dropped as it ends.
+   Parameters have the names of the systems' checkpoints. Where nothing is recorded the temporaries
+   of each block are dropped as it ends.
    ==================================================================================== */
 
-typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
+/* A layer norm's, or an RMS norm's, which has no bias. */
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];                     /* of the two halves: the mixer, the MLP */
-    mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
-    mmix_mmate_layer mmate;                      /* in place of attention */
-    mmix_swiglu_layer swiglu;                    /* in place of the MLP, or NULL tensors */
+    mmix_attention_layer attention;              /* or, without heads, M-MATE */
+    mmix_mmate_layer mmate;
+    mmix_mlp_layer mlp;                          /* or, without tensors, SwiGLU */
+    mmix_swiglu_layer swiglu;
     mmix_tensor *gamma[2];                       /* LayerScale's, or NULL */
-    mmix_mamba2_layer mamba;
+    mmix_mamba2_layer mamba;                     /* with heads: in place of all these */
 } mmixi_vision_block;
 struct mmix_vision {
     mmix_params *params;                         /* the model lies in its parameters' memory */
@@ -9754,7 +9910,8 @@ struct mmix_vision {
 };
 
 /* ---- configs ---- */
-static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
+static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads,
+                                            size_t patch)
 {
     int vim = mixer == MMIX_SSD;
     mmix_vision_config c;
@@ -9780,7 +9937,10 @@ MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
 {
     return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
 }
-MMIXDEF mmix_vision_config mmix_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
+MMIXDEF mmix_vision_config mmix_dinovim(size_t dim)
+{
+    return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
+}
 MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
 {
     mmix_vision_config c = mmix_dinovim(dim);
@@ -9849,9 +10009,11 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_REAL_OF(mmix_vision_config, sincos, 0, 10, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, feature, 0, 4, MMIXI_IN_NEWER),
     MMIXI_INT_OF(mmix_vision_config, blocks, MMIX_BLOCK_MIXER, MMIX_BLOCK_SWIN, MMIXI_IN_NEWER),
-    MMIXI_INT_OF(mmix_vision_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN,
+                 MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, mmate.branch_gate, MMIXI_IN_NEWER),
-    MMIXI_INT_OF(mmix_vision_config, mmate.directions, MMIX_FUSE_GATE, MMIX_FUSE_SUM, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.directions, MMIX_FUSE_GATE, MMIX_FUSE_SUM,
+                 MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, mmate.shared_directions, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, mmate.skip, MMIXI_IN_NEWER),
     MMIXI_SIZE_OF(mmix_vision_config, mmate.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
@@ -9866,7 +10028,8 @@ static const mmixi_setting mmixi_vision_settings[] = {
 /* What mixes the tokens of a ViT's block: MMIX_BLOCK_SOFTMAX, … */
 static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
 {
-    if (i < MMIX_VISION_BLOCKS && c->blocks[i]) return c->blocks[i];
+    if (i < MMIX_VISION_BLOCKS && c->blocks[i])
+        return c->blocks[i];
     return c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
 }
 /* Class tokens of the kind REGISTERS. */
@@ -9887,7 +10050,8 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     default: break;                              /* MMIX_CLASS_FIRST */
     }
     if (at)
-        for (size_t i = 0; i < k; i++) at[i] = first + i * (first + 1);
+        for (size_t i = 0; i < k; i++)
+            at[i] = first + i * (first + 1);
     return k;
 }
 /* How many tokens are neither patches nor read. */
@@ -9902,10 +10066,12 @@ static size_t mmixi_vision_unread(const mmix_vision_config *c)
 }
 
 /* ---- creation: an error stays in the context ---- */
-static void mmixi_norm_init(mmixi_norm_pair *norm, mmix_params *p, const char *prefix, size_t D, int bias)
+static void mmixi_norm_init(mmixi_norm_pair *norm, mmix_params *p, const char *prefix, size_t D,
+                            int bias)
 {
     norm->weight = mmixi_param_vector(p, prefix, "weight", mmixi_start_ones(), D);
-    if (bias) norm->bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), D);
+    if (bias)
+        norm->bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), D);
 }
 /* Tokens and positions, the projection of patches. */
 static void mmixi_vision_declare_tokens(mmix_vision *v)
@@ -9921,13 +10087,15 @@ static void mmixi_vision_declare_tokens(mmix_vision *v)
     const size_t positions[3] = { 1, stored, c->dim };
     const size_t registers[3] = { 1, c->registers, c->dim };
     v->cls = mmixi_param(p, "", "cls_token", normal, 3, cls);
-    if (registers_are_read) v->cls_positions = mmixi_param(p, "", "pos_embed_cls", normal, 3, cls);
-    if (!axial) v->positions = mmixi_param(p, "", "pos_embed", normal, 3, positions);
+    if (registers_are_read)
+        v->cls_positions = mmixi_param(p, "", "pos_embed_cls", normal, 3, cls);
+    if (!axial)
+        v->positions = mmixi_param(p, "", "pos_embed", normal, 3, positions);
     if (c->registers && !registers_are_read) {
         const char *name = axial ? "storage_tokens" : "register_tokens";
         v->registers = mmixi_param(p, "", name, normal, 3, registers);
     }
-    /* PyTorch's convolutions begin uniform; Vim's code has LeCun's normal distribution of the same fan */
+    /* PyTorch's convolutions begin uniform, Vim's code with LeCun's normal distribution. */
     const size_t patch[4] = { c->dim, 3, c->patch, c->patch };
     size_t fan = 3 * c->patch * c->patch;
     mmix_start weight = mmixi_start_uniform(fan, 1), bias = weight;
@@ -9971,8 +10139,8 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
     b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
 }
 /* SwiGLU as DINOv3 stores it, w1 and w2, or as DINOv2 does, both in one matrix w12. */
-static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix,
-                                        size_t D, size_t F, int apart)
+static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p,
+                                        const char *prefix, size_t D, size_t F, int apart)
 {
     mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     if (apart) {
@@ -9989,7 +10157,8 @@ static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p
     layer->bias[0] = mmixi_param_vector(p, prefix, "w12.bias", zeros, 2 * F);
     layer->bias[2] = mmixi_param_vector(p, prefix, "w3.bias", zeros, D);
 }
-/* Block number i of a ViT. LayerScale begins with 1, as for blocks that are trained from the start. */
+/* Block number i of a ViT. LayerScale begins with 1, as for blocks that are trained from the
+   start. */
 static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
 {
     const mmix_vision_config *c = &v->config;
@@ -10005,7 +10174,8 @@ static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
     mmixi_norm_init(&b->norm[1], p, part, D, 1);
     snprintf(part, sizeof part, "%smlp.", block);
     if (c->swiglu)
-        mmixi_vision_declare_swiglu(&b->swiglu, p, part, D, F, c->positions == MMIX_POSITIONS_AXIAL);
+        mmixi_vision_declare_swiglu(&b->swiglu, p, part, D, F,
+                                    c->positions == MMIX_POSITIONS_AXIAL);
     else
         mmix_mlp_init(&b->mlp, p, part, D, F, D);
     if (!c->layer_scale) return;
@@ -10023,7 +10193,8 @@ static void mmixi_vision_declare(mmix_vision *v)
     }
     mmixi_norm_init(&v->norm, v->params, vim ? "norm_f." : "norm.", c->dim, !vim);
 }
-/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies each. */
+/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies
+   each. */
 static void mmixi_vision_sincos(const mmix_vision *v)
 {
     size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
@@ -10033,9 +10204,11 @@ static void mmixi_vision_sincos(const mmix_vision *v)
             size_t kind = i / quarter;           /* sines, cosines of the column, of the row */
             size_t place = kind < 2 ? at % g : at / g;
             double share = (double)(i % quarter) / (double)quarter;
-            double period = mmixi_exp(9.210340371976184 * share);    /* 1 to 10,000 patches a radian */
+            /* 1 to 10,000 patches a radian */
+            double period = mmixi_exp(9.210340371976184 * share);
             double angle = (double)place / period;
-            row[i] = (mmix_real)(v->config.sincos * (kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle)));
+            double wave = kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle);
+            row[i] = (mmix_real)(v->config.sincos * wave);
         }
 }
 /* Whether the heads and positions go with the width. */
@@ -10053,9 +10226,11 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
     int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
     if (axial) c->grid = 1;                      /* nothing is stored */
     mmixi_settings_check(m, who, c, mmixi_vision_settings);
-    if (!vim) mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX);
+    if (!vim)
+        mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX);
     for (size_t i = 0; i < c->depth && i < MMIX_VISION_BLOCKS; i++) {
-        if (vim) mmixi_within(m, who, "blocks, of Mamba,", c->blocks[i], 0, 0);
+        if (vim)
+            mmixi_within(m, who, "blocks, of Mamba,", c->blocks[i], 0, 0);
         if (c->blocks[i] >= MMIX_BLOCK_MMATE && c->class_token == MMIX_CLASS_FIRST)
             c->class_token = MMIX_CLASS_LAST;
     }
@@ -10064,15 +10239,18 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   "MMIX_CLASS_FIRST or _LAST with attention", who, c->class_token, c->mixer);
     c->mamba.bidirectional = 1;
     c->mamba.out_scale = 1 / sqrt((double)c->depth);
-    c->mamba.dt_high = fmin(c->mamba.dt_high, FLT_MAX);  /* infinity: a file's config cannot say it */
+    /* infinity: a file's config cannot say it */
+    c->mamba.dt_high = fmin(c->mamba.dt_high, FLT_MAX);
     if (c->class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c->registers, 12);
     else if (vim) c->registers = 0;
+    const char *more = axial ? ", of a multiple of 4, and attention" : "";
     if (!mmixi_vision_heads_fit(c))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f, %.0f heads; expected heads that divide it%s", who,
-                  (double)c->dim, (double)c->heads, axial ? ", of a multiple of 4, and attention" : "");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: dim %.0f, %.0f heads; expected heads that divide it%s", who, (double)c->dim,
+                  (double)c->heads, more);
 }
-/* How a backbone begins: with its initial values; without, since a file's will follow, and what is wrong with
-   the config is the file's fault; or so with bf16 matrices. */
+/* How a backbone begins: with its initial values; without, since a file's will follow, and what is
+   wrong with the config is the file's fault; or so with bf16 matrices. */
 enum { MMIXI_BEGIN_BF16 = -1, MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
@@ -10090,7 +10268,8 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     }
     int initial = start == MMIXI_BEGIN_RANDOM;
     if (!mmixi_model_ready(m, p, initial)) return NULL;
-    if (initial && c.sincos > 0 && v->positions) mmixi_vision_sincos(v);
+    if (initial && c.sincos > 0 && v->positions)
+        mmixi_vision_sincos(v);
     return v;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
@@ -10124,9 +10303,11 @@ MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
 
 /* ---- cost ---- */
-/* Multiply-adds of a mixer for each token and channel, of L tokens, n of them patches: of softmax L twice, or
-   in windows what a token sees there; of linear attention N twice; of a scan that much in each direction. */
-static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, uint64_t L, uint64_t n)
+/* Multiply-adds of a mixer for each token and channel, of L tokens, n of them patches: of softmax L
+   twice, or in windows what a token sees there; of linear attention N twice; of a scan that much in
+   each direction. */
+static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, uint64_t L,
+                                        uint64_t n)
 {
     const size_t *window = c->mmate.window;
     uint64_t N = c->dim / c->heads;
@@ -10141,8 +10322,8 @@ static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, u
     default: return scans + windows;
     }
 }
-/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers'. Of Mamba these
-   are 2 N P a head, token and direction (SSD's recurrence). */
+/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers'. Of
+   Mamba these are 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     if (!v) return 0;
@@ -10151,12 +10332,16 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
     uint64_t n = h / c->patch * (w / c->patch), sum = 0;
     uint64_t L = n + mmixi_vision_class_count(c) + mmixi_vision_unread(c);
     for (size_t i = 0; i < c->depth; i++) {
-        if (c->mixer == MMIX_SSD) sum += L * 4 * o->d_inner * o->d_state;
-        else sum += L * c->dim * mmixi_vision_mixer_cost(c, mmixi_vision_kind(c, i), L, n);
+        if (c->mixer == MMIX_SSD)
+            sum += L * 4 * o->d_inner * o->d_state;
+        else
+            sum += L * c->dim * mmixi_vision_mixer_cost(c, mmixi_vision_kind(c, i), L, n);
     }
     for (size_t i = 0; i < v->params->count; i++) {
         const mmix_tensor *t = v->params->at[i].tensor;
-        if (t->ndim == 1 || t->shape[0] == 1) continue;  /* biases; (1, …): a class token, positions */
+        /* biases; (1, …): a class token, positions */
+        if (t->ndim == 1 || t->shape[0] == 1)
+            continue;
         sum += (t == v->patch_weight ? n : L) * mmix_count(t);
     }
     return 2 * (double)sum;
@@ -10170,35 +10355,37 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
     patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
     return mmix_permute(m, patches, to_planes);
 }
-/* One forward: what was asked for, and where its tokens stand. The tokens are made in this order: those that
-   nothing reads, class tokens, patches. Then they are brought to where they stand. */
+/* One forward: what was asked for, and where its tokens stand. The tokens are made in this order:
+   those that nothing reads, class tokens, patches. Then they are brought to where they stand. */
 typedef struct mmixi_vision_run {
     const mmix_vision *v;
     mmix_vision_options o;
     size_t B;
-    mmix_tensor *unread, *classes, *patches;     /* int32: the places of such tokens; unread may be NULL */
-    mmix_tensor *made;                           /* (L) int32: number of the token that stands there */
-    mmix_tensor *angles;                         /* of MMIX_POSITIONS_AXIAL, else NULL */
-    mmixi_layout layout;                         /* with MMIX_CLASS_LAST: one span, all tokens */
-    size_t i;                                    /* the block that is next, or runs */
-    const mmixi_vision_block *b;                 /* it, its matrices perhaps packed */
-    mmix_tensor *x;                              /* (B, L, D): what it reads */
-    size_t together;                             /* how many images are in a block at once */
-    int take;                                    /* 1: features of this block are taken */
-    size_t taken;                                /* how many images' features were taken, over all blocks */
-    mmix_tensor *attention;                      /* (B, H, gh, gw), for mmix_vision_attention */
-    mmix_mark mark;                              /* what comes after it goes when a block ends */
+    mmix_tensor *unread, *classes, *patches;     /* int32: their places; unread NULL: none */
+    mmix_tensor *made;               /* (L) int32: the number of the token that stands there */
+    mmix_tensor *angles;             /* of MMIX_POSITIONS_AXIAL, else NULL */
+    mmixi_layout layout;             /* with MMIX_CLASS_LAST: one span, all tokens */
+    size_t i;                        /* the block that is next, or runs */
+    const mmixi_vision_block *b;     /* that block, its matrices perhaps packed */
+    mmix_tensor *x;                  /* (B, L, D): what it reads */
+    size_t together;                 /* how many images are in a block at once */
+    int take;                        /* 1: features of this block are taken */
+    size_t taken;                    /* how many images' features were taken, over all blocks */
+    mmix_tensor *attention;          /* (B, H, gh, gw), for mmix_vision_attention */
+    mmix_mark mark;                  /* what comes after it goes when a block ends */
     mmix_features f;
 } mmixi_vision_run;
-/* Stored positions of patches for a picture, (1, n, D). They are as they are stored only if the picture is
-   square in pixels, too. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r, const mmix_tensor *image)
+/* Stored positions of patches for a picture, (1, n, D). They are as they are stored only if the
+   picture is square in pixels, too. */
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r,
+                                           const mmix_tensor *image)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
     const mmix_vision_config *c = &r->v->config;
     size_t g = c->grid, h = r->f.grid_h, w = r->f.grid_w;
     mmix_tensor *at = mmix_slice(m, r->v->positions, 1, !r->v->cls_positions, g * g);
-    if (h == g && w == g && image->shape[2] == image->shape[3]) return at;
+    if (h == g && w == g && image->shape[2] == image->shape[3])
+        return at;
     double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
     double scale_h = ((double)h + more) / (double)g, scale_w = ((double)w + more) / (double)g;
     int filter = c->positions == MMIX_POSITIONS_ANTIALIAS ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC;
@@ -10206,8 +10393,8 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }
 /* The angles of MMIX_POSITIONS_AXIAL, (n, N/2), with zeros for tokens behind the patches. */
-static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw,
-                                        size_t behind)
+static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh,
+                                        size_t gw, size_t behind)
 {
     size_t quarter = c->dim / c->heads / 4, n = gh * gw;
     mmix_tensor *angles = mmix_fill(mmix_new2(m, n + behind, 2 * quarter), 0);
@@ -10222,19 +10409,21 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
     }
     return angles;
 }
-/* The tokens that are no patches, the same for each image: (B, ·, D), those that nothing reads first. */
+/* The tokens that are no patches, the same for each image: (B, ·, D), those that nothing reads
+   first. */
 static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_run *r)
 {
     const mmix_vision *v = r->v;
     mmix_tensor *cls = v->cls;
     if (v->positions) {
         mmix_tensor *positions = v->cls_positions;
-        if (!positions) positions = mmix_slice(m, v->positions, 1, 0, 1);
+        if (!positions)
+            positions = mmix_slice(m, v->positions, 1, 0, 1);
         cls = mmix_add(m, cls, positions);
     }
     mmix_tensor *part[2] = { v->registers, cls };
-    if (v->config.class_token == MMIX_CLASS_RELEASED) {  /* in front with its position, then without */
-        part[0] = cls;
+    if (v->config.class_token == MMIX_CLASS_RELEASED) {
+        part[0] = cls;                           /* in front with its position, then without */
         part[1] = v->cls;
     }
     mmix_tensor *all = part[0] ? mmix_concat(m, 1, part, 2) : part[1];
@@ -10250,16 +10439,18 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
         mmix_tensor *mask = mmixi_as(m, r->o.masked, 3, r->B, r->f.grid_h * r->f.grid_w, 1, 0);
         patches = mmix_add(m, patches, mmix_mul(m, mask, mmix_sub(m, r->o.mask_token, patches)));
     }
-    if (v->positions) patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
+    if (v->positions)
+        patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
     patches = mmixi_keep_only(m, mark, patches);
     mmix_tensor *part[2] = { mmixi_vision_embed_classes(m, r), patches };
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->made);
 }
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
-                                      mmix_tensor *x)
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
+                                      const mmixi_norm_pair *norm, mmix_tensor *x)
 {
     double eps = r->v->config.eps;
-    if (norm->bias) return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
+    if (norm->bias)
+        return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
     return mmix_rms_norm(m, x, norm->weight, eps);
 }
 /* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
@@ -10268,7 +10459,10 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 
-/* ---- blocks: x += s γ ∘ f(norm x), twice; Mamba's have one half ---- */
+/* ---- blocks: x += s γ ∘ f(norm x), twice; Mamba's have one half ----
+
+   s is drop path's, γ LayerScale's (Touvron et al. 2021); f is the mixer, then the MLP. */
+
 static int mmixi_vision_has_mmate(const mmixi_vision_block *b)
 {
     return !b->mamba.heads && !b->attention.heads;
@@ -10278,16 +10472,18 @@ static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor
 {
     const mmixi_vision_block *b = r->b;
     if (b->mamba.heads) return !r->take;         /* features of Mamba are without the residual */
-    if (b->gamma[0]) return 0;                   /* LayerScale's γ (D) stands between (Touvron et al. 2021) */
+    if (b->gamma[0]) return 0;                   /* LayerScale's γ (D) stands between */
     if (mmixi_vision_has_mmate(b) && s) return 0;        /* M-MATE takes no s */
     return !r->o.mixed;                          /* it is asked for */
 }
-/* f of the first half, which mixes tokens u: onto + s f(u), onto and s NULL unless it adds itself. */
+/* f of the first half, which mixes tokens u: onto + s f(u), onto and s NULL unless it adds
+   itself. */
 static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
                                        mmix_tensor *onto, mmix_tensor *s)
 {
     const mmixi_vision_block *b = r->b;
-    if (b->mamba.heads) return mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
+    if (b->mamba.heads)
+        return mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
     if (mmixi_vision_has_mmate(b)) {
         mmixi_layout layout = r->layout;
         layout.B = mmix_shape(u, 0);             /* of so many images at a time */
@@ -10302,15 +10498,17 @@ static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmi
                                      mmix_tensor *onto, mmix_tensor *s)
 {
     const mmixi_vision_block *b = r->b;
-    if (b->swiglu.down) return mmix_swiglu(m, &b->swiglu, u, onto, s);
+    if (b->swiglu.down)
+        return mmix_swiglu(m, &b->swiglu, u, onto, s);
     return mmix_mlp(m, &b->mlp, u, onto, s);
 }
 /* x + s γ ∘ u; γ and s (B) may be NULL. */
-static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u, mmix_tensor *gamma,
-                                     mmix_tensor *s)
+static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u,
+                                     mmix_tensor *gamma, mmix_tensor *s)
 {
     if (gamma) u = mmix_mul(m, u, gamma);
-    if (s) u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
+    if (s)
+        u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
     return mmix_add(m, x, u);
 }
 /* The class tokens of u, after the final norm, become the next D columns of `intermediate`. */
@@ -10328,8 +10526,8 @@ static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
     mmix_write(to, mmixi_of(pair[1]));
     r->taken += n;
 }
-/* A block. in: x, and for each half its s (B) or NULL. Features are the class tokens of its output, of Mamba
-   those of the mixer's. */
+/* A block. in: x, and for each half its s (B) or NULL. Features are the class tokens of its output,
+   of Mamba those of the mixer's. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
@@ -10356,13 +10554,15 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
 }
 
 /* ---- forward ---- */
-/* Memory for what is asked for and outlasts the blocks. Where it is recorded the values themselves stay. */
+/* Memory for what is asked for and outlasts the blocks. Where it is recorded the values themselves
+   stay. */
 static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t L)
 {
     const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
-    if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
+    if (o->n_dense)
+        f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
         double low = i ? (double)o->dense[i - 1] + 1 : 0;
@@ -10370,14 +10570,17 @@ static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r
         mmixi_within(m, who, name, (double)o->dense[i], low, (double)c->depth - 1);
         f->dense[i] = m->recording ? NULL : mmix_new4(m, r->B, c->dim, f->grid_h, f->grid_w);
     }
-    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, r->B, o->n_last * c->dim);
+    if (o->n_last && !m->recording)
+        f->intermediate = mmix_new2(m, r->B, o->n_last * c->dim);
     for (size_t i = 0; i < c->depth; i++) {
-        if (o->outputs) o->outputs[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
-        if (o->mixed) o->mixed[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
+        if (o->outputs)
+            o->outputs[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
+        if (o->mixed)
+            o->mixed[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
     }
 }
-/* Where the tokens of the order `made` stand: `at` gets the places of the `others`, which are made before n
-   patches, the first `unread` of them read by nothing. */
+/* Where the tokens of the order `made` stand: `at` gets the places of the `others`, which are made
+   before n patches, the first `unread` of them read by nothing. */
 static void mmixi_vision_others(const mmix_vision_config *c, size_t unread, size_t n, size_t *at)
 {
     for (size_t i = 0; i < unread; i++) {
@@ -10389,15 +10592,17 @@ static void mmixi_vision_others(const mmix_vision_config *c, size_t unread, size
     }
     mmix_vision_class_index(c, n, at + unread);
 }
-/* Finds where the tokens stand, n of them patches, `unread` read by nothing, `others` no patches: 0, or -1. */
-static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_vision_config *c, size_t unread,
-                               size_t others, size_t n)
+/* Finds where the tokens stand, n of them patches, `unread` read by nothing, `others` no patches:
+   0, or -1. */
+static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_vision_config *c,
+                               size_t unread, size_t others, size_t n)
 {
     size_t L = others + n, next_patch = others;
     size_t *at = (size_t *)mmixi_step_array(m, others, 1, sizeof *at);
     mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->made = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
+    if (unread)
+        r->unread = mmix_slice(m, place, 0, 0, unread);
     r->classes = mmix_slice(m, place, 0, unread, others - unread);
     r->patches = mmix_slice(m, place, 0, others, n);
     if (c->positions == MMIX_POSITIONS_AXIAL) {
@@ -10408,7 +10613,8 @@ static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_visi
     mmixi_vision_others(c, unread, n, at);
     for (size_t i = 0; i < L; i++) {
         size_t k = 0;
-        while (k < others && at[k] != i) k++;
+        while (k < others && at[k] != i)
+            k++;
         if (k == others) k = next_patch++;
         mmix_data_i32(r->made)[i] = (int32_t)k;
         mmix_data_i32(place)[k] = (int32_t)i;
@@ -10432,14 +10638,16 @@ static int mmixi_vision_span(mmix_ctx *m, const char *who, mmixi_vision_run *r, 
     layout.n_spans = 1;
     layout.global = 1;
     layout.angles = r->angles;
-    return mmixi_layout_begin(m, who, &r->layout, &layout, "made:i32 L, image B3HW", r->made, image, NULL);
+    static const char spec[] = "made:i32 L, image B3HW";
+    return mmixi_layout_begin(m, who, &r->layout, &layout, spec, r->made, image, NULL);
 }
-/* How many images go through the blocks at once: as give the threads the rows that they want. Who trains, or
-   has another linear layer, gets all. */
+/* How many images go through the blocks at once: as give the threads the rows that they want. Who
+   trains, or has another linear layer, gets all. */
 static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r, size_t L)
 {
     const mmix_vision_options *o = &r->o;
-    if (o->train || o->mixed || o->inputs || !mmixi_infers(m)) return r->B;
+    if (o->train || o->mixed || o->inputs || !mmixi_infers(m))
+        return r->B;
     return mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
 }
 /* Checks and plans; x before the first block. NULL on error. */
@@ -10456,22 +10664,32 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     mmix_vision_config c = v->config;
     if (o->class_last && c.mixer != MMIX_SSD) c.class_token = MMIX_CLASS_LAST;
 
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)) return NULL;
-    double side = (double)mmixi_min(d.H, d.W);
-    if (mmixi_within(m, who, "the shorter side of a picture", side, (double)c.patch, HUGE_VAL)) return NULL;
-    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c.depth)) return NULL;
-    if (o->n_dense && !mmixi_given(m, who, "*dense", o->dense)) return NULL;
+    if (!mmixi_expect(m, who, &d, "image B3HW", image))
+        return NULL;
+    double side = (double)mmixi_min(d.H, d.W), patch = (double)c.patch;
+    if (mmixi_within(m, who, "the shorter side of a picture", side, patch, HUGE_VAL))
+        return NULL;
+    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c.depth))
+        return NULL;
+    if (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))
+        return NULL;
     r->B = d.B;
     r->f.grid_h = d.H / c.patch;
     r->f.grid_w = d.W / c.patch;
     size_t n = r->f.grid_h * r->f.grid_w;
-    size_t unread = mmixi_vision_unread(&c), others = unread + mmixi_vision_class_count(&c), L = others + n;
+    size_t unread = mmixi_vision_unread(&c);
+    size_t others = unread + mmixi_vision_class_count(&c);
+    size_t L = others + n;
     d.N = n;
     d.D = c.dim;
-    if (o->masked) mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
+    if (o->masked)
+        mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
     mmixi_vision_asked(m, who, r, L);
-    if (mmixi_vision_places(m, r, &c, unread, others, n)) return NULL;
-    if (c.class_token == MMIX_CLASS_LAST && mmixi_vision_span(m, who, r, others, image)) return NULL;
+    if (mmixi_vision_places(m, r, &c, unread, others, n))
+        return NULL;
+    int last = c.class_token == MMIX_CLASS_LAST;
+    if (last && mmixi_vision_span(m, who, r, others, image))
+        return NULL;
     r->together = mmixi_vision_together(m, r, L);
     r->mark = mmix_mark_here(m);
     r->x = mmixi_keep_only(m, r->mark, mmixi_vision_embed(m, r, image));
@@ -10492,7 +10710,8 @@ static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_bl
     b.swiglu.down = mmixi_packed(m, b.swiglu.down);
     return b;
 }
-/* What block number r->i makes of x. In inference on many images some go at a time, and in place. */
+/* What block number r->i makes of x. In inference on many images some go at a time, and in
+   place. */
 static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *x)
 {
     const mmix_vision_options *o = &r->o;
@@ -10514,13 +10733,16 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
         r->b = &r->v->block[r->i];
         return x;
     }
-    if (r->take || o->mixed) return mmixi_vision_layer(m, r, in);    /* a checkpoint hands out x alone */
+    /* a checkpoint hands out x alone */
+    if (r->take || o->mixed)
+        return mmixi_vision_layer(m, r, in);
     return mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
 }
 /* The patch tokens of x as maps, for `dense`. */
 static mmix_tensor *mmixi_vision_map(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *x)
 {
-    if (r->o.dense_norm) x = mmixi_vision_norm(m, r, &r->v->norm, x);
+    if (r->o.dense_norm)
+        x = mmixi_vision_norm(m, r, &r->v->norm, x);
     return mmixi_vision_planes(m, mmixi_tokens_listed(m, x, r->patches), r->f.grid_h, r->f.grid_w);
 }
 /* r->x through the blocks before `end`. NULL on error. */
@@ -10530,7 +10752,8 @@ static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t
     size_t maps = 0;
     for (; r->x && r->i < end; r->i++) {
         mmix_tensor *x = r->x;
-        if (o->inputs && o->inputs[r->i]) x = o->inputs[r->i];
+        if (o->inputs && o->inputs[r->i])
+            x = o->inputs[r->i];
         x = mmixi_vision_block_run(m, r, x);
         if (maps < o->n_dense && o->dense[maps] == r->i)
             mmixi_layer_tap(r->f.dense, maps++, mmixi_vision_map(m, r, x));
@@ -10549,8 +10772,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         mmix_tensor *classes = mmixi_tokens_listed(m, x, r.classes);
         r.f.tokens = x;
         r.f.token = mmixi_vision_mean(m, classes);
-        if (v->registers) r.f.registers = mmixi_tokens_listed(m, x, r.unread);
-        else if (v->config.registers) r.f.registers = classes;
+        if (v->registers)
+            r.f.registers = mmixi_tokens_listed(m, x, r.unread);
+        else if (v->config.registers)
+            r.f.registers = classes;
         r.f.patches = mmixi_tokens_listed(m, x, r.patches);
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of no context this is the error, too */
@@ -10559,8 +10784,8 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 
 /* ---- what the class token reads ---- */
 /* Adds what row `row` of M (B, H, rows, L) has for the patches, over n. */
-static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, size_t rows, size_t row,
-                              mmix_real n)
+static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, size_t rows,
+                              size_t row, mmix_real n)
 {
     size_t patches = mmix_count(r->patches), L = mmix_shape(M, -1);
     if (!M) return;
@@ -10582,8 +10807,8 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
     mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0, directions);
 }
 /* The same of a block with M-MATE, whose M several mixers make. */
-static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_vision_block *b,
-                                    mmix_tensor *x)
+static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
+                                    const mmixi_vision_block *b, mmix_tensor *x)
 {
     size_t n = mmix_count(r->classes);
     x = mmixi_vision_norm(m, r, &b->norm[0], x);
@@ -10632,8 +10857,8 @@ MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mm
    x = embedding[tokens], of media an MLP of their features;
    for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path.
-   Where nothing is recorded each layer's temporaries are dropped as it ends.
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same
+   path. Where nothing is recorded each layer's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
@@ -10660,7 +10885,8 @@ static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
     snprintf(mlp, sizeof mlp, "%smlp.", layer);
     l->norm[0] = mmixi_param_vector(p, layer, "input_layernorm.weight", ones, c->dim);
     l->norm[1] = mmixi_param_vector(p, layer, "post_attention_layernorm.weight", ones, c->dim);
-    mmix_mmate_init(&l->mmate, p, mixer, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &o);
+    mmix_mmate_init(&l->mmate, p, mixer, c->dim, c->heads, c->kv_heads, c->head_dim, i,
+                    c->bias, &o);
     l->mmate.rope = c->rope;
     mmix_swiglu_init(&l->ffn, p, mlp, c->dim, c->ffn);
 }
@@ -10671,15 +10897,19 @@ static void mmixi_decoder_declare(mmix_decoder *d)
     size_t K = c->vocabulary, D = c->dim;
     mmix_start normal = mmixi_start_normal(p);
     d->embedding = mmixi_param_matrix(p, "", "model.embed_tokens.weight", normal, K, D);
-    if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D);
-    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) mmixi_decoder_declare_layer(d, i);
+    if (c->media)
+        mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++)
+        mmixi_decoder_declare_layer(d, i);
     d->norm = mmixi_param_vector(p, "", "model.norm.weight", mmixi_start_ones(), D);
     d->classifier = d->embedding;
-    if (!c->tied) d->classifier = mmixi_param_matrix(p, "", "lm_head.weight", normal, K, D);
+    if (!c->tied)
+        d->classifier = mmixi_param_matrix(p, "", "lm_head.weight", normal, K, D);
 }
 /* All numbers of a config, in the order of files. */
 static const mmixi_setting mmixi_decoder_settings[] = {
-    MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE,
+                 MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, vocabulary, 1, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
@@ -10695,7 +10925,8 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_INT_OF(mmix_decoder_config, bias, 0, 2, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, tied, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_decoder_config, media, 0, INT32_MAX, MMIXI_IN_ALL),
-    MMIXI_INT_OF(mmix_decoder_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_decoder_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN,
+                 MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.branch_gate, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.directions, MMIXI_IN_ALL),
     MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.shared_directions, MMIXI_IN_ALL),
@@ -10715,10 +10946,12 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
     static const char who[] = "mmix_decoder_create";
     mmixi_default(&c->kv_heads, c->heads);
     if (!c->head_dim && c->heads && c->dim % c->heads)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and head_dim is 0",
-                  who, (double)c->dim, (double)c->heads);
-    if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
-    if (!(c->eps > 0)) c->eps = 1e-5;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
+                  "head_dim is 0", who, (double)c->dim, (double)c->heads);
+    if (c->heads)
+        mmixi_default(&c->head_dim, c->dim / c->heads);
+    if (!(c->eps > 0))
+        c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
     if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return;
     mmixi_rope_check(m, who, &c->rope, c->head_dim);
@@ -10767,13 +11000,14 @@ static int32_t mmixi_decoder_token(mmix_ctx *m, const char *who, const mmixi_dec
     size_t K = s->d->config.vocabulary;
     int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
     if (token >= 0 && (size_t)token < K) return token;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
-              (double)t, (double)b, (int)token, (double)K - 1);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f",
+              who, (double)t, (double)b, (int)token, (double)K - 1);
     return 0;
 }
 /* The embeddings of the tokens in a list, (B, n, D). */
-static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
-                                               const mmix_sequence *q, const mmix_tensor *list)
+static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
+                                               const mmixi_decoder_pass *s, const mmix_sequence *q,
+                                               const mmix_tensor *list)
 {
     const size_t n = mmix_count(list), shape[2] = { s->a.B, n };
     mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
@@ -10795,9 +11029,13 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     size.B = s->a.B;
     size.N = mmix_count(grid);
     size.F = d->config.media;
-    if (q->media && !mmixi_given(m, who, "config.media, spans of media", size.F, size.N)) return NULL;
-    if (!mmixi_expect(m, who, &size, "+media? BNF", q->media)) return NULL;
-    if (!q->media) return mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens);
+    static const char needed[] = "config.media, spans of media";
+    if (q->media && !mmixi_given(m, who, needed, size.F, size.N))
+        return NULL;
+    if (!mmixi_expect(m, who, &size, "+media? BNF", q->media))
+        return NULL;
+    if (!q->media)
+        return mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens);
     mmix_tensor *x = others ? mmixi_decoder_embed_tokens(m, who, s, q, others) : NULL;
     mmix_tensor *y = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (x) y = mmix_add_rows(m, y, x, others);
@@ -10808,7 +11046,8 @@ static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tenso
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], s->d->config.eps);
-    if (s->half) return mmix_swiglu(m, &s->l->ffn, u, *x, NULL);
+    if (s->half)
+        return mmix_swiglu(m, &s->l->ffn, u, *x, NULL);
     mmixi_layer_tap(s->o.normed, s->i, u);
     return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
 }
@@ -10830,13 +11069,16 @@ static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, 
     return mmixi_keep_only(m, s->mark, y);
 }
 /* x through the layers before `end`. NULL on error. */
-static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
+static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                         size_t end)
 {
     const mmix_decoder_options *o = &s->o;
     for (; s->i < end && s->x; s->i++, s->l++) {
         mmix_tensor *x = s->x;
-        if (o->inputs && o->inputs[s->i]) x = o->inputs[s->i];
-        if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x)) return NULL;
+        if (o->inputs && o->inputs[s->i])
+            x = o->inputs[s->i];
+        if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x))
+            return NULL;
         s->x = mmixi_decoder_layer_run(m, s, x);
         mmixi_layer_tap(o->outputs, s->i, s->x);
     }
@@ -10849,18 +11091,21 @@ static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
     size_t D = s->d->config.dim;
     for (size_t i = 0; i < s->d->config.depth; i++)
         for (int k = 0; k < 3; k++)
-            if (taps[k]) taps[k][i] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, D);
+            if (taps[k])
+                taps[k][i] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, D);
 }
-/* Checks a sequence and brings it before layer `end`. With `state` it goes on from there; with rotary
-   positions of three axes *next is the first, and moves on. NULL on error. */
+/* Checks a sequence and brings it before layer `end`. With `state` it goes on from there; with
+   rotary positions of three axes *next is the first, and moves on. NULL on error. */
 static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                       const mmix_decoder *d, const mmix_sequence *q,
-                                      const mmix_decoder_options *options, mmix_state *state, size_t end)
+                                      const mmix_decoder_options *options, mmix_state *state,
+                                      size_t end)
 {
     mmix_layout layout;
     size_t first = 0, *next = NULL;
     memset(s, 0, sizeof *s);
-    if (!mmixi_given(m, who, "*decoder, *sequence", d, q)) return NULL;
+    if (!mmixi_given(m, who, "*decoder, *sequence", d, q))
+        return NULL;
     memset(&layout, 0, sizeof layout);
     layout.spans = q->spans;
     layout.n_spans = q->n_spans;
@@ -10870,17 +11115,21 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     if (options) s->o = *options;
     if (d->config.rope.sections[0])              /* three axes */
         next = state ? &state->slot[2 * d->config.depth].tokens : &first;
-    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL, next)) return NULL;
+    static const char spec[] = "tokens:i32 BL";
+    if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next))
+        return NULL;
     mmixi_decoder_asked(m, s);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_decoder_embed(m, who, s, q);
     return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
-MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
+                                          const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
+    static const char who[] = "mmix_decoder_forward";
     mmixi_decoder_pass s;
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", &s, d, sequence, options, NULL, SIZE_MAX);
+    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, options, NULL, SIZE_MAX);
     return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
@@ -10888,14 +11137,15 @@ MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmi
     if (!mmixi_given(m, "mmix_decoder_logits", "*decoder", d)) return NULL;
     return mmix_linear(m, hidden, d->classifier, NULL);
 }
-MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                         size_t layer)
+MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
+                                         const mmix_sequence *sequence, size_t layer)
 {
     static const char who[] = "mmix_decoder_matrix";
     mmixi_decoder_pass s;
     mmix_tensor *M = NULL;
     if (!mmixi_given(m, who, "*decoder", d)) return NULL;
-    if (mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
+    if (mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1))
+        return NULL;
     int record = mmix_record(m, 0);
     mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
     if (x) {
@@ -10907,22 +11157,24 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 }
 
 /* ---- one piece after another ---- */
-/* Slots: of layer i 2i and 2i + 1, then one whose `tokens` are the next rotary position of three axes. */
+/* Slots: of layer i 2i and 2i + 1, then one whose `tokens` are the next rotary position of three
+   axes. */
 static size_t mmixi_decoder_slots(const mmix_decoder *d) { return 2 * d->config.depth + 1; }
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
     return d ? mmix_state_create(d->m, mmixi_decoder_slots(d)) : NULL;
 }
-MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_state *state)
+MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
+                                       const mmix_sequence *piece, mmix_state *state)
 {
     static const char who[] = "mmix_decoder_step";
     mmixi_decoder_pass s;
-    if (!mmixi_given(m, who, "*decoder, *state", d, state)) return NULL;
+    if (!mmixi_given(m, who, "*decoder, *state", d, state))
+        return NULL;
     int is_anothers = state->owner && state->owner != d;     /* it is of whoever steps first */
     if (state->m != m || state->slots != mmixi_decoder_slots(d) || is_anothers)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its "
-                                    "context, found another", who));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder "
+                                    "and its context, found another", who));
     state->owner = d;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
@@ -10937,8 +11189,11 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 /* ---- drawing the next token ---- */
 /* A number that belongs to another. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
-static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);   /* with the metrics */
-/* The number of the largest logit, of equal ones the first; of one that is not a number if there is any. */
+/* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
+   room b; returns a or b, whichever holds them then. */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
+/* The number of the largest logit, of equal ones the first; of one that is not a number if there is
+   any. */
 static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
 {
     size_t best = 0;
@@ -10952,22 +11207,25 @@ static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
 static double mmixi_scored_sum(const mmixi_scored *all, size_t n)
 {
     double sum = 0;
-    for (size_t k = 0; k < n; k++) sum += all[k].score;
+    for (size_t k = 0; k < n; k++)
+        sum += all[k].score;
     return sum;
 }
-/* How many of n falling scores make up at least `enough` together; all of them if rounding leaves their sum
-   below it. */
+/* How many of n falling scores make up at least `enough` together; all of them if rounding leaves
+   their sum below it. */
 static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enough)
 {
     double sum = 0;
     size_t k = 0;
-    while (k < n && sum < enough) sum += all[k++].score;
+    while (k < n && sum < enough)
+        sum += all[k++].score;
     return k;
 }
-/* Draws from softmax(logits / temperature), of which top_k and top_p keep the likeliest. `all` has room for
-   2K, `best` is the largest. */
-static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
-                                uint64_t place, size_t best, mmixi_scored *all)
+/* Draws from softmax(logits / temperature), of which top_k and top_p keep the likeliest. `all` has
+   room for 2K, `best` is the largest. */
+static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
+                                const mmix_sampling *sampling, uint64_t place, size_t best,
+                                mmixi_scored *all)
 {
     size_t n = K;
     double sum = 0;
@@ -10978,7 +11236,8 @@ static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K, 
     }
     int by_share = sampling->top_p > 0 && sampling->top_p < 1;
     int by_count = sampling->top_k && sampling->top_k < K;
-    if (by_share || by_count) all = mmixi_scored_sort(all, all + K, K);  /* equal ones: lower number first */
+    if (by_share || by_count)
+        all = mmixi_scored_sort(all, all + K, K);
     if (by_count) {
         n = sampling->top_k;
         sum = mmixi_scored_sum(all, n);
@@ -10994,20 +11253,22 @@ static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K, 
     }
     return best;
 }
-MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
-                            uint64_t place)
+MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K,
+                            const mmix_sampling *sampling, uint64_t place)
 {
-    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K)) return 0;
+    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K))
+        return 0;
     size_t best = mmixi_sample_best(logits, K);
     mmix_real largest = logits[best];
     if (!(largest > -(mmix_real)INFINITY)) {     /* -infinity excludes a token, but not all */
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of %.0f "
-                  "is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
-                  largest != largest ? "not a number" : "-infinity, as all are", (double)(place >> 32),
-                  (double)(place & UINT32_MAX));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token "
+                  "%.0f of %.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
+                  largest != largest ? "not a number" : "-infinity, as all are",
+                  (double)(place >> 32), (double)(place & UINT32_MAX));
         return 0;
     }
-    if (!sampling || !(sampling->temperature > 0) || largest > FLT_MAX) return (int32_t)best;
+    if (!sampling || !(sampling->temperature > 0) || largest > FLT_MAX)
+        return (int32_t)best;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all);
     if (!all) return (int32_t)best;
@@ -11015,31 +11276,38 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
-/* The next token of each of B sequences from logits (B, K), into `last` and the columns of number `made` of
-   tokens (B, count). A sequence that ended with `stop` goes on with it. Returns how many have not ended. */
-static size_t mmixi_decoder_draw(mmix_ctx *m, const mmix_tensor *logits, const mmix_sampling *sampling,
-                                 size_t seen, int32_t *last, int32_t *tokens, size_t count, size_t made)
+/* The next token of each of B sequences from logits (B, K), into `last` and the columns of number
+   `made` of tokens (B, count). A sequence that ended with `stop` goes on with it. Returns how many
+   have not ended. */
+static size_t mmixi_decoder_draw(mmix_ctx *m, const mmix_tensor *logits,
+                                 const mmix_sampling *sampling, size_t seen, int32_t *last,
+                                 int32_t *tokens, size_t count, size_t made)
 {
     size_t B = mmix_shape(logits, 0), K = mmix_shape(logits, 1), unfinished = 0;
     int32_t stop = sampling ? sampling->stop : 0;
     for (size_t b = 0; b < B; b++) {
         int has_ended = stop && made && last[b] == stop;
         uint64_t place = (uint64_t)b << 32 | seen;
-        if (!has_ended) last[b] = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling, place);
+        if (!has_ended)
+            last[b] = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling, place);
         tokens[b * count + made] = last[b];
         if (!stop || last[b] != stop) unfinished++;
     }
     return unfinished;
 }
-MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count)
+MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
+                                     const mmix_sequence *sequence, const mmix_sampling *sampling,
+                                     int32_t *tokens, size_t count)
 {
     static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!mmixi_given(m, who, "*decoder, *sequence", d, sequence)) return 0;
-    if (count && !mmixi_given(m, who, "*tokens", tokens)) return 0;
-    if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    if (!mmixi_given(m, who, "*decoder, *sequence", d, sequence))
+        return 0;
+    if (count && !mmixi_given(m, who, "*tokens", tokens))
+        return 0;
+    if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens))
+        return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
     mmix_state *s = mmix_decoder_state_create(d);
@@ -11047,14 +11315,15 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     memset(&last, 0, sizeof last);
     last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
-    for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
+    for (size_t i = 0; i < size.B * count; i++)
+        tokens[i] = stop;
     while (s && unfinished && made < count) {
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
         size_t seen = mmix_state_tokens(s, 0);
         unfinished = 0;
         if (logits)
-            unfinished = mmixi_decoder_draw(m, logits, sampling, seen, mmix_data_i32(last.tokens), tokens,
-                                            count, made);
+            unfinished = mmixi_decoder_draw(m, logits, sampling, seen, mmix_data_i32(last.tokens),
+                                            tokens, count, made);
         made++;
         mmix_rewind(m, mark);
     }
@@ -11063,20 +11332,23 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
 }
 
 /* ---- attention in, M-MATE out ---- */
-MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
+MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher,
+                                      const mmix_mmate_options *options)
 {
     static const char who[] = "mmix_linmu_from";
     if (!teacher) return NULL;
     mmix_ctx *m = teacher->m;
     mmix_decoder_config c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a decoder with attention, found M-MATE", who);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a decoder with attention, found M-MATE",
+                  who);
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_real *values = mmixi_params_merged(teacher->params);
     mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes: the copy cannot fail */
-    if (d) mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
+    if (d)
+        mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
     mmix_rewind(m, mark);
     return d;
 }
@@ -11086,9 +11358,10 @@ static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *c
     mmix_tensor *u = mmix_linear(m, y, columns, NULL);
     return mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
 }
-/* Scales the columns of each head in o[1], so that what it makes of y[1] gets the size of what o[0] makes of
-   y[0]. */
-static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2], size_t heads)
+/* Scales the columns of each head in o[1], so that what it makes of y[1] gets the size of what o[0]
+   makes of y[0]. */
+static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2],
+                            size_t heads)
 {
     size_t D = mmix_shape(o[1], 1), P = D / heads;
     for (size_t at = 0; at < D && !m->error_kind; at += P) {
@@ -11111,8 +11384,9 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
 static int mmixi_linmu_alike(const mmix_decoder *student, const mmix_decoder *teacher)
 {
     const mmix_decoder_config *s = &student->config, *t = &teacher->config;
-    return teacher->m == student->m && t->mixer == MMIX_DECODER_ATTENTION && s->mixer == MMIX_DECODER_MMATE
-        && t->depth == s->depth && t->heads == s->heads && t->head_dim == s->head_dim;
+    return teacher->m == student->m && t->mixer == MMIX_DECODER_ATTENTION
+        && s->mixer == MMIX_DECODER_MMATE && t->depth == s->depth && t->heads == s->heads
+        && t->head_dim == s->head_dim;
 }
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
@@ -11122,8 +11396,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     if (!student || !teacher || student->m->error_kind) return -1;
     mmix_ctx *m = student->m;
     if (!mmixi_linmu_alike(student, teacher))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
-                         who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its "
+                         "teacher's sizes", who);
     if (student->config.mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
