@@ -7452,8 +7452,8 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     if (p) p->m = m;
     return p;
 }
-/* Zeroed memory that goes with the list: names, tensors, values, the model itself. NULL on
-   error. */
+
+/* Zeroed memory that is freed with the list: names, tensors, the model itself. NULL on error. */
 typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
 static void *mmixi_own(mmix_params *p, size_t bytes)
 {
@@ -7466,6 +7466,7 @@ static void *mmixi_own(mmix_params *p, size_t bytes)
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
+
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
     if (!p) return;
@@ -7481,6 +7482,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
     mmixi_free(p->m, p, sizeof *p);
 }
+
 MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 {
     if (!p || !name) return NULL;
@@ -7489,24 +7491,28 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
             return p->at[i].tensor;
     return NULL;
 }
+
 static mmix_real *mmixi_slab(const mmix_params *p)
 {
     size_t bytes = p->slab * sizeof(mmix_real);
     return (mmix_real *)mmixi_twinned(p->m, mmixi_zeroed(p->m, bytes), bytes);
 }
+
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
 }
-/* The reals that a copy of a matrix (O, I) takes in which a linear layer's product reads it: 0 of
-   anything else, and of a matrix that has such a copy. */
+
+/* A linear layer's product reads a packed copy of its matrix (O, I). This is how many reals the
+   copy takes: 0 for anything but a matrix, and for a matrix that has one already. */
 static size_t mmixi_pack_size(const mmix_ctx *m, const mmix_tensor *t)
 {
     int is_packed = t && t->packed && t->packed_nr == m->k->nr;
     if (mmix_ndim(t) != 2 || is_packed) return 0;
     return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
-/* Makes that copy at `to`. */
+
+/* Makes the packed copy at `to`. */
 static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
     mmixi_gemm g;
@@ -7520,15 +7526,17 @@ static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 
 /* The bytes of a name with its 0. Files may have a prefix before it. */
 enum { MMIXI_PARAM_NAME = 224 };
-/* Weight decay holds for two and more axes unless the name ends in ".bias". */
+/* Whether weight decay holds for a parameter: for two and more axes, unless it is a bias. */
 static int mmixi_param_decays(const char *name, size_t length, int ndim)
 {
     int is_bias = length >= 5 && !strcmp(name + length - 5, ".bias");
     return ndim > 1 && !is_bias;
 }
+
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
+    static const char who[] = "mmix_params_add";
     char full[MMIXI_PARAM_NAME] = "";
     size_t length = MMIXI_PARAM_NAME;            /* too long, unless it is found to be shorter */
     if (!p) return NULL;
@@ -7537,24 +7545,23 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
         length = (size_t)snprintf(full, sizeof full, "%s%s", prefix, name);
     if (length >= MMIXI_PARAM_NAME) {
         const char *found = *full ? "more" : "NULL";
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of "
-                  "together at most %d bytes, found %s", MMIXI_PARAM_NAME - 1, found);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a prefix and a name of together at most "
+                  "%d bytes, found %s", who, MMIXI_PARAM_NAME - 1, found);
+    } else if (p->values) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s comes after mmix_params_allocate", who, full);
+    } else if (mmix_params_find(p, full)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is there already", who, full);
     }
-    else if (p->values)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s comes after mmix_params_allocate",
-                  full);
-    else if (mmix_params_find(p, full))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
     if (m->error_kind) return NULL;
 
     mmix_tensor *t = (mmix_tensor *)mmixi_own(p, sizeof *t + length + 1);
     if (!t) return NULL;
-    int is_half = p->bf16 && ndim == 2;
+    int dtype = p->bf16 && ndim == 2 ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL;
     size_t room = SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real);
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
-    if (mmixi_describe(m, t, full, is_half ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL, ndim, shape) > room)
-        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large",
-                  full);
+    size_t bytes = mmixi_describe(m, t, full, dtype, ndim, shape);
+    if (bytes > room)
+        mmix_fail(m, MMIX_ERROR_MEMORY, "%s: with %s the parameters are too large", who, full);
     if (m->error_kind) return NULL;
     t->lasting = 1;
 
@@ -7574,8 +7581,8 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 
 /* ---- initial values ---- */
 
-/* The inverse softplus of a number that lies at `share`, 0 to 1, between a and b on the logarithmic
-   scale, but at least at 1e-4. */
+/* The inverse softplus of a step. The step lies at `share`, 0 to 1, of the way from a to b on the
+   logarithmic scale, and is at least 1e-4. */
 static double mmixi_start_step(double a, double b, double share)
 {
     double low = mmixi_log(a), high = mmixi_log(b);
@@ -7583,6 +7590,7 @@ static double mmixi_start_step(double a, double b, double share)
     /* softplus(y) = u for y = u + ln(1 - e^-u) */
     return step + mmixi_log(-(mmixi_exp(-step) - 1));
 }
+
 /* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
@@ -7603,6 +7611,7 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     default: return mmixi_log(a + (b - a) * u);          /* MMIX_START_LOG_UNIFORM */
     }
 }
+
 static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
@@ -7613,7 +7622,8 @@ static void mmixi_start_range(void *arg, mmixi_range range)
     for (size_t i = range.begin; i < range.end; i++)
         x[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
-/* start 0: zeros; a file's values will follow. */
+
+/* The values. start 0: they are zeros, since a file's will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
@@ -7630,10 +7640,12 @@ static int mmixi_params_allocate(mmix_params *p, int start)
     }
     return 0;
 }
+
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
-/* The end of a model's creation. start: it gets its initial values; otherwise a file's will follow.
-   Returns whether all went well. If not all is freed, and what was wrong with a file's config is
-   the file's error. */
+
+/* The end of a model's creation. With `start` it gets its initial values; otherwise a file's will
+   follow. Returns 1 if all went well. If not, the list is freed with the model in it, and what was
+   wrong with the config counts as the file's error if the config came from a file. */
 static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
 {
     if (p && start) mmix_params_allocate(p);
@@ -7651,8 +7663,9 @@ static void mmixi_param_here(mmix_tensor *t)
     mmixi_of(t);
     mmixi_grad_here(t);
 }
-/* Whether a call on p can go on. needed: it needs values; these and the gradients are on the host
-   then. */
+
+/* Whether a call on p can go on. If it needs values there have to be some; they and the gradients
+   are on the host then. */
 static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
     if (!p) return 0;
@@ -7663,6 +7676,7 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
             mmixi_param_here(p->at[i].tensor);
     return !p->m->error_kind;
 }
+
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
@@ -7684,18 +7698,21 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     }
     return 0;
 }
+
 MMIXDEF void mmix_params_zero_grad(mmix_params *p)
 {
     if (!p) return;
     for (size_t i = 0; i < p->count; i++)
         p->at[i].tensor->written = 0;
 }
-/* The values change: no packed copy holds any more. */
+
+/* The values have changed, so that the packed copies are out of date. */
 static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++)
         p->at[i].tensor->packed = NULL;
 }
+
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
     if (!mmixi_params_ready(p, "mmix_params_pack", pack)) return -1;
@@ -7704,9 +7721,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     p->packed = NULL;
     if (!pack) return 0;
     p->packed = (mmix_real *)mmixi_alloc(p->m, p->packed_reals * sizeof *p->packed);
-    if (!p->packed) return p->m->error_kind ? -1 : 0;    /* no matrix, no bytes */
     mmix_real *to = p->packed;
-    for (size_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; to && i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         size_t reals = mmixi_pack_size(p->m, t);
         if (reals) mmixi_pack(p->m, t, to);
@@ -7714,8 +7730,9 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     }
     return p->m->error_kind ? -1 : 0;
 }
-/* A view of a matrix that is packed, in step memory; the tensor itself if it is packed already or
-   no matrix. */
+
+/* A view of a matrix with a packed copy, both in step memory. Returns the tensor itself if it has
+   one already, or is no matrix. */
 static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *w)
 {
     size_t reals = mmixi_pack_size(m, w);
@@ -7743,30 +7760,36 @@ static mmix_start mmixi_start_of(int kind, double a, double b)
     start.b = b;
     return start;
 }
+
 static mmix_start mmixi_start_zeros(void) { return mmixi_start_of(MMIX_START_CONSTANT, 0, 0); }
 static mmix_start mmixi_start_ones(void) { return mmixi_start_of(MMIX_START_CONSTANT, 1, 0); }
-/* Most layers begin so: the list's own deviation, or the systems' 0.02. */
+
+/* Most layers begin with this: the deviation is the list's own, or 0.02 as in the systems. */
 static mmix_start mmixi_start_normal(const mmix_params *p)
 {
     return mmixi_start_of(MMIX_START_NORMAL, p->deviation > 0 ? p->deviation : 0.02, 0);
 }
-/* PyTorch's linear layers and convolutions begin so (Kaiming, a = √5). `fan` numbers go into one
-   output. */
+
+/* PyTorch's linear layers and convolutions begin with this (Kaiming, a = √5), times `scale`. `fan`
+   is how many numbers go into one output. */
 static mmix_start mmixi_start_uniform(size_t fan, double scale)
 {
     double bound = scale / sqrt((double)fan);
     return mmixi_start_of(MMIX_START_UNIFORM, -bound, bound);
 }
+
 static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name,
                                 mmix_start start, int ndim, const size_t *shape)
 {
     return mmix_params_add(p, prefix, name, ndim, shape, start.kind, start.a, start.b);
 }
+
 static mmix_tensor *mmixi_param_vector(mmix_params *p, const char *prefix, const char *name,
                                        mmix_start start, size_t n)
 {
     return mmixi_param(p, prefix, name, start, 1, &n);
 }
+
 /* (O, I) */
 static mmix_tensor *mmixi_param_matrix(mmix_params *p, const char *prefix, const char *name,
                                        mmix_start start, size_t O, size_t I)
@@ -7774,6 +7797,7 @@ static mmix_tensor *mmixi_param_matrix(mmix_params *p, const char *prefix, const
     const size_t shape[2] = { O, I };
     return mmixi_param(p, prefix, name, start, 2, shape);
 }
+
 /* The guard of all _init functions. */
 static int mmixi_init_given(const char *who, const mmix_params *p, const void *layer,
                             const char *prefix)
@@ -7794,11 +7818,13 @@ static int mmixi_lora_target(const char *name)
         if (strstr(name, of_mixer[i])) return MMIX_LORA_MIXER;
     return 0;
 }
-/* The number of the block that a name is of: its first. */
+
+/* The number of the block that a parameter belongs to: the first number in its name. */
 static size_t mmixi_name_block(const char *name)
 {
     return strtoul(name + strcspn(name, "0123456789"), NULL, 10);
 }
+
 static void mmixi_lora_drop(mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++)
@@ -7806,6 +7832,7 @@ static void mmixi_lora_drop(mmix_params *p)
     mmix_params_destroy(p->adapters);
     p->adapters = NULL;
 }
+
 /* One adapter: PREFIXlora_A.weight and PREFIXlora_B.weight beside PREFIXweight, or beside a matrix
    of another name NAME.lora_A.weight and NAME.lora_B.weight. */
 static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
@@ -7826,9 +7853,10 @@ static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
     lora->alpha = p->lora.alpha;
     q->tensor->lora = lora;
 }
-/* The adapters of the block that parameter number `begin` is the first of, those of its FFN before
-   those of its mixer: moments lie in this order in the files of runs. Returns the number behind its
-   last parameter. */
+
+/* Makes the adapters of one block, whose first parameter is number `begin`. Those of its FFN come
+   before those of its mixer, since moments lie in this order in the files of runs. Returns the
+   number of the next block's first parameter. */
 static size_t mmixi_lora_block(mmix_params *p, size_t begin)
 {
     size_t block = mmixi_name_block(p->at[begin].name), end = begin;
@@ -7844,6 +7872,7 @@ static size_t mmixi_lora_block(mmix_params *p, size_t begin)
     }
     return end;
 }
+
 MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
     if (!mmixi_params_ready(p, "mmix_params_lora", 1)) return -1;
@@ -7868,7 +7897,9 @@ MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targ
     mmixi_lora_drop(p);
     return -1;
 }
-/* W + alpha/r B A for the matrices in `values`, which lie as the slab. */
+
+/* Adds alpha/r B A to each matrix that has an adapter, in `values`, which is laid out as the
+   slab. */
 static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
 {
     mmix_ctx *m = p->m;
@@ -7884,7 +7915,9 @@ static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
         mmix_rewind(m, mark);
     }
 }
-/* The slab; where there are adapters a copy with them, in step memory. NULL on error. */
+
+/* The slab, or, where there are adapters, a copy of it with them added, in step memory. NULL on
+   error. */
 static mmix_real *mmixi_params_merged(const mmix_params *p)
 {
     if (!p->adapters) return p->values;
@@ -7894,6 +7927,7 @@ static mmix_real *mmixi_params_merged(const mmix_params *p)
     mmixi_lora_add(p, copy);
     return copy;
 }
+
 MMIXDEF int mmix_params_merge(mmix_params *p)
 {
     if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
@@ -7911,19 +7945,22 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
     return 0;
 }
 
-/* ---- numbers of configs ---- */
-/* A config's numbers, said once, in the order of files: for checks, for text and for parsing. A
-   table ends with an entry without a name. The compiler says where a member lies; its type gives
-   the count. */
-enum { MMIXI_SIZE_NUMBER, MMIXI_INT_NUMBER, MMIXI_REAL_NUMBER, MMIXI_HALVES_NUMBER };
-enum { MMIXI_IN_ALL, MMIXI_IN_NEWER };           /* in which files of the library it is */
+/* ---- numbers of configs ----
+
+   A table lists the numbers of a config once, in the order of files. Checks, writing and parsing
+   read it. The compiler says where a member lies and how many numbers it has. An entry without a
+   name ends the table. */
+
+enum { MMIXI_SIZE_NUMBER, MMIXI_INT_NUMBER, MMIXI_REAL_NUMBER, MMIXI_HALVES_NUMBER };   /* kinds */
+enum { MMIXI_IN_ALL, MMIXI_IN_NEWER };           /* which files of the library have it */
 typedef struct mmixi_setting {
     const char *name;
     int kind;
     size_t offset, count;
-    double low, high;
-    int may_lack;
+    double low, high;                            /* what it may be */
+    int may_lack;                                /* 1: older files lack it */
 } mmixi_setting;
+
 #define MMIXI_SETTING(name, kind, type, config, field, low, high, files) \
     { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / sizeof(type), \
       low, high, files }
@@ -7933,10 +7970,10 @@ typedef struct mmixi_setting {
     MMIXI_SETTING(#field, MMIXI_INT_NUMBER, int, config, field, low, high, files)
 #define MMIXI_REAL_OF(config, field, low, high, files) \
     MMIXI_SETTING(#field, MMIXI_REAL_NUMBER, double, config, field, low, high, files)
-/* A uint64_t is two numbers below 2³², the upper first: a double holds no more than 53 bits. */
+/* A uint64_t is written as two numbers below 2³², the upper first: a double holds only 53 bits. */
 #define MMIXI_HALVES_OF(config, field, files) \
     MMIXI_SETTING(#field, MMIXI_HALVES_NUMBER, uint32_t, config, field, 0, 4294967295.0, files)
-/* Flags and sizes without a limit of their own. */
+/* Members without limits of their own. */
 #define MMIXI_ANY_INT_OF(config, field, files) \
     MMIXI_INT_OF(config, field, -INT32_MAX, INT32_MAX, files)
 #define MMIXI_ANY_SIZE_OF(config, field, files) \
@@ -7945,7 +7982,7 @@ typedef struct mmixi_setting {
     MMIXI_REAL_OF(config, field, -HUGE_VAL, HUGE_VAL, files)
 #define MMIXI_SETTINGS_END { NULL, 0, 0, 0, 0, 0, 0 }
 
-/* Number i of a setting. */
+/* Number i of a setting, read from its config. */
 static double mmixi_setting_number(const mmixi_setting *s, const void *config, size_t i)
 {
     const void *at = (const char *)config + s->offset;
@@ -7956,17 +7993,26 @@ static double mmixi_setting_number(const mmixi_setting *s, const void *config, s
     default: return (double)(*(const uint64_t *)at >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
-/* Number i of a setting becomes x, which is within its limits. Halves are set in their order. */
+
+/* Sets number i of a setting to x, which is within its limits. The upper half is set first. */
 static void mmixi_setting_put(const mmixi_setting *s, void *config, size_t i, double x)
 {
     void *at = (char *)config + s->offset;
     switch (s->kind) {
-    case MMIXI_SIZE_NUMBER: ((size_t *)at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2)); break;
-    case MMIXI_INT_NUMBER: ((int *)at)[i] = (int)x; break;
-    case MMIXI_REAL_NUMBER: ((double *)at)[i] = x; break;
-    default: *(uint64_t *)at = *(uint64_t *)at << 32 | (uint64_t)x;
+    case MMIXI_SIZE_NUMBER:
+        ((size_t *)at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2));
+        break;
+    case MMIXI_INT_NUMBER:
+        ((int *)at)[i] = (int)x;
+        break;
+    case MMIXI_REAL_NUMBER:
+        ((double *)at)[i] = x;
+        break;
+    default:
+        *(uint64_t *)at = *(uint64_t *)at << 32 | (uint64_t)x;
     }
 }
+
 /* Whether all numbers of a config are within their limits: 0, or -1 after mmix_fail. */
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config,
                                 const mmixi_setting *settings)
@@ -7981,18 +8027,21 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
 }
 
 /* ---- shapes and lists of tokens ---- */
-/* mmix_reshape with the sizes as arguments; NULL for NULL. */
+
+/* mmix_reshape with the sizes as arguments. It returns NULL for NULL. */
 static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c,
                              size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
 }
+
 /* The rows of x as a matrix. */
 static mmix_tensor *mmixi_flat(mmix_ctx *m, mmix_tensor *x)
 {
     return x ? mmixi_as(m, x, 2, mmixi_rows(x), mmixi_cols(x), 0, 0) : NULL;
 }
+
 /* The heads · width features of (B, L, ·) from number `from` on as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads,
                                       size_t width)
@@ -8000,12 +8049,15 @@ static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, 
     x = mmix_slice(m, x, 2, from, heads * width);
     return mmixi_as(m, x, 4, mmix_shape(x, 0), mmix_shape(x, 1), heads, width);
 }
+
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
     size_t width = mmix_shape(x, 2) * mmix_shape(x, 3);
     return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), width, 0);
 }
-/* The tokens of x (B, L, D) in a list, (B, n, D): a view, or x, if they follow each other. */
+
+/* The tokens of x (B, L, D) that are in a list, (B, n, D). If they follow each other this is a
+   view, or x itself. */
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
@@ -8023,8 +8075,9 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
             mmix_data_i32(rows)[b * n + i] = (int32_t)(b * L) + at[i];
     return mmix_gather(m, mmixi_flat(m, x), rows);
 }
-/* Hands a layer's value to whoever asked: copied into the tensor made for it, or itself where none
-   was. */
+
+/* Hands the value of layer i to whoever asked for it. It is copied if a tensor was made for it
+   beforehand; otherwise the value itself is handed out. */
 static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
     if (!taps) return;
@@ -8032,22 +8085,24 @@ static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
     else if (x) mmix_write(taps[i], mmixi_of(x));
 }
 
-/* ---- inference on much ---- */
-/* Nothing is recorded, and the linear layer is the library's own. A layer may be run in other
-   portions then, and with more in its product, than its ops say. */
+/* ---- inference on many tokens ---- */
+
+/* Whether nothing is recorded and the linear layer is the library's own. A layer may then be run in
+   portions, and with more fused into its product, than its ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
     return m && !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_run;
 }
-/* The tokens that go at a time: of a SwiGLU for any number of threads, so that bits are equal; of a
-   backbone for each thread. */
+
+/* How many tokens go at a time. For SwiGLU this does not depend on the number of threads, so that
+   neither do the bits; for a backbone it is the number for each thread. */
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
-/* y = f of three inputs, which are NULL or have y's first axis. `rows` of it go at a time: what
-   lies between is small then, and stays in the caches. y may be in[0]. */
+/* y = f(in[0], in[1], in[2]), where the inputs are NULL or have y's first axis. `rows` of that axis
+   go at a time, so that the temporaries of f are small and stay in the caches. y may be in[0]. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user,
                                  mmix_tensor **in, size_t rows, mmix_tensor *y)
 {
-    /* One or two rows would be dot products: so few go with those before them. */
+    /* One or two rows left over go with the piece before them: alone they would be dot products. */
     size_t more = mmix_ndim(y) == 3 ? 2 / mmix_shape(y, 1) : 2;
     size_t all = mmix_shape(y, 0), at = 0;
     while (at < all && !m->error_kind) {
@@ -8065,7 +8120,8 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
     }
     return y;
 }
-/* Drops what came after the mark but t, unless it is recorded; returns t. */
+
+/* Drops all that came after the mark except for t, unless it is recorded. Returns t, moved. */
 static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     if (!t || m->recording) return t;
@@ -8073,6 +8129,7 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 }
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
+
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
                                 size_t D, size_t heads, int kind, int bias)
 {
@@ -8094,7 +8151,8 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
         layer->proj_bias = mmixi_param_vector(p, prefix, "proj.bias", zeros, D);
     return p->m->error_kind ? -1 : 0;
 }
-/* qkv_bias (3D); with no_key_bias its middle third, the keys', is 0. */
+
+/* qkv_bias (3D). With no_key_bias its middle third, that of the keys, counts as 0. */
 static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer *layer, size_t D)
 {
     if (!layer->no_key_bias || !layer->qkv_bias) return layer->qkv_bias;
@@ -8102,8 +8160,9 @@ static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer
     mmix_fill(mmix_slice(m, mask, 0, D, D), 0);
     return mmix_mul(m, layer->qkv_bias, mask);
 }
-/* What q and k of L tokens turn by, NULL if they do not turn: the layer's angles, or positions (L)
-   from the first token that the slot has not seen. */
+
+/* What q and k of L tokens are turned by: the layer's angles, or positions (L) that go on from the
+   tokens the slot has seen. NULL if they are not turned. */
 static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_layer *layer,
                                               size_t L, const mmix_state *state, size_t slot)
 {
@@ -8116,7 +8175,8 @@ static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_
         mmix_data_i32(positions)[t] = (int32_t)(seen + t);
     return positions;
 }
-/* What proj reads, (B, L, D). With a state nothing may be recorded. */
+
+/* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
                                           mmix_tensor *x, mmix_state *state, size_t slot)
 {
@@ -8138,6 +8198,7 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, N);
     return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
 }
+
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state,
                                     size_t slot)
@@ -8152,6 +8213,7 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x));  SwiGLU: y = down(silu(gate x) · up x) ---- */
+
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
                           size_t F, size_t O)
 {
@@ -8163,18 +8225,20 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
     layer->fc2_bias = mmixi_param_vector(p, prefix, "fc2.bias", zeros, O);
     return p->m->error_kind ? -1 : 0;
 }
+
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                               mmix_tensor *residual, mmix_tensor *s)
 {
     if (!mmixi_given(m, "mmix_mlp", "*layer", layer)) return NULL;
-    /* The backward of gelu needs what went in, and so does an adapter: else gelu is part of the
-       product. */
+    /* gelu is part of the product, unless its input is needed: by its backward, or by an
+       adapter. */
     if (mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
         x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
     else
         x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
     return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
+
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F)
 {
@@ -8186,6 +8250,7 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
     layer->down = mmixi_param_matrix(p, prefix, "down_proj.weight", normal, D, F);
     return p->m->error_kind ? -1 : 0;
 }
+
 /* in: x, residual, s */
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
@@ -8201,6 +8266,7 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
     mmix_tensor *u = mmix_mul(m, mmix_silu(m, gate), up);
     return mmix_linear_add(m, u, l->down, l->bias[2], in[1], in[2]);
 }
+
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
@@ -8232,8 +8298,8 @@ static void mmixi_default(size_t *x, size_t value)
 {
     if (!*x) *x = value;
 }
-/* The parameters of one direction; `reverse` ones have _b in their names. conv1d begins as
-   PyTorch's. */
+
+/* The parameters of one direction. Those of the reverse one have _b in their names. */
 static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p,
                                         const char *prefix, int reverse, size_t channels,
                                         size_t conv_width, size_t heads, size_t inner)
@@ -8254,6 +8320,7 @@ static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p
     w->D = mmixi_param_vector(p, prefix, name[4], ones, heads);
     w->norm = mmixi_param_vector(p, prefix, name[5], ones, inner);
 }
+
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
@@ -8285,8 +8352,9 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     layer->out_proj = mmixi_param_matrix(p, prefix, "out_proj.weight", out, D, E);
     return p->m->error_kind ? -1 : 0;
 }
-/* mmix_conv1d. Unless s is NULL x are the next tokens of a slot, which carries the inputs before
-   them. */
+
+/* mmix_conv1d. If there is a state, x are the next tokens of its slot, which carries the inputs
+   before them. */
 static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                     mmix_tensor *bias, mmix_conv1d_options o, mmix_state *s,
                                     size_t slot)
@@ -8301,8 +8369,9 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     if (x && past) mmix_write(past, mmixi_of(last));
     return x;
 }
-/* What a direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
-   L, E). With state->in the slot carries what was before; otherwise `state`, unless it is NULL, is
+
+/* What one direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
+   L, E). With state->in the slot carries what came before. Otherwise `state`, unless it is NULL, is
    read and replaced. */
 static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *layer, int direction,
                                       mmix_tensor *u, mmix_tensor *seq_idx,
@@ -8349,9 +8418,10 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     mmix_tensor *y = in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd);
     mmix_tensor *z = mmix_slice(m, u, 2, 0, E);
     y = mmix_gated_rms_norm(m, mmixi_join_heads(m, y), z, w->norm, o->eps, G);
-    /* a state that was made here came after the mark, too */
+    /* A new state came after the mark as well, and has to stay. */
     return state ? y : mmixi_keep_only(m, mark, y);
 }
+
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
@@ -8387,7 +8457,9 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
 }
 
 /* ---- dropout, stochastic depth ---- */
-/* (n) of 0, with probability `rate`, or 1/(1 - rate). NULL without an error if rate is 0. */
+
+/* (n) numbers, each 0 with probability `rate`, else 1/(1 - rate). NULL without an error if the rate
+   is 0. */
 static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double rate, uint64_t step,
                                uint64_t stream)
 {
@@ -8401,11 +8473,13 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double r
     }
     return s;
 }
+
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step,
                                     uint64_t stream)
 {
     return mmixi_drop(m, MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
 }
+
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step,
                                   uint64_t stream)
 {
@@ -8988,8 +9062,9 @@ static size_t mmixi_span_tokens(const mmix_span *s)
 {
     return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
 }
-/* Whether spans lie in order, apart and inside of L tokens: 1, or 0 after mmix_fail. The sums are
-   doubles, where no product of sizes overflows. */
+
+/* Returns 1 if the spans lie in order, apart from each other and within L tokens, else 0 after
+   mmix_fail. The products are doubles, since those of sizes could overflow. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n,
                              size_t L)
 {
@@ -9013,12 +9088,13 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
     return 1;
 }
 
-/* Some tokens of a call in rising order, and their rotary positions, with three axes (3, n). Both
-   are int32 and in step memory. */
+/* Some tokens of a call, in rising order, and their rotary positions. Both are int32 and in step
+   memory. */
 typedef struct mmixi_token_list {
-    mmix_tensor *tokens;                         /* (n), NULL if there are none */
-    mmix_tensor *positions;
+    mmix_tensor *tokens;             /* (n), NULL if there are none */
+    mmix_tensor *positions;          /* (n), or (3, n) with three axes */
 } mmixi_token_list;
+
 /* The tokens of a call. */
 typedef struct mmixi_layout {
     mmix_layout of;                  /* what the caller said; its positions are never NULL */
@@ -9033,7 +9109,7 @@ typedef struct mmixi_layout {
     int plain;                       /* 1: M is asked for */
 } mmixi_layout;
 
-/* Room for up to L tokens. */
+/* Makes room for up to L tokens. */
 static void mmixi_token_list_new(mmix_ctx *m, mmixi_token_list *list, size_t L, size_t axes)
 {
     const size_t shape[2] = { axes, L };
@@ -9043,7 +9119,8 @@ static void mmixi_token_list_new(mmix_ctx *m, mmixi_token_list *list, size_t L, 
         list->positions = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     list->tokens = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
 }
-/* Token t becomes number n of the list. */
+
+/* Makes token t number n of the list. */
 static void mmixi_token_list_put(const mmixi_token_list *list, size_t n, size_t t, size_t axes,
                                  const int32_t position[3])
 {
@@ -9053,7 +9130,8 @@ static void mmixi_token_list_put(const mmixi_token_list *list, size_t n, size_t 
     for (size_t axis = 0; axis < axes; axis++)
         positions[axis * room + n] = position[axis];
 }
-/* The list has n tokens. */
+
+/* Cuts the list to the n tokens that it has. */
 static void mmixi_token_list_end(mmixi_token_list *list, size_t n)
 {
     list->positions->shape[list->positions->ndim - 1] = n;
@@ -9061,8 +9139,8 @@ static void mmixi_token_list_end(mmixi_token_list *list, size_t n)
     if (!n) list->tokens = NULL;
 }
 
-/* Where token number `index` of a span is: its frame, row and column. A separator is where its
-   frame's last token is. */
+/* Finds where token number `index` of a span is: its frame, row and column. A separator counts as
+   being where the last grid token of its frame is. */
 static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], int *is_grid)
 {
     size_t plane = s->grid[1] * s->grid[2];
@@ -9074,14 +9152,16 @@ static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], 
     place[2] = cell % s->grid[2];
     *is_grid = in_frame < plane;
 }
-/* The three positions of the text behind a span: the span takes as many as its longest axis. */
+
+/* How far the positions of the text behind a span are from the span's start, on all three axes. */
 static size_t mmixi_span_longest(const mmix_span *s)
 {
     return mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
 }
 
-/* Puts every token into its lists. The position of the first is *next, which moves on. With three
-   axes a token of a span is at (frame, row, column) behind the span's start. */
+/* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
+   With three axes a token of a span has the position (frame, row, column) behind the span's
+   start. */
 static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t axes, size_t *next)
 {
     const mmix_span *s = a->of.spans;
@@ -9119,9 +9199,10 @@ static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t 
     mmixi_token_list_end(&a->text, n_text);
     mmixi_token_list_end(&a->other, n_other);
 }
-/* The layout of x (B, L, …) and `base`, whose shapes `spec` says: 0, or -1. Positions are the
-   caller's. If there are none they go on from *next, or, where `next` is NULL, from what the slot
-   has seen. With `next` positions have three axes, as in Qwen2-VL. */
+
+/* Finds the layout of x (B, L, …) after checking x and `base` as `spec` says. Returns 0, or -1.
+   Positions are the caller's. If there are none they go on from *next, or, where `next` is NULL,
+   from what the slot has seen. With `next` positions have three axes, as in Qwen2-VL. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
                               const mmix_layout *layout, const char *spec, const mmix_tensor *x,
                               const mmix_tensor *base, size_t *next)
@@ -9163,7 +9244,8 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
     a->of.positions = a->all.positions;
     return 0;
 }
-/* (L) int32: the tokens in the order in which a layer visits them, or the inverse of that. */
+
+/* The order in which a layer visits the tokens, (L) int32, or its inverse. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
 {
     mmix_tensor *order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(a->all.tokens));
@@ -9182,8 +9264,9 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
 /* ---- mixers of lists of tokens: the definition, the fast form ---- */
 
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
-/* The definition: M of a mixer of the tokens in a list, as (B, n, H, L), with its columns where the
-   keys stand, which are the list's tokens. */
+
+/* The definition: M of a mixer whose queries and keys are the n tokens of a list, as (B, n, H, L),
+   with each column where its key stands among the L tokens. */
 static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                     const mmixi_layout *a)
 {
@@ -9197,14 +9280,16 @@ static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix
     }
     return y;
 }
-/* What a mixer brings to the tokens of a list, which are a sequence by themselves: (B, n, H, P). */
+
+/* What a mixer makes of the tokens of a list, which are a sequence by themselves: (B, n, H, P). */
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                  const mmixi_layout *a)
 {
     return a->plain ? mmixi_matrix_on(m, x, list, a) : mmix_mix(m, x);
 }
-/* The same; with a state the tokens go on from what the slot number `behind` after the call's
-   carries. */
+
+/* The same, except that with a state the tokens go on from what a slot carries: the slot that comes
+   `behind` slots after the call's. */
 static mmix_tensor *mmixi_mix_on_from(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
                                       const mmixi_layout *a, size_t behind)
 {
@@ -9220,13 +9305,15 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int wh
 {
     return mmix_linear_add(m, x, p->weight[which], p->bias[which], residual, NULL);
 }
-/* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N). Where `conv` is
-   given the three are convolved with it. */
+
+/* A mixer of tokens u (B, n, D) with its q, k, v or C, B, X as heads (B, n, H or G, N). If `conv`
+   is given the three are convolved with it first. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u,
                                   mmix_tensor *conv, const mmixi_layout *a)
 {
-    const mmix_conv1d_options causal = { 0, 0, NULL, NULL, NULL };
+    mmix_conv1d_options causal;
     mmix_tensor *part[3];
+    memset(&causal, 0, sizeof causal);
     for (int i = 0; i < 3; i++)
         part[i] = mmixi_project(m, p, i, u, NULL);
     if (conv) {
@@ -9243,8 +9330,9 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* Causal softmax attention among the tokens of a list, q and k turned by the caller's angles or
-   else by their rotary positions. */
+
+/* Causal softmax attention among the tokens of a list. q and k are turned by the caller's angles,
+   or else by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_projections *of,
                                mmix_tensor *x, const mmixi_layout *a, const mmixi_token_list *list)
 {
@@ -9263,12 +9351,58 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
 /* ---- Flex-MA: two scans into one ----
 
    f is (B, L, H, P); b (B, n, H, P) and z (B, n, H) are of the n tokens from `first` on. At tokens
-   of spans
+   of spans, whose number in runs (L) is odd,
 
        y = g f + (1 - g) b with g = σ(z),   or c (f + b) without z;    elsewhere y = f
        df = g dy,   db = (1 - g) dy,   dz = g (1 - g) Σ_p dy (f - b)
 
    in: f, b, z or NULL, runs. size: first. number: c. */
+
+MMIXI_PLAIN void mmixi_plain_fuse(mmix_real *y, const mmix_real *f, const mmix_real *b,
+                                  const mmix_real *z, const int32_t *runs, double c, size_t B,
+                                  size_t L, size_t first, size_t n, size_t H, size_t P)
+{
+    for (size_t s = 0; s < B; s++)
+        for (size_t t = 0; t < L; t++)
+            for (size_t h = 0; h < H; h++)
+                for (size_t p = 0; p < P; p++) {
+                    size_t at = ((s * L + t) * H + h) * P + p;
+                    y[at] = f[at];
+                    if (runs[t] % 2 == 0) continue;
+                    size_t row = (s * n + t - first) * H + h;
+                    double g = z ? 1 / (1 + exp(-(double)z[row])) : c;
+                    double rest = z ? 1 - g : c;
+                    y[at] = (mmix_real)(g * (double)f[at] + rest * (double)b[row * P + p]);
+                }
+}
+
+/* Adds to df, db and, if there is a gate, dz. */
+MMIXI_PLAIN void mmixi_plain_fuse_backward(mmix_real *df, mmix_real *db, mmix_real *dz,
+                                           const mmix_real *dy, const mmix_real *f,
+                                           const mmix_real *b, const mmix_real *z,
+                                           const int32_t *runs, double c, size_t B, size_t L,
+                                           size_t first, size_t n, size_t H, size_t P)
+{
+    for (size_t s = 0; s < B; s++)
+        for (size_t t = 0; t < L; t++)
+            for (size_t h = 0; h < H; h++) {
+                size_t at = ((s * L + t) * H + h) * P;
+                size_t row = (s * n + t - first) * H + h;
+                int in_span = runs[t] % 2;
+                double g = in_span ? c : 1, rest = in_span ? c : 0, along = 0;
+                if (in_span && z) {
+                    g = 1 / (1 + exp(-(double)z[row]));
+                    rest = 1 - g;
+                }
+                for (size_t p = 0; p < P; p++) {
+                    df[at + p] += (mmix_real)(g * (double)dy[at + p]);
+                    if (!in_span) continue;
+                    db[row * P + p] += (mmix_real)(rest * (double)dy[at + p]);
+                    along += (double)dy[at + p] * ((double)f[at + p] - (double)b[row * P + p]);
+                }
+                if (in_span && z) dz[row] += (mmix_real)(g * rest * along);
+            }
+}
 
 /* What row number i of f, a head of a token, is fused with. */
 typedef struct mmixi_fuse_row {
@@ -9276,6 +9410,7 @@ typedef struct mmixi_fuse_row {
     size_t f, b, z;                  /* where its numbers begin in f and y, in b, in z */
     mmix_real f_share, b_share;
 } mmixi_fuse_row;
+
 static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
 {
     const mmix_tensor *f = c->in[0];
@@ -9301,6 +9436,7 @@ static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
     }
     return row;
 }
+
 static void mmixi_fuse_forward_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
@@ -9313,7 +9449,8 @@ static void mmixi_fuse_forward_rows(const mmix_call *c, mmixi_range range)
             k->axpy(P, row.b_share, mmixi_of(c->in[1]) + row.b, y);
     }
 }
-/* dx (+)= share dy */
+
+/* Writes share · dy to the gradient of an input, or adds it. */
 static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real share,
                             const mmix_real *dy)
 {
@@ -9325,6 +9462,7 @@ static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real 
     else
         k->scale(P, share, dy, c->dx[input] + at);
 }
+
 static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
 {
     const mmixi_kernels *k = c->m->k;
@@ -9342,6 +9480,7 @@ static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
         c->dx[2][row.z] = before + row.f_share * row.b_share * (along_f - along_b);
     }
 }
+
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
@@ -9349,7 +9488,9 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
         return mmixi_over_rows(c, c->in[0], mmixi_fuse_backward_rows);
     return mmixi_over_rows(c, c->in[0], mmixi_fuse_forward_rows);
 }
-/* The scans of tokens u, forward over all, reverse over those from the first span on, as one. */
+
+/* One out of two scans: forward, over all tokens, and reverse, over the tokens u from the first
+   span to the end of the last. */
 static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *forward,
                                mmix_tensor *reverse, mmix_tensor *u, const mmixi_layout *a)
 {
@@ -9372,6 +9513,7 @@ static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int directi
     scan->dt_bias = f->dir[own].dt_bias;
     scan->A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
 }
+
 /* The scans of x in the layer's order, forward over all tokens and reverse from the first span to
    the last one's end, fused: (B, L, H, P) in that order. */
 static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
@@ -9404,6 +9546,7 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_tensor *reverse = mmixi_mix_on(m, &scan, order, a);
     return mmixi_fuse(m, f, forward, reverse, u, a);
 }
+
 /* What o_proj reads, (B, L, H·P): of causal attention, or of Flex-MA. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
@@ -9440,6 +9583,7 @@ static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mm
     int shifted = w->index % o.shift_period >= o.shift_period / 2;
     mmix_mixer_windows(x, 3, s->grid, o.window, shifted);
 }
+
 /* `count` sequences of `cells` tokens each, from the n = count · cells / B tokens from `at` on of
    x (B, ·, H, N). */
 static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n,
@@ -9448,6 +9592,7 @@ static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at,
     x = mmix_slice(m, x, 1, at, n);
     return mmixi_as(m, x, 4, count, cells, mmix_shape(x, 2), mmix_shape(x, 3));
 }
+
 /* How many spans from s on have the same grid as s. */
 static size_t mmixi_swin_equal(const mmix_span *s, const mmix_span *end)
 {
@@ -9456,6 +9601,7 @@ static size_t mmixi_swin_equal(const mmix_span *s, const mmix_span *end)
         equal++;
     return equal;
 }
+
 /* What the grid tokens get, (B, n, H, P): each span is a sequence with windows of its own.
    Neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
@@ -9487,18 +9633,21 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     }
     return part[0];
 }
+
 /* The heads of the tokens in a list. */
 static mmix_tensor *mmixi_heads_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     size_t H = mmix_shape(x, 2), N = mmix_shape(x, 3);
     return mmixi_split_heads(m, mmixi_tokens_listed(m, mmixi_join_heads(m, x), list), 0, H, N);
 }
+
 /* With `global`: what the tokens of no grid get, which see all. */
 static mmix_tensor *mmixi_swin_global_other(mmix_ctx *m, mmix_mixer mixer, const mmixi_layout *a)
 {
     mixer.q = mmixi_heads_listed(m, mixer.q, a->other.tokens);
     return mmixi_mix_on(m, &mixer, a->all.tokens, a);
 }
+
 /* With `global` the grid's windows become packed sequences: in each the tokens of no grid, then the
    window's own. `list` says which token stands where, `row` where each grid token is found,
    `sequence` (B, n) which window a place is of. */
@@ -9539,6 +9688,7 @@ static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_l
     mmix_rewind(m, mark);
     return 0;
 }
+
 /* With `global`: what the grid's tokens get, (B, n, H, P). The rows of the others in each window
    are not used. */
 static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
@@ -9552,6 +9702,7 @@ static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *
     mixer.v = mmixi_heads_listed(m, mixer.v, packed.list);
     return mmixi_heads_listed(m, mmixi_mix_on(m, &mixer, packed.list, a), packed.row);
 }
+
 /* What the text tokens get, (B, n, H, P). The slot behind the call's carries keys, values and
    places of earlier pieces. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer,
@@ -9602,6 +9753,7 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     }
     return mmix_add_rows(m, y, swin, list);
 }
+
 /* y with Local-Swin of tokens x added. */
 static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                mmix_tensor *y, int gate, const mmixi_layout *a)
@@ -9621,6 +9773,7 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
     }
     return y;
 }
+
 /* The same with `global`: the tokens of no grid see all, and all see them. */
 static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                       mmix_tensor *y, int gate, const mmixi_layout *a)
@@ -9636,6 +9789,7 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
     heads = mmixi_swin_global_other(m, mixer, a);
     return mmixi_swin_onto(m, w, x, y, heads, a->other.tokens, gate, a);
 }
+
 /* residual + flex + swin, or with a gate residual + u flex + (1 - u) swin, u = σ(z), in the rows of
    tokens that take part in Local-Swin. */
 static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
@@ -9666,6 +9820,7 @@ static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w,
     if (gate && residual) y = mmix_add(m, residual, y);
     return y;
 }
+
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
@@ -9679,6 +9834,7 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     mmix_record(m, record);
     return y;
 }
+
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
@@ -9695,6 +9851,7 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     }
     return mmixi_mmate(m, layer, x, residual, &a);
 }
+
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
@@ -9738,6 +9895,7 @@ static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, cons
     if (bias > 1)
         b[MMIXI_O] = mmixi_param_vector(p, prefix, "o_proj.bias", zeros, D);
 }
+
 /* What Flex-MA has beside its projections, for tokens D wide. */
 static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *prefix, size_t D,
                             size_t width)
@@ -9774,6 +9932,7 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
     if (o->norm)
         f->norm = mmixi_param_vector(p, prefix, "norm.weight", mmixi_start_ones(), E);
 }
+
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
@@ -9823,6 +9982,7 @@ typedef struct mmixi_reused {
     char name[MMIXI_PARAM_NAME];
     size_t part, parts;
 } mmixi_reused;
+
 /* A projection q, k, v or o of either branch comes from attention's, anything else from its own
    name. fused: attention's q, k and v are one matrix. */
 static mmixi_reused mmixi_mmate_source(const char *name, int fused)
@@ -9851,6 +10011,7 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
     }
     return from;
 }
+
 /* Copies what a student has of its teacher, whose slab lies in `values`. no_key_bias: the teacher's
    bias of the keys counts as 0. Returns 0, or -1 if a size is another. */
 static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
@@ -9901,6 +10062,7 @@ typedef struct mmixi_vision_block {
     mmix_tensor *gamma[2];                       /* LayerScale's, or NULL */
     mmix_mamba2_layer mamba;                     /* with heads: in place of all these */
 } mmixi_vision_block;
+
 struct mmix_vision {
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
@@ -9929,18 +10091,22 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.mamba.bidirectional = 1;
     return c;
 }
+
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
 {
     return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
 }
+
 MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
 {
     return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
 }
+
 MMIXDEF mmix_vision_config mmix_dinovim(size_t dim)
 {
     return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
 }
+
 MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
 {
     mmix_vision_config c = mmix_dinovim(dim);
@@ -9949,12 +10115,14 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
     c.grid = 7;
     return c;
 }
+
 /* Blocks of a backbone of this width: small and base, large, and the systems' largest. */
 static size_t mmixi_vision_depth(size_t dim, size_t largest_dim, size_t largest_depth)
 {
     if (dim < 1024) return 12;
     return dim < largest_dim ? 24 : largest_depth;
 }
+
 MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
 {
     mmix_vision_config c = mmix_vit(dim, 14);
@@ -9967,6 +10135,7 @@ MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
     if (c.swiglu) c.mlp_ratio = 8.0 / 3;
     return c;
 }
+
 MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
 {
     mmix_vision_config c = mmix_vit(dim, 16);
@@ -9978,6 +10147,7 @@ MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
     c.depth = mmixi_vision_depth(dim, 1280, 32);
     return c;
 }
+
 /* All numbers of a config, in the order of files. */
 static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_SOFTMAX, MMIX_SSD, MMIXI_IN_ALL),
@@ -10025,6 +10195,7 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_SIZE_OF(mmix_vision_config, mmate.text_window, 0, 0, MMIXI_IN_NEWER),
     MMIXI_SETTINGS_END
 };
+
 /* What mixes the tokens of a ViT's block: MMIX_BLOCK_SOFTMAX, … */
 static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
 {
@@ -10032,12 +10203,14 @@ static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
         return c->blocks[i];
     return c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
 }
+
 /* Class tokens of the kind REGISTERS. */
 static size_t mmixi_vision_class_count(const mmix_vision_config *c)
 {
     if (c->class_token != MMIX_CLASS_REGISTERS) return 1;
     return c->registers ? c->registers : 12;
 }
+
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
     if (!c) return 0;
@@ -10054,6 +10227,7 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
             at[i] = first + i * (first + 1);
     return k;
 }
+
 /* How many tokens are neither patches nor read. */
 static size_t mmixi_vision_unread(const mmix_vision_config *c)
 {
@@ -10073,6 +10247,7 @@ static void mmixi_norm_init(mmixi_norm_pair *norm, mmix_params *p, const char *p
     if (bias)
         norm->bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), D);
 }
+
 /* Tokens and positions, the projection of patches. */
 static void mmixi_vision_declare_tokens(mmix_vision *v)
 {
@@ -10106,6 +10281,7 @@ static void mmixi_vision_declare_tokens(mmix_vision *v)
     v->patch_weight = mmixi_param(p, "patch_embed.proj.", "weight", weight, 4, patch);
     v->patch_bias = mmixi_param_vector(p, "patch_embed.proj.", "bias", bias, c->dim);
 }
+
 /* Block number i of Vim. */
 static void mmixi_vision_declare_vim(mmix_vision *v, size_t i)
 {
@@ -10116,6 +10292,7 @@ static void mmixi_vision_declare_vim(mmix_vision *v, size_t i)
     mmix_mamba2_init(&b->mamba, v->params, mixer, v->config.dim, &v->config.mamba);
     mmixi_norm_init(&b->norm[0], v->params, norm, v->config.dim, 0);
 }
+
 /* The mixer of block number i of a ViT, F wide in its MLP. */
 static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
 {
@@ -10138,6 +10315,7 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
     b->attention.options.feature = c->feature;
     b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
 }
+
 /* SwiGLU as DINOv3 stores it, w1 and w2, or as DINOv2 does, both in one matrix w12. */
 static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p,
                                         const char *prefix, size_t D, size_t F, int apart)
@@ -10157,6 +10335,7 @@ static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p
     layer->bias[0] = mmixi_param_vector(p, prefix, "w12.bias", zeros, 2 * F);
     layer->bias[2] = mmixi_param_vector(p, prefix, "w3.bias", zeros, D);
 }
+
 /* Block number i of a ViT. LayerScale begins with 1, as for blocks that are trained from the
    start. */
 static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
@@ -10182,6 +10361,7 @@ static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
     b->gamma[0] = mmixi_param_vector(p, block, "ls1.gamma", mmixi_start_ones(), D);
     b->gamma[1] = mmixi_param_vector(p, block, "ls2.gamma", mmixi_start_ones(), D);
 }
+
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
@@ -10193,6 +10373,7 @@ static void mmixi_vision_declare(mmix_vision *v)
     }
     mmixi_norm_init(&v->norm, v->params, vim ? "norm_f." : "norm.", c->dim, !vim);
 }
+
 /* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies
    each. */
 static void mmixi_vision_sincos(const mmix_vision *v)
@@ -10211,6 +10392,7 @@ static void mmixi_vision_sincos(const mmix_vision *v)
             row[i] = (mmix_real)(v->config.sincos * wave);
         }
 }
+
 /* Whether the heads and positions go with the width. */
 static int mmixi_vision_heads_fit(const mmix_vision_config *c)
 {
@@ -10219,6 +10401,7 @@ static int mmixi_vision_heads_fit(const mmix_vision_config *c)
     if (!c->heads || c->dim % c->heads) return 0;
     return !axial || c->dim / c->heads % 4 == 0;
 }
+
 /* Checks a config, the defaults of which are filled in; an error stays in the context. */
 static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
 {
@@ -10249,6 +10432,7 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   "%s: dim %.0f, %.0f heads; expected heads that divide it%s", who, (double)c->dim,
                   (double)c->heads, more);
 }
+
 /* How a backbone begins: with its initial values; without, since a file's will follow, and what is
    wrong with the config is the file's fault; or so with bf16 matrices. */
 enum { MMIXI_BEGIN_BF16 = -1, MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
@@ -10272,10 +10456,12 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
         mmixi_vision_sincos(v);
     return v;
 }
+
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
 }
+
 MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config)
 {
     if (!teacher) return NULL;
@@ -10292,14 +10478,17 @@ MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_co
     mmix_vision_destroy(v);
     return NULL;
 }
+
 MMIXDEF void mmix_vision_destroy(mmix_vision *v)
 {
     if (v) mmix_params_destroy(v->params);
 }
+
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 {
     return v ? &v->config : NULL;
 }
+
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
 
 /* ---- cost ---- */
@@ -10322,6 +10511,7 @@ static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, u
     default: return scans + windows;
     }
 }
+
 /* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers'. Of
    Mamba these are 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
@@ -10355,6 +10545,7 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
     patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
     return mmix_permute(m, patches, to_planes);
 }
+
 /* One forward: what was asked for, and where its tokens stand. The tokens are made in this order:
    those that nothing reads, class tokens, patches. Then they are brought to where they stand. */
 typedef struct mmixi_vision_run {
@@ -10375,6 +10566,7 @@ typedef struct mmixi_vision_run {
     mmix_mark mark;                  /* what comes after it goes when a block ends */
     mmix_features f;
 } mmixi_vision_run;
+
 /* Stored positions of patches for a picture, (1, n, D). They are as they are stored only if the
    picture is square in pixels, too. */
 static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r,
@@ -10392,6 +10584,7 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
     at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), filter, h, w, scale_h, scale_w);
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }
+
 /* The angles of MMIX_POSITIONS_AXIAL, (n, N/2), with zeros for tokens behind the patches. */
 static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh,
                                         size_t gw, size_t behind)
@@ -10409,6 +10602,7 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
     }
     return angles;
 }
+
 /* The tokens that are no patches, the same for each image: (B, ·, D), those that nothing reads
    first. */
 static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_run *r)
@@ -10429,6 +10623,7 @@ static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_r
     mmix_tensor *all = part[0] ? mmix_concat(m, 1, part, 2) : part[1];
     return mmix_add(m, all, mmix_fill(mmix_new3(m, r->B, 1, 1), 0));
 }
+
 /* The tokens before the first block, (B, L, D). */
 static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
 {
@@ -10445,6 +10640,7 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
     mmix_tensor *part[2] = { mmixi_vision_embed_classes(m, r), patches };
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->made);
 }
+
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
                                       const mmixi_norm_pair *norm, mmix_tensor *x)
 {
@@ -10453,6 +10649,7 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
         return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
     return mmix_rms_norm(m, x, norm->weight, eps);
 }
+
 /* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
@@ -10467,6 +10664,7 @@ static int mmixi_vision_has_mmate(const mmixi_vision_block *b)
 {
     return !b->mamba.heads && !b->attention.heads;
 }
+
 /* Whether the last linear layer of f adds to x itself. Else f's output is needed alone. */
 static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor *s)
 {
@@ -10476,6 +10674,7 @@ static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor
     if (mmixi_vision_has_mmate(b) && s) return 0;        /* M-MATE takes no s */
     return !r->o.mixed;                          /* it is asked for */
 }
+
 /* f of the first half, which mixes tokens u: onto + s f(u), onto and s NULL unless it adds
    itself. */
 static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
@@ -10493,6 +10692,7 @@ static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, m
     attention.angles = r->angles;
     return mmix_attention(m, &attention, u, onto, s, NULL, 0);
 }
+
 /* f of the second half. */
 static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
                                      mmix_tensor *onto, mmix_tensor *s)
@@ -10502,6 +10702,7 @@ static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmi
         return mmix_swiglu(m, &b->swiglu, u, onto, s);
     return mmix_mlp(m, &b->mlp, u, onto, s);
 }
+
 /* x + s γ ∘ u; γ and s (B) may be NULL. */
 static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u,
                                      mmix_tensor *gamma, mmix_tensor *s)
@@ -10511,6 +10712,7 @@ static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u
         u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
     return mmix_add(m, x, u);
 }
+
 /* The class tokens of u, after the final norm, become the next D columns of `intermediate`. */
 static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
 {
@@ -10526,6 +10728,7 @@ static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
     mmix_write(to, mmixi_of(pair[1]));
     r->taken += n;
 }
+
 /* A block. in: x, and for each half its s (B) or NULL. Features are the class tokens of its output,
    of Mamba those of the mixer's. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -10579,6 +10782,7 @@ static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r
             o->mixed[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
     }
 }
+
 /* Where the tokens of the order `made` stand: `at` gets the places of the `others`, which are made
    before n patches, the first `unread` of them read by nothing. */
 static void mmixi_vision_others(const mmix_vision_config *c, size_t unread, size_t n, size_t *at)
@@ -10592,6 +10796,7 @@ static void mmixi_vision_others(const mmix_vision_config *c, size_t unread, size
     }
     mmix_vision_class_index(c, n, at + unread);
 }
+
 /* Finds where the tokens stand, n of them patches, `unread` read by nothing, `others` no patches:
    0, or -1. */
 static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_vision_config *c,
@@ -10621,6 +10826,7 @@ static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_visi
     }
     return 0;
 }
+
 /* With MMIX_CLASS_LAST: the L tokens as one span, whose separators are the `others`. 0, or -1. */
 static int mmixi_vision_span(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t others,
                              mmix_tensor *image)
@@ -10641,6 +10847,7 @@ static int mmixi_vision_span(mmix_ctx *m, const char *who, mmixi_vision_run *r, 
     static const char spec[] = "made:i32 L, image B3HW";
     return mmixi_layout_begin(m, who, &r->layout, &layout, spec, r->made, image, NULL);
 }
+
 /* How many images go through the blocks at once: as give the threads the rows that they want. Who
    trains, or has another linear layer, gets all. */
 static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r, size_t L)
@@ -10650,6 +10857,7 @@ static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r
         return r->B;
     return mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
 }
+
 /* Checks and plans; x before the first block. NULL on error. */
 static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_vision_run *r,
                                        const mmix_vision *v, const mmix_vision_options *options,
@@ -10695,6 +10903,7 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     r->x = mmixi_keep_only(m, r->mark, mmixi_vision_embed(m, r, image));
     return r->x;
 }
+
 /* The block with its matrices packed, once for all images. */
 static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_block *block)
 {
@@ -10710,6 +10919,7 @@ static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_bl
     b.swiglu.down = mmixi_packed(m, b.swiglu.down);
     return b;
 }
+
 /* What block number r->i makes of x. In inference on many images some go at a time, and in
    place. */
 static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *x)
@@ -10738,6 +10948,7 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
         return mmixi_vision_layer(m, r, in);
     return mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
 }
+
 /* The patch tokens of x as maps, for `dense`. */
 static mmix_tensor *mmixi_vision_map(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *x)
 {
@@ -10745,6 +10956,7 @@ static mmix_tensor *mmixi_vision_map(mmix_ctx *m, const mmixi_vision_run *r, mmi
         x = mmixi_vision_norm(m, r, &r->v->norm, x);
     return mmixi_vision_planes(m, mmixi_tokens_listed(m, x, r->patches), r->f.grid_h, r->f.grid_w);
 }
+
 /* r->x through the blocks before `end`. NULL on error. */
 static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t end)
 {
@@ -10762,6 +10974,7 @@ static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t
     }
     return r->x;
 }
+
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
@@ -10795,6 +11008,7 @@ static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, s
         mmixi_of(r->attention)[i] += mmixi_of(M)[(head * rows + row) * L + column] / n;
     }
 }
+
 /* A mixer of the block, on its way: Mamba has two, one a direction, whose mean it is. */
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
@@ -10806,6 +11020,7 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
     mmix_real directions = mixer->kind == MMIX_SSD ? 2 : 1;
     mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0, directions);
 }
+
 /* The same of a block with M-MATE, whose M several mixers make. */
 static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
                                     const mmixi_vision_block *b, mmix_tensor *x)
@@ -10818,6 +11033,7 @@ static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
         mmixi_vision_read(r, M, mmix_shape(M, -1), row, (mmix_real)n);
     }
 }
+
 /* mmix_vision_attention of a run that has begun. */
 static mmix_tensor *mmixi_vision_attention(mmix_ctx *m, mmixi_vision_run *r, size_t block)
 {
@@ -10839,6 +11055,7 @@ static mmix_tensor *mmixi_vision_attention(mmix_ctx *m, mmixi_vision_run *r, siz
     }
     return mmixi_keep_only(m, mark, r->attention);
 }
+
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block)
 {
@@ -10890,6 +11107,7 @@ static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
     l->mmate.rope = c->rope;
     mmix_swiglu_init(&l->ffn, p, mlp, c->dim, c->ffn);
 }
+
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
@@ -10906,6 +11124,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
     if (!c->tied)
         d->classifier = mmixi_param_matrix(p, "", "lm_head.weight", normal, K, D);
 }
+
 /* All numbers of a config, in the order of files. */
 static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE,
@@ -10940,6 +11159,7 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.text_window, MMIXI_IN_ALL),
     MMIXI_SETTINGS_END
 };
+
 /* Fills in what is 0, and checks; an error stays in the context. */
 static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
 {
@@ -10956,6 +11176,7 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
     if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return;
     mmixi_rope_check(m, who, &c->rope, c->head_dim);
 }
+
 /* start: with initial values; otherwise without, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
@@ -10972,10 +11193,12 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
     }
     return mmixi_model_ready(m, p, start) ? d : NULL;
 }
+
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
     return mmixi_decoder_create(m, config, 1);
 }
+
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
 {
     if (d) mmix_params_destroy(d->params);
@@ -10993,6 +11216,7 @@ typedef struct mmixi_decoder_pass {
     int half;                                    /* of the layer: 0 its mixer, 1 SwiGLU */
     mmix_tensor *x;                              /* what the layer reads */
 } mmixi_decoder_pass;
+
 /* Token `index` of the sequences, checked: 0 after mmix_fail. */
 static int32_t mmixi_decoder_token(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                    const mmix_sequence *q, size_t b, size_t t)
@@ -11004,6 +11228,7 @@ static int32_t mmixi_decoder_token(mmix_ctx *m, const char *who, const mmixi_dec
               who, (double)t, (double)b, (int)token, (double)K - 1);
     return 0;
 }
+
 /* The embeddings of the tokens in a list, (B, n, D). */
 static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
                                                const mmixi_decoder_pass *s, const mmix_sequence *q,
@@ -11019,6 +11244,7 @@ static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
         }
     return mmix_gather(m, s->d->embedding, tokens);
 }
+
 /* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
@@ -11041,6 +11267,7 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     if (x) y = mmix_add_rows(m, y, x, others);
     return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
+
 /* Half a layer, x += f(norm x). */
 static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
@@ -11051,6 +11278,7 @@ static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tenso
     mmixi_layer_tap(s->o.normed, s->i, u);
     return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
 }
+
 /* The layer that is next, reading x. */
 static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
 {
@@ -11068,6 +11296,7 @@ static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, 
     y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &y, 1);
     return mmixi_keep_only(m, s->mark, y);
 }
+
 /* x through the layers before `end`. NULL on error. */
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                          size_t end)
@@ -11084,6 +11313,7 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     }
     return s->x;
 }
+
 /* Memory for what is asked for of each layer. Where it is recorded the values themselves stay. */
 static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
 {
@@ -11094,6 +11324,7 @@ static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
             if (taps[k])
                 taps[k][i] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, D);
 }
+
 /* Checks a sequence and brings it before layer `end`. With `state` it goes on from there; with
    rotary positions of three axes *next is the first, and moves on. NULL on error. */
 static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
@@ -11123,6 +11354,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     s->x = mmixi_decoder_embed(m, who, s, q);
     return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
+
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
                                           const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
@@ -11132,11 +11364,13 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
     mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, options, NULL, SIZE_MAX);
     return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
+
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
     if (!mmixi_given(m, "mmix_decoder_logits", "*decoder", d)) return NULL;
     return mmix_linear(m, hidden, d->classifier, NULL);
 }
+
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
                                          const mmix_sequence *sequence, size_t layer)
 {
@@ -11160,10 +11394,12 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
 /* Slots: of layer i 2i and 2i + 1, then one whose `tokens` are the next rotary position of three
    axes. */
 static size_t mmixi_decoder_slots(const mmix_decoder *d) { return 2 * d->config.depth + 1; }
+
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
     return d ? mmix_state_create(d->m, mmixi_decoder_slots(d)) : NULL;
 }
+
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
                                        const mmix_sequence *piece, mmix_state *state)
 {
@@ -11203,6 +11439,7 @@ static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
     }
     return best;
 }
+
 /* The sum of the first n scores. */
 static double mmixi_scored_sum(const mmixi_scored *all, size_t n)
 {
@@ -11211,6 +11448,7 @@ static double mmixi_scored_sum(const mmixi_scored *all, size_t n)
         sum += all[k].score;
     return sum;
 }
+
 /* How many of n falling scores make up at least `enough` together; all of them if rounding leaves
    their sum below it. */
 static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enough)
@@ -11221,6 +11459,7 @@ static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enoug
         sum += all[k++].score;
     return k;
 }
+
 /* Draws from softmax(logits / temperature), of which top_k and top_p keep the likeliest. `all` has
    room for 2K, `best` is the largest. */
 static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
@@ -11253,6 +11492,7 @@ static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
     }
     return best;
 }
+
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K,
                             const mmix_sampling *sampling, uint64_t place)
 {
@@ -11276,6 +11516,7 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K,
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
+
 /* The next token of each of B sequences from logits (B, K), into `last` and the columns of number
    `made` of tokens (B, count). A sequence that ended with `stop` goes on with it. Returns how many
    have not ended. */
@@ -11295,6 +11536,7 @@ static size_t mmixi_decoder_draw(mmix_ctx *m, const mmix_tensor *logits,
     }
     return unfinished;
 }
+
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
                                      const mmix_sequence *sequence, const mmix_sampling *sampling,
                                      int32_t *tokens, size_t count)
@@ -11352,12 +11594,14 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher,
     mmix_rewind(m, mark);
     return d;
 }
+
 /* Σ (columns · y)² */
 static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *columns)
 {
     mmix_tensor *u = mmix_linear(m, y, columns, NULL);
     return mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
 }
+
 /* Scales the columns of each head in o[1], so that what it makes of y[1] gets the size of what o[0]
    makes of y[0]. */
 static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2],
@@ -11380,6 +11624,7 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
         mmix_rewind(m, mark);
     }
 }
+
 /* Whether the student is an M-MATE decoder with its teacher's sizes. */
 static int mmixi_linmu_alike(const mmix_decoder *student, const mmix_decoder *teacher)
 {
@@ -11388,6 +11633,7 @@ static int mmixi_linmu_alike(const mmix_decoder *student, const mmix_decoder *te
         && s->mixer == MMIX_DECODER_MMATE && t->depth == s->depth && t->heads == s->heads
         && t->head_dim == s->head_dim;
 }
+
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {

@@ -561,6 +561,57 @@ static void scores(void)
     CHECK(mmixi_scored_reach(falling, 4, 8.5) == 4);
 }
 
+/* Two scans into one, forward and backward, against the plain loops: with a gate and without, all tokens in spans,
+   text before, between and behind them. */
+static void fuses_as(mmix_ctx *m, int gate, size_t first, size_t n, size_t P, const int32_t *runs)
+{
+    enum { B = 2, L = 9, H = 3 };
+    const double bound = sizeof(mmix_real) == 8 ? 1e-13 : 2e-6;
+    const size_t all[4] = { B, L, H, P }, part[4] = { B, n, H, P }, gates[3] = { B, n, H };
+    int32_t both[B * L];
+    for (size_t i = 0; i < B * L; i++) both[i] = runs[i % L];
+    const size_t run_shape[2] = { B, L };
+    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
+    mmix_tensor *in[3], *dy = mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
+    mmix_tensor *expected = mmix_new(m, MMIX_DTYPE_REAL, 4, all), *grad[3];
+    in[0] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
+    in[1] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
+    in[2] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
+    for (int i = 0; i < 3; i++) grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
+    for (int i = 0; i < 2 + gate; i++) fuse.in[i] = in[i];
+    fuse.in[3] = mmix_from_i32(m, 2, run_shape, both);
+    fuse.size[0] = first;
+    fuse.number[0] = 0.5;
+    const mmix_real *z = gate ? mmix_data(in[2]) : NULL;
+    mmixi_plain_fuse(mmix_data(expected), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L, first, n, H, P);
+    mmixi_plain_fuse_backward(mmix_data(grad[0]), mmix_data(grad[1]), mmix_data(grad[2]), mmix_data(dy), mmix_data(in[0]),
+                              mmix_data(in[1]), z, runs, 0.5, B, L, first, n, H, P);
+    mmix_record(m, 1);
+    y = mmixi_run_like(m, "fuse", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+    CHECK(y);
+    for (size_t i = 0; y && i < mmix_count(y); i++) NEAR(mmix_data(y)[i], mmix_data(expected)[i], bound);
+    CHECK(!mmix_backward_from(m, &y, &dy, 1));
+    mmix_record(m, 0);
+    for (int i = 0; i < 2 + gate; i++) {
+        const mmix_tensor *found = mmix_grad(in[i]);
+        CHECK(found);
+        for (size_t e = 0; found && e < mmix_count(found); e++) NEAR(mmix_data(found)[e], mmix_data(grad[i])[e], 8 * bound);
+    }
+    FINE(m);
+    mmix_reset(m);
+}
+static void fuses(void)
+{
+    static const int32_t between[9] = { 4, 4, 3, 3, 2, 2, 1, 0, 0 }, all[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    mmix_ctx *m = mmix_create(NULL);
+    for (int gate = 0; gate < 2; gate++)
+        for (size_t P = 1; P < 36; P += 17) {
+            fuses_as(m, gate, 2, 5, P, between);
+            fuses_as(m, gate, 0, 9, P, all);
+        }
+    mmix_destroy(m);
+}
+
 static void checksum(void) { CHECK(mmixi_crc32((const unsigned char *)"123456789", 9) == 0xCBF43926u); }
 
 /* Rows of Hilbert's matrix are all but parallel: turned until they are not, the longest first. */
@@ -581,7 +632,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "scores", scores }, { "checksum", checksum }, { "orthogonal", orthogonal }
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "scores", scores }, { "fuses", fuses }, { "checksum", checksum }, { "orthogonal", orthogonal }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
