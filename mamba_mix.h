@@ -1020,8 +1020,9 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
 /* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
-/* Layers. An _init adds the layer's parameters to p: 0, or -1. A layer makes y (B, L, D) of x (B, L, D),
-   unless it says otherwise; with a residual, residual + s y, s as in mmix_linear_add. */
+/* Layers. An _init adds the layer's parameters to p, their names behind `prefix`, which brings its own dot
+   ("layer0."): 0, or -1. A layer makes y (B, L, D) of x (B, L, D), unless it says otherwise; with a
+   residual, residual + s y, s as in mmix_linear_add. */
 
 /* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
    proj. */
@@ -1033,7 +1034,8 @@ typedef struct mmix_attention_layer {
     mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
     int no_key_bias;                         /* the middle third of qkv_bias counts as 0 */
 } mmix_attention_layer;
-/* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. */
+/* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. Adds, behind `prefix`, qkv.weight, qkv.bias,
+   proj.weight and proj.bias. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
 /* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
@@ -1063,7 +1065,9 @@ typedef struct mmix_mamba2_layer {
    zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
    bidirectional layers, not with seq_idx. */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_state *in; size_t slot; } mmix_mamba2_state;
-/* options NULL: the defaults. */
+/* options NULL: the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight, conv1d.bias, dt_bias, A_log,
+   D and norm.weight; if it is bidirectional conv1d_b.weight, conv1d_b.bias, dt_b_bias, A_log_b, D_b and
+   norm_b.weight; out_proj.weight. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
 /* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
@@ -1072,7 +1076,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
                                  mmix_mamba2_state *state);
 
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
-/* fc1 (F, D), fc2 (O, F), with biases. */
+/* Adds, behind `prefix`, fc1.weight (F, D), fc1.bias, fc2.weight (O, F) and fc2.bias. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
 /* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
@@ -1081,7 +1085,7 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 
 /* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mmix_swiglu_layer;
-/* Parameters gate_proj.weight and up_proj.weight (F, D), down_proj.weight (D, F), without biases. */
+/* Adds, behind `prefix`, gate_proj.weight and up_proj.weight (F, D) and down_proj.weight (D, F), no biases. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
 /* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
@@ -1147,8 +1151,14 @@ typedef struct mmix_mmate_layer {
         *branch_gate_bias;
     mmix_rope_options rope;                  /* of Local-Swin and attention; theta 0: none */
 } mmix_mmate_layer;
-/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p, of attention q_proj.weight, …, for N = P = width,
-   with biases for q, k, v (bias 1), for o, too (2), or none; options NULL: the defaults. 0, or -1. */
+/* N = P = width; options NULL: the defaults. bias 1: q, k and v have biases; 2: o has one, too; 0: none. Adds,
+   behind `prefix`:
+     for each branch, behind flex. and swin.: q_proj.weight, q_proj.bias, and the same of k_proj, v_proj, o_proj;
+     for Flex-MA, behind flex., too: dt_proj.weight, dt_bias, A_log; dt_proj_b.weight, dt_b_bias and A_log_b
+       unless shared_directions; gate.weight and gate.bias with MMIX_FUSE_GATE; D with skip; conv1d.weight with
+       conv_width; z_proj.weight and z_proj.bias with output_gate; norm.weight with norm;
+     branch_gate.weight and branch_gate.bias with branch_gate;
+     for MMIX_BRANCH_ATTENTION only the projections, behind `prefix` alone. 0, or -1. */
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
@@ -1610,7 +1620,8 @@ typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
     size_t layers;
 } mmix_dino_head;
-/* Adds the head's parameters to p. 0, or -1. */
+/* Adds, behind `prefix`, mlp.0.weight, mlp.0.bias, mlp.2.weight, … (of one layer mlp.weight, mlp.bias),
+   last_layer.weight_g and last_layer.weight_v. 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
@@ -8808,6 +8819,8 @@ MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
+    const void *owner;                           /* the decoder that stepped first, NULL: none did */
+    size_t next_position;                        /* a decoder's, if it has rotary positions of three axes */
     size_t slot_count;
     mmixi_state_slot *slot;
 };
@@ -8848,6 +8861,8 @@ MMIXDEF void mmix_state_clear(mmix_state *s)
         mmixi_free(s->m, part->data, mmixi_held(part));
     }
     memset(s->slot, 0, s->slot_count * sizeof *s->slot);
+    s->owner = NULL;
+    s->next_position = 0;
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
@@ -8858,6 +8873,8 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = s ? mmix_state_create(s->m, s->slot_count) : NULL;
     if (!copy) return NULL;
+    copy->owner = s->owner;
+    copy->next_position = s->next_position;
     for (size_t i = 0; i < s->slot_count; i++)
         copy->slot[i].tokens = s->slot[i].tokens;
     for (size_t i = 0; i < 3 * s->slot_count; i++) {
@@ -11364,8 +11381,10 @@ static mmixi_form mmixi_form_of(int kind)
 MMIXI_COLD_BEGIN
 
 /* ==== >>layers =======================================================================
-   parameters in one slab, and LoRA's beside them; attention, MLP, SwiGLU, Mamba-2: a few ops each. Where a
-   layer can go on from a state, that is the same code with the state in place of zeros.
+   parameters in one slab, LoRA's beside them; attention, MLP, SwiGLU, Mamba-2
+
+   A layer is a few ops. Where it can go on from a state, the same code runs with the state in place
+   of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -11374,16 +11393,21 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     if (p) p->m = m;
     return p;
 }
-/* Zeroed memory that goes with the list: names, tensors, values, the model itself. NULL on error. */
+
+/* Zeroed memory that is freed with the list: names, tensors, the model itself. NULL on error. */
 typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
 static void *mmixi_own(mmix_params *p, size_t bytes)
 {
-    mmixi_owned *o = p ? (mmixi_owned *)mmixi_zeroed(p->m, bytes += MMIXI_ALIGN) : NULL;
+    if (!p) return NULL;
+    bytes += MMIXI_ALIGN;
+    mmixi_owned *o = (mmixi_owned *)mmixi_zeroed(p->m, bytes);
     if (!o) return NULL;
-    o->next = p->owned; o->bytes = bytes;
+    o->next = p->owned;
+    o->bytes = bytes;
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
+
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
     if (!p) return;
@@ -11399,296 +11423,462 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
     mmixi_free(p->m, p, sizeof *p);
 }
+
 MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 {
-    for (size_t i = 0; p && i < p->count; i++) if (!strcmp(p->at[i].name, name)) return p->at[i].tensor;
+    if (!p || !name) return NULL;
+    for (size_t i = 0; i < p->count; i++)
+        if (!strcmp(p->at[i].name, name))
+            return p->at[i].tensor;
     return NULL;
 }
+
 static mmix_real *mmixi_slab(const mmix_params *p)
 {
     size_t bytes = p->slab * sizeof(mmix_real);
     return (mmix_real *)mmixi_twinned(p->m, mmixi_zeroed(p->m, bytes), bytes);
 }
+
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmixi_bytes(t), MMIXI_ALIGN) / sizeof(mmix_real);
 }
-/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, 0 of anything
-   else and of one that is packed; where `to` is NULL they are only counted. */
-static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
+
+/* A linear layer's product reads a packed copy of its matrix (O, I). This is how many reals the
+   copy takes: 0 for anything but a matrix, and for a matrix that has one already. */
+static size_t mmixi_pack_size(const mmix_ctx *m, const mmix_tensor *t)
 {
-    mmixi_gemm g;
-    if (mmix_ndim(t) != 2 || (t->packed && t->packed_nr == m->k->nr)) return 0;
-    if (to) {
-        memset(&g, 0, sizeof g);
-        g.b = mmixi_t(mmixi_values(t)); g.half = mmixi_halves(t);
-        mmixi_gemm_pack(m, &g, to);
-        t->packed = to; t->packed_nr = m->k->nr;
-    }
+    int is_packed = t && t->packed && t->packed_nr == m->k->nr;
+    if (mmix_ndim(t) != 2 || is_packed) return 0;
     return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
-enum { MMIXI_PARAM_NAME = 224 };         /* bytes of a name with its 0; files may have a prefix before it */
+
+/* Makes the packed copy at `to`. */
+static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
+{
+    mmixi_gemm g;
+    memset(&g, 0, sizeof g);
+    g.b = mmixi_t(mmixi_values(t));
+    g.half = mmixi_halves(t);
+    mmixi_gemm_pack(m, &g, to);
+    t->packed = to;
+    t->packed_nr = m->k->nr;
+}
+
+/* The bytes of a name with its 0. Files may have a prefix before it. */
+enum { MMIXI_PARAM_NAME = 224 };
+/* Whether weight decay holds for a parameter: for two and more axes, unless it is a bias. */
+static int mmixi_param_decays(const char *name, size_t length, int ndim)
+{
+    int is_bias = length >= 5 && !strcmp(name + length - 5, ".bias");
+    return ndim > 1 && !is_bias;
+}
+
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
+    static const char who[] = "mmix_params_add";
     char full[MMIXI_PARAM_NAME] = "";
+    size_t length = MMIXI_PARAM_NAME;            /* too long, unless it is found to be shorter */
     if (!p) return NULL;
-    size_t length = prefix && name ? (size_t)snprintf(full, sizeof full, "%s%s", prefix, name) : SIZE_MAX;
     mmix_ctx *m = p->m;
-    if (length >= MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
-                  "%d bytes, found %s", MMIXI_PARAM_NAME - 1, *full ? "more" : "NULL");
-    else if (p->values || mmix_params_find(p, full))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
-                  : "mmix_params_add: %s is there already", full);
+    if (prefix && name)
+        length = (size_t)snprintf(full, sizeof full, "%s%s", prefix, name);
+    if (length >= MMIXI_PARAM_NAME) {
+        const char *found = *full ? "more" : "NULL";
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a prefix and a name of together at most "
+                  "%d bytes, found %s", who, MMIXI_PARAM_NAME - 1, found);
+    } else if (p->values) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s comes after mmix_params_allocate", who, full);
+    } else if (mmix_params_find(p, full)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is there already", who, full);
+    }
+    if (m->error_kind) return NULL;
+
     mmix_tensor *t = (mmix_tensor *)mmixi_own(p, sizeof *t + length + 1);
     if (!t) return NULL;
+    int dtype = p->bf16 && ndim == 2 ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL;
+    size_t room = SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real);
     p->at = (mmix_param *)mmixi_grow(m, p->at, &p->capacity, p->count + 1, sizeof *p->at);
-    mmix_param q = { (const char *)memcpy(t + 1, full, length + 1), t,
-                     ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias")), 0, { start, a, b } };
-    if (mmixi_describe(m, t, full, p->bf16 && ndim == 2 ? MMIX_DTYPE_BF16 : MMIX_DTYPE_REAL, ndim, shape)
-        > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
-        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
+    size_t bytes = mmixi_describe(m, t, full, dtype, ndim, shape);
+    if (bytes > room)
+        mmix_fail(m, MMIX_ERROR_MEMORY, "%s: with %s the parameters are too large", who, full);
     if (m->error_kind) return NULL;
-    t->lasting = 1; p->at[p->count++] = q;
-    p->elements += mmix_count(t); p->slab += mmixi_slab_size(t); p->packed_reals += mmixi_pack(m, t, NULL);
+    t->lasting = 1;
+
+    mmix_param *q = &p->at[p->count++];
+    memset(q, 0, sizeof *q);
+    q->name = (const char *)memcpy(t + 1, full, length + 1);
+    q->tensor = t;
+    q->decay = mmixi_param_decays(full, length, ndim);
+    q->start.kind = start;
+    q->start.a = a;
+    q->start.b = b;
+    p->elements += mmix_count(t);
+    p->slab += mmixi_slab_size(t);
+    p->packed_reals += mmixi_pack_size(m, t);
     return t;
 }
+
+/* ---- initial values ---- */
+
+/* The inverse softplus of a step. The step lies at `share`, 0 to 1, of the way from a to b on the
+   logarithmic scale, and is at least 1e-4. */
+static double mmixi_start_step(double a, double b, double share)
+{
+    double low = mmixi_log(a), high = mmixi_log(b);
+    double step = fmax(1e-4, mmixi_exp(low + (high - low) * share));
+    /* softplus(y) = u for y = u + ln(1 - e^-u) */
+    return step + mmixi_log(-(mmixi_exp(-step) - 1));
+}
+
 /* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
-    int kind = q->start.kind, step = kind == MMIX_START_STEP || kind == MMIX_START_SPREAD;
-    double a = q->start.a, b = q->start.b, u;
-    if (kind == MMIX_START_CONSTANT) return a;
-    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(t) == 0;
-    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    if (kind == MMIX_START_SPREAD) u = ((double)i + 0.5) / (double)mmix_count(t);
-    else u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
-    if (step) a = mmixi_log(a), b = mmixi_log(b);
-    u = a + (b - a) * u;
-    if (!step) return kind == MMIX_START_UNIFORM ? u : mmixi_log(u);
-    u = fmax(1e-4, mmixi_exp(u));
-    return u + mmixi_log(-(mmixi_exp(-u) - 1));          /* softplus(y) = u for y = u + ln(1 - e^-u) */
+    size_t n = mmix_count(t);
+    double a = q->start.a, b = q->start.b;
+    switch (q->start.kind) {
+    case MMIX_START_CONSTANT: return a;
+    case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
+    case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
+    case MMIX_START_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)n);
+    default: break;                              /* of a uniform random number */
+    }
+    double u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
+    switch (q->start.kind) {
+    case MMIX_START_UNIFORM: return a + (b - a) * u;
+    case MMIX_START_STEP: return mmixi_start_step(a, b, u);
+    default: return mmixi_log(a + (b - a) * u);          /* MMIX_START_LOG_UNIFORM */
+    }
 }
+
 static void mmixi_start_range(void *arg, mmixi_range range)
 {
     const mmix_param *q = (const mmix_param *)arg;
     mmix_real *x = mmixi_of(q->tensor);
     uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
-    for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
-    for (size_t i = range.begin; i < range.end; i++) x[i] = (mmix_real)mmixi_start_value(q, stream, i);
+    for (const char *c = q->name; *c; c++)
+        stream = (stream ^ (unsigned char)*c) * 1099511628211u;
+    for (size_t i = range.begin; i < range.end; i++)
+        x[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
-/* start 0: zeros; a file's values will follow. */
+
+/* The values. start 0: they are zeros, since a file's will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
     p->values = mmixi_slab(p);
-    for (size_t i = 0, at = 0; p->values && i < p->count; i++) {
+    if (!p->values) return -1;
+    size_t at = 0;
+    for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
-        t->data = p->values + at; at += mmixi_slab_size(t);
-        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
+        t->data = p->values + at;
+        at += mmixi_slab_size(t);
+        if (start)
+            mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, p->at + i);
     }
-    return p->values ? 0 : -1;
-}
-MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
-static void mmixi_param_here(mmix_tensor *t) { mmixi_of(t); mmixi_grad_here(t); }
-/* The end of a model's creation: the values, unless start is 0, since a file has them. Whether all went well;
-   else all is freed, and what was wrong with the config is the file's error. */
-static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
-{
-    if (p && !m->error_kind && !(start && mmix_params_allocate(p))) return 1;
-    mmix_params_destroy(p);
-    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
     return 0;
 }
-/* Whether there are values, if they are needed; these and the gradients are on the host then. */
+
+MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
+
+/* The end of a model's creation. With `start` it gets its initial values; otherwise a file's will
+   follow. Returns 1 if all went well. If not, the list is freed with the model in it, and what was
+   wrong with the config counts as the file's error if the config came from a file. */
+static int mmixi_model_ready(mmix_ctx *m, mmix_params *p, int start)
+{
+    if (p && start) mmix_params_allocate(p);
+    if (p && !m->error_kind) return 1;
+    mmix_params_destroy(p);
+    if (m && !start && m->error_kind == MMIX_ERROR_ARGUMENT)
+        m->error_kind = MMIX_ERROR_FILE;
+    return 0;
+}
+
+/* ---- training, packing ---- */
+
+static void mmixi_param_here(mmix_tensor *t)
+{
+    mmixi_of(t);
+    mmixi_grad_here(t);
+}
+
+/* Whether a call on p can go on. If it needs values there have to be some; they and the gradients
+   are on the host then. */
 static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
-    if (p && needed && !p->values)
+    if (!p) return 0;
+    if (needed && !p->values)
         mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: mmix_params_allocate comes first", who);
-    for (size_t i = 0; p && needed && i < p->count; i++) mmixi_param_here(p->at[i].tensor);
-    return p && !p->m->error_kind;
+    if (needed)
+        for (size_t i = 0; i < p->count; i++)
+            mmixi_param_here(p->at[i].tensor);
+    return !p->m->error_kind;
 }
+
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
-    if (p->bf16) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
-    if (!train || !p->gradients) {
+    if (p->bf16)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
+    if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
-        p->gradients = train ? mmixi_slab(p) : NULL;
+        p->gradients = NULL;
+    } else if (!p->gradients) {
+        p->gradients = mmixi_slab(p);
     }
     if (p->m->error_kind) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         t->grad = train ? p->gradients + (mmixi_of(t) - p->values) : NULL;
-        t->wants = train && !p->at[i].frozen; t->written = t->grad_where = 0;
+        t->wants = train && !p->at[i].frozen;
+        t->written = 0;
+        t->grad_where = 0;
     }
     return 0;
 }
+
 MMIXDEF void mmix_params_zero_grad(mmix_params *p)
 {
-    for (size_t i = 0; p && i < p->count; i++) p->at[i].tensor->written = 0;
+    if (!p) return;
+    for (size_t i = 0; i < p->count; i++)
+        p->at[i].tensor->written = 0;
 }
-/* The values change: no packed copy holds any more. */
+
+/* The values have changed, so that the packed copies are out of date. */
 static void mmixi_params_changed(const mmix_params *p)
 {
-    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
+    for (size_t i = 0; i < p->count; i++)
+        p->at[i].tensor->packed = NULL;
 }
+
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
     if (!mmixi_params_ready(p, "mmix_params_pack", pack)) return -1;
     mmixi_params_changed(p);
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
-    p->packed = pack ? (mmix_real *)mmixi_alloc(p->m, p->packed_reals * sizeof *p->packed) : NULL;
-    for (size_t i = 0, at = 0; p->packed && i < p->count; i++)
-        at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
+    p->packed = NULL;
+    if (!pack) return 0;
+    p->packed = (mmix_real *)mmixi_alloc(p->m, p->packed_reals * sizeof *p->packed);
+    mmix_real *to = p->packed;
+    for (size_t i = 0; to && i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        size_t reals = mmixi_pack_size(p->m, t);
+        if (reals) mmixi_pack(p->m, t, to);
+        to += reals;
+    }
     return p->m->error_kind ? -1 : 0;
 }
-/* The matrices among n tensors that are not packed become views that are, in step memory. */
-static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
+
+/* A view of a matrix with a packed copy, both in step memory. Returns the tensor itself if it has
+   one already, or is no matrix. */
+static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *w)
 {
-    for (; n-- > 0; w++) {
-        size_t reals = mmixi_pack(m, *w, NULL);
-        mmix_tensor *view = reals ? mmixi_view(m, *w, 0) : NULL;
-        mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
-        if (!to) continue;
-        mmixi_pack(m, view, to);
-        view->lora = (*w)->lora;
-        *w = view;
-    }
+    size_t reals = mmixi_pack_size(m, w);
+    if (!reals) return w;
+    mmix_tensor *view = mmixi_view(m, w, 0);
+    mmix_real *to = view ? mmixi_reals(m, reals, 1) : NULL;
+    if (!to) return w;
+    mmixi_pack(m, view, to);
+    view->lora = w->lora;
+    return view;
 }
 
-/* ---- declaring parameters ---- */
-/* Many in one line: name, shape, how the values start.
+/* ---- declaring parameters ----
 
-       mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
+       layer->weight = mmixi_param_matrix(p, "fc.", "weight", mmixi_start_normal(p), O, D);
+       layer->bias = mmixi_param_vector(p, "fc.", "bias", mmixi_start_zeros(), O);
 
-   The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
-   it is left out; one with + before the name goes to the struct's next member, if the one before it went. *
-   at the end: the values are multiplied by a number that follows the pointer. 0, or -1. */
-static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
+   An error stays in the context, and all that comes after it returns NULL. */
+
+static mmix_start mmixi_start_of(int kind, double a, double b)
 {
-    /* Word, MMIX_START_…, a, b. With / the values are divided by √fan, the numbers that go into one output:
-       of all axes but the first, of a vector as of the parameter before it. `uniform` is what PyTorch's
-       linear layers and convolutions begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
-    static const char starts[] = "uniform U -1 1 /, lecun N 1 0 /, zeros C 0 0, ones C 1 0, normal N 2e-2 0, "
-        "A_log L 1 16, dt_bias S 1e-3 1e-1, dt_spread E 1e-3 1e-1, last_tap T 0 0";
-    mmix_tensor **to = NULL;
-    va_list list;
-    if (!p) return -1;
-    size_t fan = 1;
-    va_start(list, spec);
-    for (const char *at = spec; at; at = strchr(at, ',')) {
-        char name[48], shape[8], word[16], mark[2] = "", kind;
-        size_t size[MMIX_MAX_DIMS];
-        int ndim = 0;
-        double scale = 1, a, b;
-        at += strspn(at, ", +");
-        if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
-        else if (to) to++;
-        if (sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, mark) == 4)
-            scale = va_arg(list, double);
-        for (; shape[ndim]; ndim++) {
-            char letter = shape[ndim];
-            size[ndim] = letter < 'A' ? (size_t)(letter - '0') : ((const size_t *)d)[letter - 'A'];
-            if (ndim) fan = size[ndim] * (ndim > 1 ? fan : 1);
-        }
-        sscanf(strstr(starts, word) + strlen(word), " %c %lf %lf %1[/]", &kind, &a, &b, mark);
-        if (*mark == '/') scale /= sqrt((double)fan);
-        else if (kind == MMIX_START_NORMAL && p->deviation > 0) a = p->deviation;
-        if (to) *to = mmix_params_add(p, prefix, name, ndim, size, kind, a * scale, b * scale);
-    }
-    va_end(list);
-    return p->m->error_kind ? -1 : 0;
+    mmix_start start;
+    start.kind = kind;
+    start.a = a;
+    start.b = b;
+    return start;
+}
+
+static mmix_start mmixi_start_zeros(void) { return mmixi_start_of(MMIX_START_CONSTANT, 0, 0); }
+static mmix_start mmixi_start_ones(void) { return mmixi_start_of(MMIX_START_CONSTANT, 1, 0); }
+
+/* Most layers begin with this: the deviation is the list's own, or 0.02 as in the systems. */
+static mmix_start mmixi_start_normal(const mmix_params *p)
+{
+    return mmixi_start_of(MMIX_START_NORMAL, p->deviation > 0 ? p->deviation : 0.02, 0);
+}
+
+/* PyTorch's linear layers and convolutions begin with this (Kaiming, a = √5), times `scale`. `fan`
+   is how many numbers go into one output. */
+static mmix_start mmixi_start_uniform(size_t fan, double scale)
+{
+    double bound = scale / sqrt((double)fan);
+    return mmixi_start_of(MMIX_START_UNIFORM, -bound, bound);
+}
+
+static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name,
+                                mmix_start start, int ndim, const size_t *shape)
+{
+    return mmix_params_add(p, prefix, name, ndim, shape, start.kind, start.a, start.b);
+}
+
+static mmix_tensor *mmixi_param_vector(mmix_params *p, const char *prefix, const char *name,
+                                       mmix_start start, size_t n)
+{
+    return mmixi_param(p, prefix, name, start, 1, &n);
+}
+
+/* (O, I) */
+static mmix_tensor *mmixi_param_matrix(mmix_params *p, const char *prefix, const char *name,
+                                       mmix_start start, size_t O, size_t I)
+{
+    const size_t shape[2] = { O, I };
+    return mmixi_param(p, prefix, name, start, 2, shape);
+}
+
+/* The guard of all _init functions. */
+static int mmixi_init_given(const char *who, const mmix_params *p, const void *layer,
+                            const char *prefix)
+{
+    return p && mmixi_given(p->m, who, "*layer, *prefix", layer, prefix);
 }
 
 /* ---- adapters ---- */
 /* Which of MMIX_LORA_… the matrix of this name belongs to, or 0. */
 static int mmixi_lora_target(const char *name)
 {
-    static const char part[][20] = { ".mlp.", ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.", ".attn.qkv.",
-                                     ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj." };
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        if (strstr(name, part[i])) return i ? MMIX_LORA_MIXER : MMIX_LORA_FFN;
+    static const char of_mixer[][20] = {
+        ".q_proj.", ".k_proj.", ".v_proj.", ".o_proj.",
+        ".attn.qkv.", ".attn.proj.", ".mixer.in_proj.", ".mixer.out_proj."
+    };
+    if (strstr(name, ".mlp.")) return MMIX_LORA_FFN;
+    for (size_t i = 0; i < sizeof of_mixer / sizeof *of_mixer; i++)
+        if (strstr(name, of_mixer[i])) return MMIX_LORA_MIXER;
     return 0;
 }
-/* The number of the block that a name is of: its first. */
+
+/* The number of the block that a parameter belongs to: the first number in its name. */
 static size_t mmixi_name_block(const char *name)
 {
     return strtoul(name + strcspn(name, "0123456789"), NULL, 10);
 }
+
 static void mmixi_lora_drop(mmix_params *p)
 {
-    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->lora = NULL;
+    for (size_t i = 0; i < p->count; i++)
+        p->at[i].tensor->lora = NULL;
     mmix_params_destroy(p->adapters);
     p->adapters = NULL;
 }
-/* One beside a matrix. */
+
+/* One adapter: PREFIXlora_A.weight and PREFIXlora_B.weight beside PREFIXweight, or beside a matrix
+   of another name NAME.lora_A.weight and NAME.lora_B.weight. */
 static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
 {
+    static const char last[] = "weight";
     mmix_lora *lora = (mmix_lora *)mmixi_own(p->adapters, sizeof *lora);
-    char prefix[MMIXI_PARAM_NAME];
-    mmixi_dims d;
+    char prefix[MMIXI_PARAM_NAME + 1];
     if (!lora) return;
-    snprintf(prefix, strlen(q->name) - strlen("weight") + 1, "%s", q->name);
-    d.O = q->tensor->shape[0]; d.P = q->tensor->shape[1]; d.R = p->lora.rank;
-    mmixi_declare(p->adapters, prefix, &d, "lora_A.weight RP uniform, +lora_B.weight OR zeros", &lora->A);
-    lora->alpha = p->lora.alpha; q->tensor->lora = lora;
+    size_t O = q->tensor->shape[0], I = q->tensor->shape[1], rank = p->lora.rank;
+    size_t length = strlen(q->name), cut = strlen(last);
+    if (length >= cut && !strcmp(q->name + length - cut, last))
+        snprintf(prefix, sizeof prefix, "%.*s", (int)(length - cut), q->name);
+    else
+        snprintf(prefix, sizeof prefix, "%s.", q->name);
+    mmix_start uniform = mmixi_start_uniform(I, 1), zeros = mmixi_start_zeros();
+    lora->A = mmixi_param_matrix(p->adapters, prefix, "lora_A.weight", uniform, rank, I);
+    lora->B = mmixi_param_matrix(p->adapters, prefix, "lora_B.weight", zeros, O, rank);
+    lora->alpha = p->lora.alpha;
+    q->tensor->lora = lora;
 }
+
+/* Makes the adapters of one block, whose first parameter is number `begin`. Those of its FFN come
+   before those of its mixer, since moments lie in this order in the files of runs. Returns the
+   number of the next block's first parameter. */
+static size_t mmixi_lora_block(mmix_params *p, size_t begin)
+{
+    size_t block = mmixi_name_block(p->at[begin].name), end = begin;
+    while (end < p->count && mmixi_name_block(p->at[end].name) == block)
+        end++;
+    for (int target = MMIX_LORA_FFN; target <= MMIX_LORA_MIXER; target++) {
+        if (!(p->lora.targets & target)) continue;
+        for (size_t i = begin; i < end; i++) {
+            const mmix_param *q = &p->at[i];
+            int is_meant = q->tensor->ndim == 2 && mmixi_lora_target(q->name) == target;
+            if (is_meant) mmixi_lora_beside(p, q);
+        }
+    }
+    return end;
+}
+
 MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
     if (!mmixi_params_ready(p, "mmix_params_lora", 1)) return -1;
-    if (!rank || p->adapters || p->bf16 || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: rank %.0f, targets %d%s", (double)rank,
-                         targets, p->adapters ? "; there are adapters already" : p->bf16 ? ", of bf16" : "");
-    const mmix_param *at = p->at, *end = at + p->count, *of;
-    p->lora.rank = rank; p->lora.alpha = alpha; p->lora.targets = targets;
+    if (!rank || p->adapters || p->bf16 || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
+        const char *more = "";
+        if (p->bf16) more = ", of bf16";
+        if (p->adapters) more = "; there are adapters already";
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: rank %.0f, targets %d%s",
+                         (double)rank, targets, more);
+    }
+    p->lora.rank = rank;
+    p->lora.alpha = alpha;
+    p->lora.targets = targets;
     p->adapters = mmix_params_create(p->m);
-    for (const mmix_param *q = at; p->adapters && q < end; q = of)
-        /* in this order moments lie in files of runs */
-        for (int target = MMIX_LORA_FFN; target <= MMIX_LORA_MIXER; target++)
-            for (of = q; of < end && mmixi_name_block(of->name) == mmixi_name_block(q->name); of++)
-                if (targets & target && of->tensor->ndim == 2 && mmixi_lora_target(of->name) == target)
-                    mmixi_lora_beside(p, of);
-    if (p->adapters && !p->adapters->count)
-        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: there is no matrix of targets %d", targets);
+    if (!p->adapters) return -1;
+    for (size_t begin = 0; begin < p->count;)
+        begin = mmixi_lora_block(p, begin);
+    if (!p->adapters->count)
+        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: there is no matrix of targets %d",
+                  targets);
     if (!mmix_params_allocate(p->adapters)) return 0;
     mmixi_lora_drop(p);
     return -1;
 }
-/* W + alpha/r B A for the matrices in `values`, which lie as the slab. */
+
+/* Adds alpha/r B A to each matrix that has an adapter, in `values`, which is laid out as the
+   slab. */
 static void mmixi_lora_add(const mmix_params *p, mmix_real *values)
 {
     mmix_ctx *m = p->m;
     for (size_t i = 0; i < p->count; i++) {
         const mmix_tensor *w = p->at[i].tensor;
+        if (!w->lora) continue;
         mmix_mark mark = mmix_mark_here(m);
-        const mmix_tensor *low = w->lora ? mmix_matmul(m, w->lora->B, w->lora->A) : NULL;
+        mmix_real share = (mmix_real)(w->lora->alpha / (double)p->lora.rank);
+        mmix_real *to = values + (mmixi_of(w) - p->values);
+        const mmix_tensor *low = mmix_matmul(m, w->lora->B, w->lora->A);
         if (low)
-            m->k->axpy(mmix_count(low), (mmix_real)(w->lora->alpha / (double)p->lora.rank), mmixi_of(low),
-                       values + (mmixi_of(w) - p->values));
+            m->k->axpy(mmix_count(low), share, mmixi_of(low), to);
         mmix_rewind(m, mark);
     }
 }
-/* The slab; where there are adapters a copy with them, in step memory. NULL on error. */
+
+/* The slab, or, where there are adapters, a copy of it with them added, in step memory. NULL on
+   error. */
 static mmix_real *mmixi_params_merged(const mmix_params *p)
 {
-    mmix_real *copy = p->adapters ? mmixi_reals(p->m, p->slab, 1) : NULL;
-    if (copy && mmixi_params_ready(p, "", 1))
-        mmixi_lora_add(p, (mmix_real *)memcpy(copy, p->values, p->slab * sizeof *copy));
-    return p->adapters ? copy : p->values;
+    if (!p->adapters) return p->values;
+    mmix_real *copy = mmixi_reals(p->m, p->slab, 1);
+    if (!copy || !mmixi_params_ready(p, "", 1)) return copy;
+    memcpy(copy, p->values, p->slab * sizeof *copy);
+    mmixi_lora_add(p, copy);
+    return copy;
 }
+
 MMIXDEF int mmix_params_merge(mmix_params *p)
 {
     if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
     if (p->adapters && p->in_run)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these adapters; "
-                         "mmix_distill_destroy comes first");
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these "
+                         "adapters; mmix_distill_destroy comes first");
     mmix_mark mark = mmix_mark_here(p->m);
     mmix_real *merged = mmixi_params_merged(p);
-    if (!p->m->error_kind) memmove(p->values, merged, p->slab * sizeof *merged);
+    if (!p->m->error_kind)
+        memmove(p->values, merged, p->slab * sizeof *merged);
     mmix_rewind(p->m, mark);
     if (p->m->error_kind) return -1;
     mmixi_params_changed(p);
@@ -11696,176 +11886,267 @@ MMIXDEF int mmix_params_merge(mmix_params *p)
     return 0;
 }
 
-/* ---- numbers of configs ---- */
-/* A config's numbers, said once, in the order of its struct and of files, for checks, text and parsing: "size
-   dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both any; decimal
-   points would depend on the locale. Kinds are size, int, double and halves (of a uint64_t, the upper first);
-   with a digit so many; with a capital letter older files lack it. | begins or ends a struct with doubles. */
+/* ---- numbers of configs ----
+
+   A table lists the numbers of a config once, in the order of files. Checks, writing and parsing
+   read it. The compiler says where a member lies and how many numbers it has. An entry without a
+   name ends the table. */
+
+enum { MMIXI_SIZE_NUMBER, MMIXI_INT_NUMBER, MMIXI_REAL_NUMBER, MMIXI_HALVES_NUMBER };   /* kinds */
+enum { MMIXI_IN_ALL, MMIXI_IN_NEWER };           /* which files of the library have it */
 typedef struct mmixi_setting {
-    void *at;
-    size_t count;
-    int kind, may_lack;                          /* kind: its first letter */
-    double low, high;
-    char name[32];
+    const char *name;
+    int kind;
+    size_t offset, count;
+    double low, high;                            /* what it may be */
+    int may_lack;                                /* 1: older files lack it */
 } mmixi_setting;
-/* The next one of a text, and beyond it; `at` is where the one before it ends in the struct. 0 at the end. */
-static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **at)
+
+#define MMIXI_SETTING(name, kind, type, config, field, low, high, files) \
+    { name, kind, offsetof(config, field), sizeof(((config *)0)->field) / sizeof(type), \
+      low, high, files }
+#define MMIXI_SIZE_OF(config, field, low, high, files) \
+    MMIXI_SETTING(#field, MMIXI_SIZE_NUMBER, size_t, config, field, low, high, files)
+#define MMIXI_INT_OF(config, field, low, high, files) \
+    MMIXI_SETTING(#field, MMIXI_INT_NUMBER, int, config, field, low, high, files)
+#define MMIXI_REAL_OF(config, field, low, high, files) \
+    MMIXI_SETTING(#field, MMIXI_REAL_NUMBER, double, config, field, low, high, files)
+/* A uint64_t is written as two numbers below 2³², the upper first: a double holds only 53 bits. */
+#define MMIXI_HALVES_OF(config, field, files) \
+    MMIXI_SETTING(#field, MMIXI_HALVES_NUMBER, uint32_t, config, field, 0, 4294967295.0, files)
+/* Members without limits of their own. */
+#define MMIXI_ANY_INT_OF(config, field, files) \
+    MMIXI_INT_OF(config, field, -INT32_MAX, INT32_MAX, files)
+#define MMIXI_ANY_SIZE_OF(config, field, files) \
+    MMIXI_SIZE_OF(config, field, 0, HUGE_VAL, files)
+#define MMIXI_ANY_REAL_OF(config, field, files) \
+    MMIXI_REAL_OF(config, field, -HUGE_VAL, HUGE_VAL, files)
+#define MMIXI_SETTINGS_END { NULL, 0, 0, 0, 0, 0, 0 }
+
+/* Number i of a setting, read from its config. */
+static double mmixi_setting_number(const mmixi_setting *s, const void *config, size_t i)
 {
-    const char *t = *text + strspn(*text, ", ");
-    char type[16], *p = (char *)(uintptr_t)*at;
-    int edge = *t == '|',
-        given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
-    if (given < 2) return 0;
-    s->may_lack = type[0] < 'a'; s->kind = type[0] | 32;           /* in small letters */
-    if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
-    if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
-    s->count = mmixi_max(1, strtoul(type + strcspn(type, "0123456789"), NULL, 10));
-    size_t size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int),
-        align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);    /* of a double */
-    s->at = p += (0 - (uintptr_t)p) % align; *at = p + s->count * size;
-    *text = t + strcspn(t, ",");
-    return 1;
-}
-/* Number i of a setting; unless x is NULL it is set to *x first. */
-static double mmixi_setting_number(const mmixi_setting *s, size_t i, const double *x)
-{
-    size_t *size = (size_t *)s->at;
-    int *flag = (int *)s->at;
-    double *real = (double *)s->at;
-    uint64_t *halves = (uint64_t *)s->at;
+    const void *at = (const char *)config + s->offset;
     switch (s->kind) {
-    case 's':
-        if (x) size[i] = (size_t)fmin(*x, (double)(SIZE_MAX / 2));
-        return (double)size[i];
-    case 'i':
-        if (x) flag[i] = (int)*x;
-        return flag[i];
-    case 'd':
-        if (x) real[i] = *x;
-        return real[i];
-    default:
-        if (x) *halves = *halves << 32 | (uint64_t)*x;
-        return (double)(*halves >> (i ? 0 : 32) & UINT32_MAX);
+    case MMIXI_SIZE_NUMBER: return (double)((const size_t *)at)[i];
+    case MMIXI_INT_NUMBER: return ((const int *)at)[i];
+    case MMIXI_REAL_NUMBER: return ((const double *)at)[i];
+    default: return (double)(*(const uint64_t *)at >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
-static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
+
+/* Sets number i of a setting to x, which is within its limits. The upper half is set first. */
+static void mmixi_setting_put(const mmixi_setting *s, void *config, size_t i, double x)
 {
-    for (mmixi_setting s; mmixi_setting_next(&s, &settings, &config);)
-        for (size_t i = 0; i < s.count; i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL), s.low, s.high)) return -1;
+    void *at = (char *)config + s->offset;
+    switch (s->kind) {
+    case MMIXI_SIZE_NUMBER:
+        ((size_t *)at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2));
+        break;
+    case MMIXI_INT_NUMBER:
+        ((int *)at)[i] = (int)x;
+        break;
+    case MMIXI_REAL_NUMBER:
+        ((double *)at)[i] = x;
+        break;
+    default:
+        *(uint64_t *)at = *(uint64_t *)at << 32 | (uint64_t)x;
+    }
+}
+
+/* Whether all numbers of a config are within their limits: 0, or -1 after mmix_fail. */
+static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config,
+                                const mmixi_setting *settings)
+{
+    for (const mmixi_setting *s = settings; s->name; s++)
+        for (size_t i = 0; i < s->count; i++) {
+            double number = mmixi_setting_number(s, config, i);
+            if (mmixi_within(m, who, s->name, number, s->low, s->high))
+                return -1;
+        }
     return 0;
 }
-/* mmix_reshape with the sizes as arguments; NULL for NULL. */
-static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
+
+/* ---- shapes and lists of tokens ---- */
+
+/* mmix_reshape with the sizes as arguments. It returns NULL for NULL. */
+static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c,
+                             size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
 }
+
 /* The rows of x as a matrix. */
 static mmix_tensor *mmixi_flat(mmix_ctx *m, mmix_tensor *x)
 {
     return x ? mmixi_as(m, x, 2, mmixi_rows(x), mmixi_cols(x), 0, 0) : NULL;
 }
-/* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
-static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
+
+/* The heads · width features of (B, L, ·) from number `from` on as (B, L, heads, width): a view. */
+static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads,
+                                      size_t width)
 {
     x = mmix_slice(m, x, 2, from, heads * width);
     return mmixi_as(m, x, 4, mmix_shape(x, 0), mmix_shape(x, 1), heads, width);
 }
+
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), mmix_shape(x, 2) * mmix_shape(x, 3), 0);
+    size_t width = mmix_shape(x, 2) * mmix_shape(x, 3);
+    return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), width, 0);
 }
-/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
+
+/* The tokens of x (B, L, D) that are in a list, (B, n, D). If they follow each other this is a
+   view, or x itself. */
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
-    while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
+    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list);
+    const size_t shape[2] = { B, n };
+    size_t run = 0;
+    while (run < n && at[run] == at[0] + (int32_t)run)
+        run++;
+    if (n && run == n)
+        return mmix_slice(m, x, 1, (size_t)at[0], n);
     mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
+    if (!rows) return NULL;
+    for (size_t b = 0; b < B; b++)
+        for (size_t i = 0; i < n; i++)
+            mmix_data_i32(rows)[b * n + i] = (int32_t)(b * L) + at[i];
     return mmix_gather(m, mmixi_flat(m, x), rows);
 }
-/* A layer's value for whoever asked: into the tensor made for it, or itself where there is none. */
+
+/* Hands the value of layer i to whoever asked for it. It is copied if a tensor was made for it
+   beforehand; otherwise the value itself is handed out. */
 static void mmixi_layer_tap(mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
-    if (taps && !taps[i]) taps[i] = x;
-    else if (taps && x) mmix_write(taps[i], mmixi_of(x));
+    if (!taps) return;
+    if (!taps[i]) taps[i] = x;
+    else if (x) mmix_write(taps[i], mmixi_of(x));
 }
-/* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
-   with more in its product, than ops say. */
+
+/* ---- inference on many tokens ---- */
+
+/* Whether nothing is recorded and the linear layer is the library's own. A layer may then be run in
+   portions, and with more fused into its product, than its ops say. */
 static int mmixi_infers(const mmix_ctx *m)
 {
-    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
+    return m && !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
+
+/* How many tokens go at a time. For SwiGLU this does not depend on the number of threads, so that
+   neither do the bits; for a backbone it is the number for each thread. */
 enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
-/* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
-   time; what lies between is small then, and stays in the caches. y may be in[0]. A piece's tokens: of a
-   SwiGLU for any number of threads, that bits are equal; of a backbone for each thread. */
-static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
-                                 size_t rows, mmix_tensor *y)
+/* y = f(in[0], in[1], in[2]), where the inputs are NULL or have y's first axis. `rows` of that axis
+   go at a time, so that the temporaries of f are small and stay in the caches. y may be in[0]. */
+static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user,
+                                 mmix_tensor **in, size_t rows, mmix_tensor *y)
 {
-    size_t more = mmix_ndim(y) == 3 ? 2 / mmix_shape(y, 1) : 2;  /* one or two rows would be dot products */
-    for (size_t at = 0, n, all = mmix_shape(y, 0); at < all && !m->error_kind; at += n) {
+    /* One or two rows left over go with the piece before them: alone they would be dot products. */
+    size_t more = mmix_ndim(y) == 3 ? 2 / mmix_shape(y, 1) : 2;
+    size_t all = mmix_shape(y, 0), at = 0;
+    while (at < all && !m->error_kind) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part[3];
-        n = all - at <= rows + more ? all - at : rows;
-        for (int i = 0; i < 3; i++) part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
+        size_t left = all - at;
+        size_t n = left <= rows + more ? left : rows;
+        for (int i = 0; i < 3; i++)
+            part[i] = in[i] ? mmix_slice(m, in[i], 0, at, n) : NULL;
         mmix_tensor *made = f(m, user, part);
-        if (made) memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
+        if (made)
+            memcpy(mmixi_of(y) + at * mmix_stride(y, 0), mmixi_of(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
+        at += n;
     }
     return y;
 }
 
-/* ---- attention: y = proj(mix(qkv x)) ---- */
-MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                                size_t heads, int kind, int bias)
+/* Drops all that came after the mark except for t, unless it is recorded. Returns t, moved. */
+static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
-    mmixi_dims d;
+    if (!t || m->recording) return t;
+    return mmix_rewind_keep(m, mark, &t, 1) ? NULL : t;
+}
+
+/* ---- attention: y = proj(mix(qkv x)) ---- */
+
+MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix,
+                                size_t D, size_t heads, int kind, int bias)
+{
+    static const char who[] = "mmix_attention_init";
+    if (!mmixi_init_given(who, p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
     if (!heads || D % heads || (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR))
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f, %.0f heads, kind %d; "
-                         "expected heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", (double)D,
-                         (double)heads, kind);
-    layer->heads = heads; layer->options.kind = kind;
-    d.D = D; d.T = 3 * D;
-    return mmixi_declare(p, prefix, &d, bias ? "qkv.weight TD normal, +qkv.bias T zeros, "
-                         "+proj.weight DD normal, +proj.bias D zeros" : "qkv.weight TD normal, "
-                         "proj.weight DD normal", &layer->qkv_weight, &layer->proj_weight);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: width %.0f, %.0f heads, kind %d; expected "
+                         "heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", who,
+                         (double)D, (double)heads, kind);
+    layer->heads = heads;
+    layer->options.kind = kind;
+    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    layer->qkv_weight = mmixi_param_matrix(p, prefix, "qkv.weight", normal, 3 * D, D);
+    if (bias)
+        layer->qkv_bias = mmixi_param_vector(p, prefix, "qkv.bias", zeros, 3 * D);
+    layer->proj_weight = mmixi_param_matrix(p, prefix, "proj.weight", normal, D, D);
+    if (bias)
+        layer->proj_bias = mmixi_param_vector(p, prefix, "proj.bias", zeros, D);
+    return p->m->error_kind ? -1 : 0;
 }
-/* What proj reads, (B, L, D); with a state nothing may be recorded. */
-static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                          mmix_state *state, size_t slot)
+
+/* qkv_bias (3D). With no_key_bias its middle third, that of the keys, counts as 0. */
+static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer *layer, size_t D)
+{
+    if (!layer->no_key_bias || !layer->qkv_bias) return layer->qkv_bias;
+    mmix_tensor *mask = mmix_fill(mmix_new1(m, 3 * D), 1);
+    mmix_fill(mmix_slice(m, mask, 0, D, D), 0);
+    return mmix_mul(m, layer->qkv_bias, mask);
+}
+
+/* What q and k of L tokens are turned by: the layer's angles, or positions (L) that go on from the
+   tokens the slot has seen. NULL if they are not turned. */
+static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_layer *layer,
+                                              size_t L, const mmix_state *state, size_t slot)
+{
+    if (layer->angles || !(layer->rope.theta > 0))
+        return layer->angles;
+    mmix_tensor *positions = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    size_t seen = mmix_state_tokens(state, slot);
+    if (!positions) return NULL;
+    for (size_t t = 0; t < L; t++)
+        mmix_data_i32(positions)[t] = (int32_t)(seen + t);
+    return positions;
+}
+
+/* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
+static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
+                                          mmix_tensor *x, mmix_state *state, size_t slot)
 {
     mmix_mixer mixer = layer->options;
     size_t H = layer->heads;
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
-        || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
-    mmix_tensor *bias = layer->qkv_bias, *at = layer->angles;
-    if (layer->no_key_bias && bias) {
-        mmix_tensor *mask = mmix_fill(mmix_new1(m, 3 * d.D), 1);
-        mmix_fill(mmix_slice(m, mask, 0, d.D, d.D), 0);
-        bias = mmix_mul(m, bias, mask);
-    }
-    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, bias),
-        *qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
-    if (!at && layer->rope.theta > 0) {
-        at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; at && t < d.L; t++)
-            mmix_data_i32(at)[t] = (int32_t)(mmix_state_tokens(state, slot) + t);
-    }
-    if (at) qk = mmix_rope(m, qk, at, &layer->rope);
-    mixer.q = mmix_slice(m, qk, 2, 0, H); mixer.k = mmix_slice(m, qk, 2, H, H);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
+    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x))
+        return NULL;
+    if (state && !mmixi_slot_check(m, "mmix_attention", state, slot))
+        return NULL;
+    size_t N = d.D / H;
+    mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
+    mmix_tensor *qk = mmixi_split_heads(m, qkv, 0, 2 * H, N);
+    mmix_tensor *at = mmixi_attention_positions(m, layer, d.L, state, slot);
+    if (at)
+        qk = mmix_rope(m, qk, at, &layer->rope);
+    mixer.q = mmix_slice(m, qk, 2, 0, H);
+    mixer.k = mmix_slice(m, qk, 2, H, H);
+    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, N);
     return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
 }
+
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state,
+                                    size_t slot)
 {
-    int record = mmix_record(m, state ? 0 : m->recording);
+    if (!mmixi_given(m, "mmix_attention", "*layer", layer)) return NULL;
+    int record = m->recording;
+    if (state) mmix_record(m, 0);
     x = mmixi_attention_heads(m, layer, x, state, slot);
     x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
     mmix_record(m, record);
@@ -11873,166 +12154,283 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x));  SwiGLU: y = down(silu(gate x) · up x) ---- */
-MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
-                          size_t O)
+
+MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                          size_t F, size_t O)
 {
-    mmixi_dims d;
-    d.D = D; d.F = F; d.O = O;
-    return mmixi_declare(p, prefix, &d, "fc1.weight FD normal, +fc1.bias F zeros, +fc2.weight OF normal, "
-                         "+fc2.bias O zeros", &layer->fc1_weight);
+    if (!mmixi_init_given("mmix_mlp_init", p, layer, prefix)) return -1;
+    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    layer->fc1_weight = mmixi_param_matrix(p, prefix, "fc1.weight", normal, F, D);
+    layer->fc1_bias = mmixi_param_vector(p, prefix, "fc1.bias", zeros, F);
+    layer->fc2_weight = mmixi_param_matrix(p, prefix, "fc2.weight", normal, O, F);
+    layer->fc2_bias = mmixi_param_vector(p, prefix, "fc2.bias", zeros, O);
+    return p->m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
-                              mmix_tensor *s)
+
+MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
+                              mmix_tensor *residual, mmix_tensor *s)
 {
-    /* the backward of gelu needs what went in, and so does an adapter */
-    int inside = mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight);
-    x = inside ? mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1)
-        : mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
+    if (!mmixi_given(m, "mmix_mlp", "*layer", layer)) return NULL;
+    /* gelu is part of the product, unless its input is needed: by its backward, or by an
+       adapter. */
+    if (mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
+        x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
+    else
+        x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
     return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
+
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             size_t F)
 {
-    mmixi_dims d;
+    if (!mmixi_init_given("mmix_swiglu_init", p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
-    d.D = D; d.F = F;
-    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, "
-                         "+down_proj.weight DF normal", &layer->gate);
+    mmix_start normal = mmixi_start_normal(p);
+    layer->gate = mmixi_param_matrix(p, prefix, "gate_proj.weight", normal, F, D);
+    layer->up = mmixi_param_matrix(p, prefix, "up_proj.weight", normal, F, D);
+    layer->down = mmixi_param_matrix(p, prefix, "down_proj.weight", normal, D, F);
+    return p->m->error_kind ? -1 : 0;
 }
+
 /* in: x, residual, s */
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmix_swiglu_layer *l = (const mmix_swiglu_layer *)user;
     mmix_tensor *gate = mmix_linear(m, in[0], l->gate, l->bias[0]), *up;
     size_t F = mmix_shape(l->down, 1);
-    if (l->up) up = mmix_linear(m, in[0], l->up, l->bias[1]);
-    else up = mmix_slice(m, gate, -1, F, F), gate = mmix_slice(m, gate, -1, 0, F);
-    return mmix_linear_add(m, mmix_mul(m, mmix_silu(m, gate), up), l->down, l->bias[2], in[1], in[2]);
+    if (l->up) {
+        up = mmix_linear(m, in[0], l->up, l->bias[1]);
+    } else {
+        up = mmix_slice(m, gate, -1, F, F);
+        gate = mmix_slice(m, gate, -1, 0, F);
+    }
+    mmix_tensor *u = mmix_mul(m, mmix_silu(m, gate), up);
+    return mmix_linear_add(m, u, l->down, l->bias[2], in[1], in[2]);
 }
+
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
-    mmix_swiglu_layer packed = *layer;
     mmix_tensor *in[3] = { x, residual, s };
     mmixi_dims d;
-    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || mmix_shape(x, 1) <= MMIXI_SWIGLU_ROWS)
+    if (!mmixi_given(m, "mmix_swiglu", "*layer", layer)) return NULL;
+    int is_long = mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS;
+    if (!mmixi_infers(m) || s || !is_long)
         return mmixi_swiglu(m, layer, in);
-    if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual)) return NULL;
+
+    if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual))
+        return NULL;
     mmix_tensor *y = mmix_new2(m, d.B * d.L, mmix_shape(layer->down, 0));
-    mmixi_packed(m, &packed.gate, 3);
-    in[0] = mmixi_flat(m, x); in[1] = mmixi_flat(m, residual);
+    mmix_swiglu_layer packed = *layer;           /* once for all pieces */
+    packed.gate = mmixi_packed(m, layer->gate);
+    packed.up = mmixi_packed(m, layer->up);
+    packed.down = mmixi_packed(m, layer->down);
+    in[0] = mmixi_flat(m, x);
+    in[1] = mmixi_flat(m, residual);
     mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y);
     return mmixi_as(m, y, 3, d.B, d.L, mmix_shape(y, 1), 0);
 }
 
-/* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
-   out_proj ---- */
-static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
+/* ---- Mamba-2 ----
+
+   in_proj → [z | x B C | dt]; convolution and SiLU over x B C; SSD with A = -e^A_log; gated norm;
+   out_proj */
+static void mmixi_default(size_t *x, size_t value)
+{
+    if (!*x) *x = value;
+}
+
+/* The parameters of one direction. Those of the reverse one have _b in their names. */
+static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p,
+                                        const char *prefix, int reverse, size_t channels,
+                                        size_t conv_width, size_t heads, size_t inner)
+{
+    static const char *const names[2][6] = {
+        { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
+        { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias", "A_log_b", "D_b", "norm_b.weight" }
+    };
+    const char *const *name = names[reverse];
+    const size_t conv[3] = { channels, 1, conv_width };
+    mmix_start uniform = mmixi_start_uniform(conv_width, 1), ones = mmixi_start_ones();
+    mmix_start step = mmixi_start_of(MMIX_START_STEP, 1e-3, 1e-1);
+    mmix_start rates = mmixi_start_of(MMIX_START_LOG_UNIFORM, 1, 16);
+    w->conv_weight = mmixi_param(p, prefix, name[0], uniform, 3, conv);
+    w->conv_bias = mmixi_param_vector(p, prefix, name[1], uniform, channels);
+    w->dt_bias = mmixi_param_vector(p, prefix, name[2], step, heads);
+    w->A_log = mmixi_param_vector(p, prefix, name[3], rates, heads);
+    w->D = mmixi_param_vector(p, prefix, name[4], ones, heads);
+    w->norm = mmixi_param_vector(p, prefix, name[5], ones, inner);
+}
+
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    mmix_mamba2_options *o = &layer->options;
-    mmixi_dims d;
+    static const char who[] = "mmix_mamba2_init";
+    if (!mmixi_init_given(who, p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
+    mmix_mamba2_options *o = &layer->options;
     if (options) *o = *options;
-    mmixi_default(&o->d_inner, 2 * D); mmixi_default(&o->d_state, 64); mmixi_default(&o->head_dim, 64);
-    mmixi_default(&o->groups, 1); mmixi_default(&o->conv_width, 4);
-    if (!(o->eps > 0)) o->eps = 1e-5;
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 64);
+    mmixi_default(&o->head_dim, 64);
+    mmixi_default(&o->groups, 1);
+    mmixi_default(&o->conv_width, 4);
+    if (!(o->eps > 0))
+        o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
-    d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
-    d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
-    if (d.E % o->head_dim || d.H % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads "
-                         "of %.0f in %.0f groups", (double)d.E, (double)o->head_dim, (double)o->groups);
-    return mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform, conv1d.weight M1W uniform, "
-                         "+conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
-                         "+norm.weight E ones, conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, "
-                         "+dt_b_bias H dt_bias, +A_log_b H A_log, +D_b H ones, +norm_b.weight E ones, "
-                         "out_proj.weight DE uniform*", &layer->in_proj, &layer->dir->conv_weight,
-                         o->bidirectional ? &layer->dir[1].conv_weight : NULL, &layer->out_proj,
-                         o->out_scale);
+    size_t E = o->d_inner, H = E / o->head_dim;
+    size_t channels = E + 2 * o->groups * o->d_state;    /* x, B and C */
+    if (E % o->head_dim || H % o->groups)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: inner width %.0f does not make heads of "
+                         "%.0f in %.0f groups", who, (double)E, (double)o->head_dim,
+                         (double)o->groups);
+    layer->heads = H;
+    mmix_start in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
+    layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, E + channels + H, D);
+    for (int reverse = 0; reverse <= (o->bidirectional != 0); reverse++)
+        mmixi_mamba2_direction_init(&layer->dir[reverse], p, prefix, reverse, channels,
+                                    o->conv_width, H, E);
+    layer->out_proj = mmixi_param_matrix(p, prefix, "out_proj.weight", out, D, E);
+    return p->m->error_kind ? -1 : 0;
 }
-/* Without recording drops what came after the mark but t; returns that. */
-static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
-{
-    return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
-}
-/* mmix_conv1d; of the next tokens of a slot, which carries the inputs before them, unless s is NULL. */
-static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                    mmix_conv1d_options o, mmix_state *s, size_t slot)
+
+/* mmix_conv1d. If there is a state, x are the next tokens of its slot, which carries the inputs
+   before them. */
+static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                    mmix_tensor *bias, mmix_conv1d_options o, mmix_state *s,
+                                    size_t slot)
 {
     mmix_tensor *last, *past = NULL;
     if (s && mmix_shape(weight, 2) > 1) {
         past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
-        o.initial_state = past; o.final_state = &last;
+        o.initial_state = past;
+        o.final_state = &last;
     }
     x = mmix_conv1d(m, x, weight, bias, &o);
     if (x && past) mmix_write(past, mmixi_of(last));
     return x;
 }
+
+/* What one direction of the layer makes of the projection u = [z | x B C | dt], after its norm: (B,
+   L, E). With state->in the slot carries what came before. Otherwise `state`, unless it is NULL, is
+   read and replaced. */
+static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *layer, int direction,
+                                      mmix_tensor *u, mmix_tensor *seq_idx,
+                                      mmix_mamba2_state *state)
+{
+    const mmix_mamba2_options *o = &layer->options;
+    const mmix_mamba2_direction *w = &layer->dir[direction];
+    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
+    size_t channels = E + 2 * G * N;
+    mmix_state *in = state ? state->in : NULL;
+    size_t slot = state ? state->slot : 0;
+    mmix_mark mark = mmix_mark_here(m);
+    if (in) state = NULL;                        /* the slot carries everything */
+
+    mmix_conv1d_options conv;
+    memset(&conv, 0, sizeof conv);
+    conv.silu = 1;
+    conv.reverse = direction;
+    conv.seq_idx = seq_idx;
+    if (state) {
+        conv.initial_state = state->conv;
+        conv.final_state = &state->conv;
+    }
+    mmix_tensor *xbc = mmix_slice(m, u, 2, E, channels);
+    xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
+
+    mmix_tensor *x = mmixi_split_heads(m, xbc, 0, H, o->head_dim);
+    mmix_tensor *dt = mmix_slice(m, u, 2, E + channels, H);
+    mmix_tensor *A = mmix_scale(m, mmix_exp(m, w->A_log), -1, 0);
+    mmix_tensor *B = mmixi_split_heads(m, xbc, E, G, N);
+    mmix_tensor *C = mmixi_split_heads(m, xbc, E + G * N, G, N);
+    mmix_mixer ssd = mmix_mixer_ssd(x, dt, A, B, C);
+    ssd.D = w->D;
+    ssd.dt_bias = w->dt_bias;
+    ssd.dt_softplus = 1;
+    ssd.dt_low = o->dt_low;
+    ssd.dt_high = o->dt_high;
+    ssd.direction = direction;
+    ssd.seq_idx = seq_idx;
+    if (state) {
+        ssd.initial_state = state->ssm;
+        ssd.final_state = &state->ssm;
+    }
+    mmix_tensor *y = in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd);
+    mmix_tensor *z = mmix_slice(m, u, 2, 0, E);
+    y = mmix_gated_rms_norm(m, mmixi_join_heads(m, y), z, w->norm, o->eps, G);
+    /* A new state came after the mark as well, and has to stay. */
+    return state ? y : mmixi_keep_only(m, mark, y);
+}
+
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    const mmix_mamba2_options *o = &layer->options;
-    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N,
-        slot = state ? state->slot : 0;
-    int both = o->bidirectional != 0;
+    static const char who[] = "mmix_mamba2";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*layer", layer)) return NULL;
+    int both = layer->options.bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_dims d;
-    if (state && (both || seq_idx))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: %s", both ? "a bidirectional layer has no state to "
-                  "carry over" : "state and seq_idx do not go together");
-    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x)
-        || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot))) return NULL;
-    if (in) state = NULL;                        /* the slot carries everything */
-    int record = mmix_record(m, in ? 0 : m->recording);
-    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL), *y = NULL, *forward = NULL;
-    for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
-        mmix_mark inner = mmix_mark_here(m);
-        const mmix_mamba2_direction *w = layer->dir + r;
-        mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv,
-                                           in, slot);
-        mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
-                                        mmix_slice(m, u, 2, E + M, H),
-                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
-                                        mmixi_split_heads(m, xbc, E, G, N),
-                                        mmixi_split_heads(m, xbc, E + G * N, G, N));
-        ssd.D = w->D; ssd.dt_bias = w->dt_bias; ssd.dt_softplus = 1; ssd.dt_low = o->dt_low;
-        ssd.dt_high = o->dt_high; ssd.direction = r; ssd.seq_idx = seq_idx;
-        if (state) ssd.initial_state = state->ssm, ssd.final_state = &state->ssm;
-        forward = y;
-        y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd));
-        y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
-        if (!state) y = mmixi_keep_only(m, inner, y);    /* a state after this came after the mark, too */
+    if (state && both)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
+                  who);
+    else if (state && seq_idx)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state and seq_idx do not go together", who);
+    if (!mmixi_expect(m, who, &d, "x BLD", x))
+        return NULL;
+    if (in && !mmixi_slot_check(m, who, in, state->slot))
+        return NULL;
+
+    int record = m->recording;
+    if (in) mmix_record(m, 0);
+    mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL);
+    mmix_tensor *y = mmixi_mamba2_scan(m, layer, MMIX_FORWARD, u, seq_idx, state);
+    if (both) {
+        mmix_tensor *reverse = mmixi_mamba2_scan(m, layer, MMIX_REVERSE, u, seq_idx, state);
+        y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, 0.5, 0.5);
     }
-    if (both) y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, forward, y, 0.5, 0.5);
-    if (!state) y = mmixi_keep_only(m, mark, y);
+    if (!state || in) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
     mmix_record(m, record);
     return y;
 }
-/* (n) of 0, or 1/(1 - rate) */
+
+/* ---- dropout, stochastic depth ---- */
+
+/* (n) numbers, each 0 with probability `rate`, else 1/(1 - rate). NULL without an error if the rate
+   is 0. */
 static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double rate, uint64_t step,
                                uint64_t stream)
 {
-    mmix_tensor *s = rate > 0 ? mmix_new1(m, n) : NULL;
-    for (size_t i = 0; s && i < n; i++)
-        mmixi_of(s)[i] = mmix_random_uniform(m, purpose, step, stream << 32 | i) < rate ? 0
-            : (mmix_real)(1 / (1 - rate));
+    if (!(rate > 0)) return NULL;
+    mmix_tensor *s = mmix_new1(m, n);
+    if (!s) return NULL;
+    mmix_real kept = (mmix_real)(1 / (1 - rate));
+    for (size_t i = 0; i < n; i++) {
+        double u = mmix_random_uniform(m, purpose, step, stream << 32 | i);
+        mmixi_of(s)[i] = u < rate ? 0 : kept;
+    }
     return s;
 }
-MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
+
+MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step,
+                                    uint64_t stream)
 {
     return mmixi_drop(m, MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
 }
-MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream)
+
+MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step,
+                                  uint64_t stream)
 {
-    if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x)
-        || mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999)) return NULL;
+    if (!mmixi_expect(m, "mmix_dropout", NULL, "x ...", x))
+        return NULL;
+    if (mmixi_within(m, "mmix_dropout", "rate", rate, 0, 0.999999))
+        return NULL;
+    if (!(rate > 0)) return x;
     mmix_tensor *s = mmixi_drop(m, MMIXI_RANDOM_DROPOUT, mmix_count(x), rate, step, stream);
-    return rate > 0 ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
+    return mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape));
 }
 
 MMIXI_COLD_END
@@ -12710,27 +13108,25 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
-    mmixi_dims d;
-    if (head) memset(head, 0, sizeof *head);
-    if (!p || !mmixi_given(p->m, "mmix_dino_head_init", "*head", head))
-        return -1;
-    if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
+    static const char who[] = "mmix_dino_head_init";
+    if (!mmixi_init_given(who, p, head, prefix)) return -1;
+    memset(head, 0, sizeof *head);
+    if (mmixi_within(p->m, who, "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
-    d.D = D;
-    d.K = K;
     for (size_t i = 0; i < layers; i++) {
-        char spec[64];
-        if (layers > 1)
-            snprintf(spec, sizeof spec, "mlp.%d.weight OD normal, mlp.%d.bias O zeros", 2 * (int)i,
-                     2 * (int)i);
-        else snprintf(spec, sizeof spec, "mlp.weight OD normal, mlp.bias O zeros");
-        d.O = i + 1 < layers ? hidden : bottleneck;
-        mmixi_declare(p, prefix, &d, spec, head->weight + i, head->bias + i);
-        d.D = d.O;
+        size_t O = i + 1 < layers ? hidden : bottleneck;
+        char weight[32] = "mlp.weight", bias[32] = "mlp.bias";
+        if (layers > 1) {
+            snprintf(weight, sizeof weight, "mlp.%d.weight", 2 * (int)i);
+            snprintf(bias, sizeof bias, "mlp.%d.bias", 2 * (int)i);
+        }
+        head->weight[i] = mmixi_param_matrix(p, prefix, weight, mmixi_start_normal(p), O, D);
+        head->bias[i] = mmixi_param_vector(p, prefix, bias, mmixi_start_zeros(), O);
+        D = O;
     }
-    return mmixi_declare(p, prefix, &d,
-                         "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
-                         &head->weight_g, &head->weight_v);
+    head->weight_g = mmixi_param_matrix(p, prefix, "last_layer.weight_g", mmixi_start_ones(), K, 1);
+    head->weight_v = mmixi_param_matrix(p, prefix, "last_layer.weight_v", mmixi_start_uniform(D, 1), K, D);
+    return p->m->error_kind ? -1 : 0;
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
@@ -12963,9 +13359,8 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
-static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who,
-                                   const void *options, const char *settings, double clip,
-                                   const unsigned char *skip)
+static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
+                                   const mmixi_setting *settings, double clip, const unsigned char *skip)
 {
     mmix_ctx *m = state && state->params ? state->params->m : NULL;
     if (!m || !mmixi_given(m, who, "*options", options)
@@ -12978,15 +13373,27 @@ static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char 
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
-    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double beta1 0 "
-        "999999999e-9, double beta2 0 999999999e-9, double eps 0 1e30";
+    static const mmixi_setting settings[] = {
+        MMIXI_REAL_OF(mmix_adamw, lr, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, weight_decay, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, beta1, 0, 0.999999999, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, beta2, 0, 0.999999999, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_adamw, eps, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_SETTINGS_END
+    };
     return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options, settings, clip, skip);
 }
 MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
-    static const char settings[] = "double lr 0 1e30, double weight_decay 0 1e30, double momentum "
-        "0 1, double dampening 0 1, int nesterov 0 1";
+    static const mmixi_setting settings[] = {
+        MMIXI_REAL_OF(mmix_sgd, lr, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_sgd, weight_decay, 0, 1e30, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_sgd, momentum, 0, 1, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_sgd, dampening, 0, 1, MMIXI_IN_ALL),
+        MMIXI_INT_OF(mmix_sgd, nesterov, 0, 1, MMIXI_IN_ALL),
+        MMIXI_SETTINGS_END
+    };
     return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
 }
 
@@ -13064,126 +13471,230 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 /* ==== >>m-mate =======================================================================
    decoder mixers with projections of their own: causal attention, and M-MATE = Flex-MA + Local-Swin
 
-   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order,
-   those of a span in place of the span:
+   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's
+   order. That order permutes the tokens of a span among themselves and leaves the text where it
+   stands:
 
-       f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ        over all tokens
-       b_r                      the same from the last token of a span to its first, δ and A its own
+       f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ   over all tokens
+       b_r                      the same from a span's last token to its first, with its own δ and A
        y_r = f_r in text, in spans g f_r + (1 - g) b_r with g = σ(z_r), ½ (f_r + b_r), or f_r + b_r
 
-   A head of Local-Swin is softmax attention of grid tokens in windows of their span's grid, and of text
-   tokens to those less than `text_window` tokens back:
+   A head of Local-Swin is softmax attention. A grid token sees its window of its span's grid, a
+   text token sees the text tokens less than `text_window` tokens back:
 
-       y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
+       y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                 j: what t may see
 
-   Both are mixers of other rooms on lists of tokens, put back where these stand (mmixi_mix_on): in the plain
-   form, the definition, as matrices, M with y = M v. A span's tokens stay together in scan order: so reverse
-   scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
+   Both run the mixers of other rooms on lists of tokens, and put the result back where these tokens
+   stand. mmix_mmate_matrix runs the same code with matrices in place of mixers (mmixi_matrix_on):
+   that is the definition, M with y = M v. A span's tokens stay together in scan order. The reverse
+   scans of all spans are therefore one SSD over the tokens from the first span to the end of the
+   last, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
 
-/* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
-static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
+static size_t mmixi_span_tokens(const mmix_span *s)
+{
+    return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
+}
+
+/* Returns 1 if the spans lie in order, apart from each other and within L tokens, else 0 after
+   mmix_fail. The products are doubles, since those of sizes could overflow. */
+static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n,
+                             size_t L)
 {
     double end = 0;
-    if (n && !mmixi_given(m, who, "*spans", spans)) return 0;
+    if (n && !mmixi_given(m, who, "*spans", spans))
+        return 0;
     for (size_t i = 0; i < n; i++) {
         const mmix_span *s = &spans[i];
-        double low = end, start = (double)s->start,
-            cells = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];
-        end = start + cells + (double)s->grid[0] * (double)s->separators;
-        if (cells < 1 || start < low || end > (double)L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %d has %.0f grid tokens and lies from %.0f to "
-                             "%.0f, expected some, between %.0f and the %.0f tokens there are", who, (int)i,
-                             cells, start, end, low, (double)L), 0;
+        double frames = (double)s->grid[0];
+        double cells = frames * (double)s->grid[1] * (double)s->grid[2];
+        double low = end;
+        double start = (double)s->start;
+        end = start + cells + frames * (double)s->separators;
+        if (cells < 1 || start < low || end > (double)L) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %d has %.0f grid tokens and lies from %.0f "
+                      "to %.0f, expected some, between %.0f and the %.0f tokens there are", who,
+                      (int)i, cells, start, end, low, (double)L);
+            return 0;
+        }
     }
     return 1;
 }
 
-/* Grid: of spans, without separators. Text: outside of spans. Other: text and separators. */
-enum { MMIXI_KIND_ALL, MMIXI_KIND_GRID, MMIXI_KIND_TEXT, MMIXI_KIND_OTHER, MMIXI_KINDS };
-/* The tokens of a call, in step memory. Lists are int32. */
+/* Some tokens of a call, in rising order, and their rotary positions. Both are int32 and in step
+   memory. */
+typedef struct mmixi_token_list {
+    mmix_tensor *tokens;             /* (n), NULL if there are none */
+    mmix_tensor *positions;          /* (n), or (3, n) with three axes */
+} mmixi_token_list;
+
+/* The tokens of a call. */
 typedef struct mmixi_layout {
-    mmix_layout of;                              /* as the caller says, with positions in any case */
-    size_t B, L, seen;                           /* seen: how many tokens the slot has read before */
-    size_t first, n;                             /* n tokens from `first` on: first span to end of the last */
-    mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
-    mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
-    mmix_tensor *runs;                           /* (B, L): of each span an odd number, of text an even one */
-    int plain;                                   /* M is asked for */
+    mmix_layout of;                  /* what the caller said; its positions are never NULL */
+    size_t B, L;
+    size_t seen;                     /* how many tokens the slot has read before */
+    size_t first, n;                 /* the n tokens from the first span to the last one's end */
+    mmixi_token_list all;
+    mmixi_token_list grid;           /* the tokens of spans, without separators */
+    mmixi_token_list text;           /* the tokens outside of spans */
+    mmixi_token_list other;          /* text and separators */
+    mmix_tensor *runs;               /* (B, L): one odd number a span, even numbers in text */
+    int plain;                       /* 1: M is asked for */
 } mmixi_layout;
 
-/* For x (B, L, …) and a base as `spec` says. Positions are the caller's, or go on from *next or, without
-   that, from what the slot has seen. With `next` they have three axes as in Qwen2-VL: a span's tokens are at
-   (t, y, x) behind its start, a separator where its frame's last token is, text behind the longest axis. */
-static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *base, size_t *next)
+/* Makes room for up to L tokens. */
+static void mmixi_token_list_new(mmix_ctx *m, mmixi_token_list *list, size_t L, size_t axes)
+{
+    const size_t shape[2] = { axes, L };
+    if (axes == 1)
+        list->positions = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    else
+        list->positions = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    list->tokens = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+}
+
+/* Makes token t number n of the list. */
+static void mmixi_token_list_put(const mmixi_token_list *list, size_t n, size_t t, size_t axes,
+                                 const int32_t position[3])
+{
+    int32_t *positions = mmix_data_i32(list->positions);
+    size_t room = mmix_shape(list->positions, -1);
+    mmix_data_i32(list->tokens)[n] = (int32_t)t;
+    for (size_t axis = 0; axis < axes; axis++)
+        positions[axis * room + n] = position[axis];
+}
+
+/* Cuts the list to the n tokens that it has. */
+static void mmixi_token_list_end(mmixi_token_list *list, size_t n)
+{
+    list->positions->shape[list->positions->ndim - 1] = n;
+    list->tokens->shape[0] = n;
+    if (!n) list->tokens = NULL;
+}
+
+/* Finds where token number `index` of a span is: its frame, row and column. A separator counts as
+   being where the last grid token of its frame is. */
+static void mmixi_span_place(const mmix_span *s, size_t index, size_t place[3], int *is_grid)
+{
+    size_t plane = s->grid[1] * s->grid[2];
+    size_t frame = plane + s->separators;
+    size_t in_frame = index % frame;
+    size_t cell = mmixi_min(in_frame, plane - 1);
+    place[0] = index / frame;
+    place[1] = cell / s->grid[2];
+    place[2] = cell % s->grid[2];
+    *is_grid = in_frame < plane;
+}
+
+/* How far the positions of the text behind a span are from the span's start, on all three axes. */
+static size_t mmixi_span_longest(const mmix_span *s)
+{
+    return mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+}
+
+/* Puts every token into its lists. Unless positions are given they begin at *next, which moves on.
+   With three axes a token of a span has the position (frame, row, column) behind the span's
+   start. */
+static void mmixi_layout_fill(mmixi_layout *a, const mmix_tensor *given, size_t axes, size_t *next)
+{
+    const mmix_span *s = a->of.spans;
+    size_t spans_left = a->of.n_spans;
+    size_t n_grid = 0, n_text = 0, n_other = 0;
+    for (size_t t = 0; t < a->L; t++) {
+        int in_span = spans_left && t >= s->start;
+        int is_grid = 0;
+        size_t place[3] = { 0, 0, 0 };
+        int32_t position[3];
+        if (in_span)
+            mmixi_span_place(s, t - s->start, place, &is_grid);
+        for (size_t axis = 0; axis < axes; axis++) {
+            size_t at = *next + (axes == 3 ? place[axis] : 0);
+            position[axis] = given ? mmixi_index(given, axis * a->L + t) : (int32_t)at;
+        }
+        for (size_t b = 0; b < a->B; b++)
+            mmix_data_i32(a->runs)[b * a->L + t] = (int32_t)(2 * spans_left) + in_span;
+        mmixi_token_list_put(&a->all, t, t, axes, position);
+        if (is_grid)
+            mmixi_token_list_put(&a->grid, n_grid++, t, axes, position);
+        if (!in_span)
+            mmixi_token_list_put(&a->text, n_text++, t, axes, position);
+        if (!is_grid)
+            mmixi_token_list_put(&a->other, n_other++, t, axes, position);
+        if (!in_span || axes == 1) *next += 1;
+        if (in_span && t + 1 == s->start + mmixi_span_tokens(s)) {
+            if (axes == 3) *next += mmixi_span_longest(s);
+            s++;
+            spans_left--;
+        }
+    }
+    mmixi_token_list_end(&a->all, a->L);
+    mmixi_token_list_end(&a->grid, n_grid);
+    mmixi_token_list_end(&a->text, n_text);
+    mmixi_token_list_end(&a->other, n_other);
+}
+
+/* Finds the layout of x (B, L, …) after checking x and `base` as `spec` says. Returns 0, or -1.
+   Positions are the caller's. If there are none they go on from *next, or, where `next` is NULL,
+   from what the slot has seen. With `next` positions have three axes, as in Qwen2-VL. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
+                              const mmix_layout *layout, const char *spec, const mmix_tensor *x,
+                              const mmix_tensor *base, size_t *next)
 {
     mmixi_dims d;
     memset(a, 0, sizeof *a);
     if (layout) a->of = *layout;
     const mmix_tensor *given = a->of.positions;
-    int three = next || mmix_ndim(given) == 2;
-    if (!mmixi_expect(m, who, &d, spec, x, base)
-        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", given)
-        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
-        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    size_t axes = next || mmix_ndim(given) == 2 ? 3 : 1;
+    const char *positions = axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L";
+    if (!mmixi_expect(m, who, &d, spec, x, base))
+        return -1;
+    if (!mmixi_expect(m, who, &d, positions, given))
+        return -1;
+    if (mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX))
+        return -1;
+    if (!mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L))
+        return -1;
     if (a->of.global && (a->of.n_spans != 1 || a->of.state))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: `global` expects a whole sequence of one span", who);
-    const mmix_span *s = a->of.spans;
-    const size_t shape[4] = { 3, d.L, d.B, d.L };
-    size_t n[MMIXI_KINDS] = {0}, left = a->of.n_spans, own;
-    a->B = d.B; a->L = d.L; a->seen = own = mmix_state_tokens(a->of.state, a->of.slot);
-    for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
-        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: `global` expects a whole sequence of one span", who);
+    a->B = d.B;
+    a->L = d.L;
+    a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    if (a->of.n_spans) {
+        const mmix_span *last = &a->of.spans[a->of.n_spans - 1];
+        a->first = a->of.spans[0].start;
+        a->n = last->start + mmixi_span_tokens(last) - a->first;
     }
-    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape + 2);
+    mmixi_token_list_new(m, &a->all, d.L, axes);
+    mmixi_token_list_new(m, &a->grid, d.L, axes);
+    mmixi_token_list_new(m, &a->text, d.L, axes);
+    mmixi_token_list_new(m, &a->other, d.L, axes);
+    const size_t shape[2] = { d.B, d.L };
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     if (!a->runs) return -1;
-    if (!next) next = &own;
-    for (size_t t = 0; t < d.L; t++) {
-        int in = left && t >= s->start, grid = 0, ends = 0;
-        size_t at[3] = { *next, *next, *next };
-        if (in) {
-            size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators, r = t - s->start,
-                cell = mmixi_min(r % frame, plane - 1);
-            grid = cell == r % frame; ends = r + 1 == s->grid[0] * frame;
-            if (three) at[0] += r / frame, at[1] += cell / s->grid[2], at[2] += cell % s->grid[2];
-        }
-        const int is[MMIXI_KINDS] = { 1, grid, !in, !grid };
-        for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * left) + in;
-        for (int k = 0; k < MMIXI_KINDS; k++) {
-            if (!is[k]) continue;
-            for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
-                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = given ? mmixi_index(given, axis * d.L + t)
-                    : (int32_t)at[axis];
-            mmix_data_i32(a->list[k])[n[k]++] = (int32_t)t;
-        }
-        *next += !in || !three;
-        if (!in) continue;
-        a->first = a->of.spans->start; a->n = t + 1 - a->first;
-        if (!ends) continue;
-        if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
-        s++; left--;
-    }
-    for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->position[k]->shape[three] = a->list[k]->shape[0] = n[k];
-        if (!n[k]) a->list[k] = NULL;
-    }
-    a->of.positions = *a->position;
+    size_t from_slot = a->seen;
+    mmixi_layout_fill(a, given, axes, next ? next : &from_slot);
+    a->of.positions = a->all.positions;
     return 0;
 }
-/* The tokens in the order in which a layer visits them, or the inverse of that. */
+
+/* The order in which a layer visits the tokens, (L) int32, or its inverse. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
 {
-    mmix_tensor *order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(*a->list));
-    for (size_t i = 0; order && i < a->of.n_spans; i++) {
+    mmix_tensor *order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(a->all.tokens));
+    if (!order) return NULL;
+    for (size_t i = 0; i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
         int32_t *at = mmix_data_i32(order) + s->start;
-        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, inverse ? NULL : at,
-                        inverse ? at : NULL);
-        for (size_t r = s->grid[0] * (s->grid[1] * s->grid[2] + s->separators); r-- > 0;)
+        int32_t *perm = at, *back = NULL;
+        if (inverse) {
+            perm = NULL;
+            back = at;
+        }
+        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, perm, back);
+        for (size_t r = 0; r < mmixi_span_tokens(s); r++)
             at[r] += (int32_t)s->start;
     }
     return order;
@@ -13191,52 +13702,83 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
 
 /* ---- mixers of lists of tokens: the definition, the fast form ---- */
 
-enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 static const int mmixi_swap_middle[4] = { 0, 2, 1, 3 };
-/* What a mixer brings to the tokens of a list, (B, n, H, P): of a sequence by itself, or, with a state and
-   `slot` not negative, of one that goes on from what so many slots after the call's carry. In the plain form,
-   the definition, (B, n, H, L): M with its columns where the keys stand, which are the list's. */
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
-                                 int slot)
+
+/* The definition: M of a mixer whose queries and keys are the n tokens of a list, as (B, n, H, L),
+   with each column where its key stands among the L tokens. */
+static mmix_tensor *mmixi_matrix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
+                                    const mmixi_layout *a)
 {
-    mmix_tensor *M, *y;
     size_t n = mmix_count(list);
-    if (!a->plain)
-        return slot < 0 || !a->of.state ? mmix_mix(m, x)
-            : mmix_mix_step(m, x, a->of.state, a->of.slot + (size_t)slot);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
-    y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
-    for (size_t i = 0; y && i < mmix_count(M); i++)
-        mmixi_of(y)[i / n * a->L + (size_t)mmix_data_i32(list)[i % n]] += mmixi_of(M)[i];
+    mmix_tensor *M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_swap_middle);
+    mmix_tensor *y = mmix_fill(mmix_new4(m, a->B, mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
+    if (!y) return NULL;
+    for (size_t i = 0; i < mmix_count(M); i++) {
+        size_t token = (size_t)mmix_data_i32(list)[i % n];
+        mmixi_of(y)[i / n * a->L + token] += mmixi_of(M)[i];
+    }
     return y;
 }
+
+/* What a mixer makes of the tokens of a list, which are a sequence by themselves: (B, n, H, P). */
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
+                                 const mmixi_layout *a)
+{
+    return a->plain ? mmixi_matrix_on(m, x, list, a) : mmix_mix(m, x);
+}
+
+/* The same, except that with a state the tokens go on from what a slot carries: the slot that comes
+   `behind` slots after the call's. */
+static mmix_tensor *mmixi_mix_on_from(mmix_ctx *m, const mmix_mixer *x, const mmix_tensor *list,
+                                      const mmixi_layout *a, size_t behind)
+{
+    if (a->plain || !a->of.state)
+        return mmixi_mix_on(m, x, list, a);
+    return mmix_mix_step(m, x, a->of.state, a->of.slot + behind);
+}
+
+enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 /* One of an attention's projections. */
 static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int which, mmix_tensor *x,
                                   mmix_tensor *residual)
 {
     return mmix_linear_add(m, x, p->weight[which], p->bias[which], residual, NULL);
 }
-/* A mixer of tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
-static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
-                                  const mmixi_layout *a)
+
+/* A mixer of tokens u (B, n, D) with its q, k, v or C, B, X as heads (B, n, H or G, N). If `conv`
+   is given the three are convolved with it first. */
+static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u,
+                                  mmix_tensor *conv, const mmixi_layout *a)
 {
-    const mmix_conv1d_options causal = { 0, 0, NULL, NULL, NULL };
+    mmix_conv1d_options causal;
     mmix_tensor *part[3];
-    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, p, i, u, NULL);
-    if (conv) u = mmixi_conv_step(m, mmix_concat(m, 2, part, 3), conv, NULL, causal, a->of.state, a->of.slot);
-    for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
-        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
+    memset(&causal, 0, sizeof causal);
+    for (int i = 0; i < 3; i++)
+        part[i] = mmixi_project(m, p, i, u, NULL);
+    if (conv) {
+        u = mmix_concat(m, 2, part, 3);
+        u = mmixi_conv_step(m, u, conv, NULL, causal, a->of.state, a->of.slot);
+    }
+    size_t from = 0;
+    for (int i = 0; i < 3; i++) {
+        if (!part[i]) break;
+        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
+        size_t wide = part[i]->shape[2];
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
         if (conv) from += wide;
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* Causal softmax attention among the tokens of a kind, q and k turned by their angles or rotary positions. */
+
+/* Causal softmax attention among the tokens of a list. q and k are turned by the caller's angles,
+   or else by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_projections *of,
-                               mmix_tensor *x, const mmixi_layout *a, int kind)
+                               mmix_tensor *x, const mmixi_layout *a, const mmixi_token_list *list)
 {
-    mmix_mixer mixer = mmixi_projected(m, of, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
-    mmix_tensor *at = a->of.angles ? a->of.angles : w->rope.theta > 0 ? a->position[kind] : NULL;
+    mmix_mixer mixer = mmixi_projected(m, of, mmixi_tokens_listed(m, x, list->tokens), NULL, a);
+    mmix_tensor *at = a->of.angles;
+    if (!at && w->rope.theta > 0)
+        at = list->positions;
     if (at) {
         mixer.q = mmix_rope(m, mixer.q, at, &w->rope);
         mixer.k = mmix_rope(m, mixer.k, at, &w->rope);
@@ -13245,316 +13787,691 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_mmate_layer *w, const mmi
     return mixer;
 }
 
-/* ---- Flex-MA: two scans, fused ---- */
+/* ---- Flex-MA: two scans into one ----
 
-/* What o_proj reads, (B, L, H·P), of causal attention, or: the scans of x in the layer's order, forward over
-   all tokens, reverse from the first span to the last one's end, fused. */
+   f is (B, L, H, P); b (B, n, H, P) and z (B, n, H) are of the n tokens from `first` on. At tokens
+   of spans, whose number in runs (L) is odd,
+
+       y = g f + (1 - g) b with g = σ(z),   or c (f + b) without z;    elsewhere y = f
+       df = g dy,   db = (1 - g) dy,   dz = g (1 - g) Σ_p dy (f - b)
+
+   in: f, b, z or NULL, runs. size: first. number: c. */
+
+MMIXI_PLAIN void mmixi_plain_fuse(mmix_real *y, const mmix_real *f, const mmix_real *b,
+                                  const mmix_real *z, const int32_t *runs, double c, size_t B,
+                                  size_t L, size_t first, size_t n, size_t H, size_t P)
+{
+    for (size_t s = 0; s < B; s++)
+        for (size_t t = 0; t < L; t++)
+            for (size_t h = 0; h < H; h++)
+                for (size_t p = 0; p < P; p++) {
+                    size_t at = ((s * L + t) * H + h) * P + p;
+                    y[at] = f[at];
+                    if (runs[t] % 2 == 0) continue;
+                    size_t row = (s * n + t - first) * H + h;
+                    double g = z ? 1 / (1 + exp(-(double)z[row])) : c;
+                    double rest = z ? 1 - g : c;
+                    y[at] = (mmix_real)(g * (double)f[at] + rest * (double)b[row * P + p]);
+                }
+}
+
+/* Adds to df, db and, if there is a gate, dz. */
+MMIXI_PLAIN void mmixi_plain_fuse_backward(mmix_real *df, mmix_real *db, mmix_real *dz,
+                                           const mmix_real *dy, const mmix_real *f,
+                                           const mmix_real *b, const mmix_real *z,
+                                           const int32_t *runs, double c, size_t B, size_t L,
+                                           size_t first, size_t n, size_t H, size_t P)
+{
+    for (size_t s = 0; s < B; s++)
+        for (size_t t = 0; t < L; t++)
+            for (size_t h = 0; h < H; h++) {
+                size_t at = ((s * L + t) * H + h) * P;
+                size_t row = (s * n + t - first) * H + h;
+                int in_span = runs[t] % 2;
+                double g = in_span ? c : 1, rest = in_span ? c : 0, along = 0;
+                if (in_span && z) {
+                    g = 1 / (1 + exp(-(double)z[row]));
+                    rest = 1 - g;
+                }
+                for (size_t p = 0; p < P; p++) {
+                    df[at + p] += (mmix_real)(g * (double)dy[at + p]);
+                    if (!in_span) continue;
+                    db[row * P + p] += (mmix_real)(rest * (double)dy[at + p]);
+                    along += (double)dy[at + p] * ((double)f[at + p] - (double)b[row * P + p]);
+                }
+                if (in_span && z) dz[row] += (mmix_real)(g * rest * along);
+            }
+}
+
+/* What row number i of f, a head of a token, is fused with. */
+typedef struct mmixi_fuse_row {
+    int reversed;                    /* 1: the token is one of b's */
+    size_t f, b, z;                  /* where its numbers begin in f and y, in b, in z */
+    mmix_real f_share, b_share;
+} mmixi_fuse_row;
+
+static mmixi_fuse_row mmixi_fuse_row_of(const mmix_call *c, size_t i)
+{
+    const mmix_tensor *f = c->in[0];
+    size_t L = f->shape[1], H = f->shape[2], P = f->shape[3], n = c->in[1]->shape[1];
+    size_t first = c->size[0];
+    size_t sequence = i / H / L, t = i / H % L, head = i % H;
+    const mmix_real *z = mmixi_of(c->in[2]);
+    mmixi_fuse_row row;
+    memset(&row, 0, sizeof row);
+    row.reversed = t >= first && t - first < n;
+    row.f = i * P;
+    row.f_share = 1;
+    if (!row.reversed) return row;
+    row.z = (sequence * n + t - first) * H + head;
+    row.b = row.z * P;
+    if (mmix_data_i32(c->in[3])[t] % 2 == 0) return row;             /* text between two spans */
+    if (z) {
+        row.f_share = 1 / (1 + mmixi_exp_real(-z[row.z]));
+        row.b_share = 1 - row.f_share;
+    } else {
+        row.f_share = (mmix_real)c->number[0];
+        row.b_share = row.f_share;
+    }
+    return row;
+}
+
+static void mmixi_fuse_forward_rows(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    size_t P = c->in[0]->shape[3];
+    for (size_t i = range.begin; i < range.end; i++) {
+        mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
+        mmix_real *y = mmixi_of(c->out[0]) + row.f;
+        k->scale(P, row.f_share, mmixi_of(c->in[0]) + row.f, y);
+        if (row.reversed)
+            k->axpy(P, row.b_share, mmixi_of(c->in[1]) + row.b, y);
+    }
+}
+
+/* Writes share · dy to the gradient of an input, or adds it. */
+static void mmixi_fuse_give(const mmix_call *c, int input, size_t at, mmix_real share,
+                            const mmix_real *dy)
+{
+    const mmixi_kernels *k = c->m->k;
+    size_t P = c->in[0]->shape[3];
+    if (!c->dx[input]) return;
+    if (c->add[input])
+        k->axpy(P, share, dy, c->dx[input] + at);
+    else
+        k->scale(P, share, dy, c->dx[input] + at);
+}
+
+static void mmixi_fuse_backward_rows(const mmix_call *c, mmixi_range range)
+{
+    const mmixi_kernels *k = c->m->k;
+    size_t P = c->in[0]->shape[3];
+    for (size_t i = range.begin; i < range.end; i++) {
+        mmixi_fuse_row row = mmixi_fuse_row_of(c, i);
+        const mmix_real *dy = c->dy[0] + row.f;
+        mmixi_fuse_give(c, 0, row.f, row.f_share, dy);
+        if (!row.reversed) continue;
+        mmixi_fuse_give(c, 1, row.b, row.b_share, dy);
+        if (!c->dx[2]) continue;
+        mmix_real along_f = k->dot(P, dy, mmixi_of(c->in[0]) + row.f);
+        mmix_real along_b = k->dot(P, dy, mmixi_of(c->in[1]) + row.b);
+        mmix_real before = c->add[2] ? c->dx[2][row.z] : 0;
+        c->dx[2][row.z] = before + row.f_share * row.b_share * (along_f - along_b);
+    }
+}
+
+static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    if (c->dy[0])
+        return mmixi_over_rows(c, c->in[0], mmixi_fuse_backward_rows);
+    return mmixi_over_rows(c, c->in[0], mmixi_fuse_forward_rows);
+}
+
+/* One out of two scans: forward, over all tokens, and reverse, over the tokens u from the first
+   span to the end of the last. */
+static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *forward,
+                               mmix_tensor *reverse, mmix_tensor *u, const mmixi_layout *a)
+{
+    mmix_call fuse = mmixi_call(forward, reverse, NULL);
+    int directions = f->options.directions;
+    if (directions == MMIX_FUSE_GATE)
+        fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
+    fuse.in[3] = a->runs;
+    fuse.size[0] = a->first;
+    fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
+    return mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+}
+
+/* Fills in dt and A of one direction's scan of tokens u. */
+static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int direction, mmix_tensor *u,
+                             mmix_mixer *scan)
+{
+    int own = f->dir[direction].A_log ? direction : MMIX_FORWARD;    /* none: they are shared */
+    scan->dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
+    scan->dt_bias = f->dir[own].dt_bias;
+    scan->A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+}
+
+/* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
+   end of the last, and fuses the two: (B, L, H, P) in that order. */
+static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0);
+    mmix_tensor *u = mmixi_tokens_listed(m, x, order);
+    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
+    scan.kind = MMIX_SSD;
+    scan.dt_softplus = 1;
+    scan.D = f->D;
+    scan.initial_state = a->of.initial_state;
+    scan.final_state = a->of.final_state;
+    mmixi_flex_rates(m, f, MMIX_FORWARD, u, &scan);
+    mmix_tensor *forward = mmixi_mix_on_from(m, &scan, order, a, 0);
+    if (!a->of.n_spans) return forward;
+
+    scan.q = mmix_slice(m, scan.q, 1, a->first, a->n);
+    scan.k = mmix_slice(m, scan.k, 1, a->first, a->n);
+    scan.v = mmix_slice(m, scan.v, 1, a->first, a->n);
+    u = mmix_slice(m, u, 1, a->first, a->n);
+    order = mmix_slice(m, order, 0, a->first, a->n);
+    scan.direction = MMIX_REVERSE;
+    scan.initial_state = NULL;
+    scan.final_state = NULL;
+    if (f->options.directions == MMIX_FUSE_SUM) scan.D = NULL;       /* D x is in the sum once */
+    if (a->of.n_spans > 1)
+        scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+    mmixi_flex_rates(m, f, MMIX_REVERSE, u, &scan);
+    mmix_tensor *reverse = mmixi_mix_on(m, &scan, order, a);
+    return mmixi_fuse(m, f, forward, reverse, u, a);
+}
+
+/* What o_proj reads, (B, L, H·P), from causal attention or from Flex-MA. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmix_mixer scan;
     if (f->options.branches == MMIX_BRANCH_ATTENTION) {
-        scan = mmixi_attend(m, f, &f->flex, x, a, MMIXI_KIND_ALL);
-        return mmixi_join_heads(m, mmixi_mix_on(m, &scan, *a->list, a, 0));
+        mmix_mixer attention = mmixi_attend(m, f, &f->flex, x, a, &a->all);
+        return mmixi_join_heads(m, mmixi_mix_on_from(m, &attention, a->all.tokens, a, 0));
     }
-    int directions = f->options.directions;
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
-    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
-    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
-    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
-    for (int d = MMIX_FORWARD; ; d++) {
-        int own = f->dir[d].A_log ? d : MMIX_FORWARD;
-        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
-        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
-        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, -d);
-        if (!a->n || d == MMIX_REVERSE) break;
-        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
-        for (int i = 0; i < 4; i++) *part[i] = mmix_slice(m, *part[i], 1, a->first, a->n);
-        order = mmix_slice(m, order, 0, a->first, a->n);
-        scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
-        if (directions == MMIX_FUSE_SUM) scan.D = NULL;
-        if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-    }
-    y = fuse.in[0];
-    if (a->n) {                                  /* there are spans */
-        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
-        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
-        y = mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
-    }
-    y = mmixi_tokens_listed(m, mmixi_join_heads(m, y), mmixi_visits(m, a, f->index, 1));
+    mmix_tensor *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
+    y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
     if (a->plain) return y;
-    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (!f->z_weight) return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
-    z = mmix_linear(m, x, f->z_weight, f->z_bias);
-    return f->norm ? mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1) : mmix_mul(m, y, mmix_silu(m, z));
-}
-/* In spans y = g f + (1 - g) b, g = σ(z), or c (f + b) without z, elsewhere f; dz = g (1 - g) Σ_p dy (f - b).
-   in: f (B, L, H, P), of tokens from `first` on b (B, n, H, P), z (B, n, H); runs. size: first. number: c. */
-static void mmixi_fuse_heads(const mmix_call *c, mmixi_range range)
-{
-    const mmixi_kernels *k = c->m->k;
-    size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
-    const mmix_real *x[2] = { mmixi_of(c->in[0]), mmixi_of(c->in[1]) }, *z = mmixi_of(c->in[2]);
-    for (size_t i = range.begin; i < range.end; i++) {
-        size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
-            j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
-        const mmix_real *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
-        mmix_real share[2] = { 1, 0 };
-        if (mmix_data_i32(c->in[3])[t] % 2) {
-            share[0] = z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)c->number[0];
-            share[1] = z ? 1 - share[0] : share[0];
-        }
-        for (int d = 0; d < 1 + (r < n); d++)
-            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmixi_of(c->out[0]) + i * P);
-            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
-        if (r < n && c->dx[2])
-            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
-                * (k->dot(P, dy, x[0] + at[0]) - k->dot(P, dy, x[1] + at[1]));
-    }
-}
-static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
-{
-    (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_fuse_heads);
+    if (!a->of.final_state)
+        y = mmixi_keep_only(m, mark, y);
+    if (!f->z_weight)
+        return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
+    mmix_tensor *z = mmix_linear(m, x, f->z_weight, f->z_bias);
+    if (f->norm)
+        return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
+    return mmix_mul(m, y, mmix_silu(m, z));
 }
 
 /* ---- Local-Swin ---- */
 
-/* A layer's windows of a span. */
+/* Sets the windows into which a layer divides the grid of a span. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *x)
 {
-    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };   /* of videos, of images */
+    static const size_t of_video[3] = { 16, 4, 4 }, of_image[3] = { 1, 16, 16 };
+    const size_t *usual = s->grid[0] == 1 ? of_image : of_video;
     mmix_mmate_options o = w->options;
     mmixi_default(&o.shift_period, 2);
-    for (int k = 0; k < 3; k++) mmixi_default(&o.window[k], usual[s->grid[0] == 1][k]);
-    mmix_mixer_windows(x, 3, s->grid, o.window, w->index % o.shift_period >= o.shift_period / 2);
+    for (int k = 0; k < 3; k++)
+        mmixi_default(&o.window[k], usual[k]);
+    int shifted = w->index % o.shift_period >= o.shift_period / 2;
+    mmix_mixer_windows(x, 3, s->grid, o.window, shifted);
 }
-/* Of the grid tokens, (B, n, H, P): each span a sequence with windows; neighbours of equal grids at once. */
+
+/* The n tokens from number `at` on of x (B, ·, H, N), as `count` sequences of `cells` tokens. */
+static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n,
+                                         size_t count, size_t cells)
+{
+    x = mmix_slice(m, x, 1, at, n);
+    return mmixi_as(m, x, 4, count, cells, mmix_shape(x, 2), mmix_shape(x, 3));
+}
+
+/* How many spans from s on have the same grid as s. */
+static size_t mmixi_swin_equal(const mmix_span *s, const mmix_span *end)
+{
+    size_t equal = 1;
+    while (s + equal < end && !memcmp(s->grid, s[equal].grid, sizeof s->grid))
+        equal++;
+    return equal;
+}
+
+/* What Local-Swin makes of the grid tokens, (B, n, H, P). Each span is a sequence with windows of
+   its own; neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
                                     const mmixi_layout *a)
 {
-    const mmix_span *s = a->of.spans, *end = s + a->of.n_spans;
-    size_t parts = 0;
-    mmix_tensor *part[MMIX_MAX_INPUTS], *y;
-    for (size_t at = 0, equal, n; s < end; s += equal, at += n) {
-        mmix_mixer mixer = all;
-        mmix_tensor **own = &mixer.q;            /* k and v behind it */
+    const mmix_span *s = a->of.spans;
+    const mmix_span *end = s + a->of.n_spans;
+    mmix_tensor *part[MMIX_MAX_INPUTS];
+    size_t parts = 0, at = 0;
+    if (!w->options.causal_window) all.mask = MMIX_MASK_NONE;
+    while (s < end) {
+        size_t equal = a->plain ? 1 : mmixi_swin_equal(s, end);
         size_t cells = s->grid[0] * s->grid[1] * s->grid[2];
-        for (equal = 1; !a->plain && s + equal < end; equal++)
-            if (memcmp(s->grid, s[equal].grid, sizeof s->grid)) break;
-        n = equal * cells;
-        for (int k = 0; k < 3; k++) {
-            y = mmix_slice(m, own[k], 1, at, n);
-            own[k] = mmixi_as(m, y, 4, a->B * equal, cells, mmix_shape(y, 2), mmix_shape(y, 3));
-        }
-        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
+        size_t n = equal * cells;
+        mmix_mixer mixer = all;
+        mixer.q = mmixi_swin_sequences(m, all.q, at, n, a->B * equal, cells);
+        mixer.k = mmixi_swin_sequences(m, all.k, at, n, a->B * equal, cells);
+        mixer.v = mmixi_swin_sequences(m, all.v, at, n, a->B * equal, cells);
         mmixi_swin_windows(w, s, &mixer);
-        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, cells), a, -1);
+        mmix_tensor *tokens = mmix_slice(m, a->grid.tokens, 0, at, cells);
+        mmix_tensor *y = mmixi_mix_on(m, &mixer, tokens, a);
         part[parts++] = mmixi_as(m, y, 4, a->B, n, mmix_shape(y, 2), mmix_shape(y, 3));
-        if (parts == 1 || (parts < MMIX_MAX_INPUTS && s + equal < end)) continue;
-        part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
-        parts = 1;
+        s += equal;
+        at += n;
+        if (parts == MMIX_MAX_INPUTS || (parts > 1 && s == end)) {
+            part[0] = mmix_concat(m, 1, part, parts);    /* a call takes no more than these */
+            parts = 1;
+        }
     }
     return part[0];
 }
-/* Heads of the tokens in a list. */
+
+/* The heads of the tokens in a list. */
 static mmix_tensor *mmixi_heads_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     size_t H = mmix_shape(x, 2), N = mmix_shape(x, 3);
     return mmixi_split_heads(m, mmixi_tokens_listed(m, mmixi_join_heads(m, x), list), 0, H, N);
 }
-/* With `global`: of the tokens of no grid, which see all; or of the grid's, (B, n, H, P), as packed
-   sequences: each window with those others before it, whose own rows are dropped there. */
-static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer x,
-                                      const mmixi_layout *a, int kind)
+
+/* With `global`: what Local-Swin makes of the tokens outside of the grid, which see all tokens. */
+static mmix_tensor *mmixi_swin_global_other(mmix_ctx *m, mmix_mixer mixer, const mmixi_layout *a)
 {
-    mmix_tensor *grid = a->list[MMIXI_KIND_GRID], *others = a->list[MMIXI_KIND_OTHER], *list, *row,
-        **own = &x.q;                            /* k and v behind it */
-    size_t n = 0, G = mmix_count(others), cells = mmix_count(grid);
-    if (w->options.causal_window)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate: causal_window and layout.global do "
-                                    "not go together"));
-    x.mask = MMIX_MASK_NONE;
-    if (kind == MMIXI_KIND_OTHER) {
-        x.q = mmixi_heads_listed(m, x.q, others);
-        return mmixi_mix_on(m, &x, *a->list, a, -1);
-    }
+    mixer.q = mmixi_heads_listed(m, mixer.q, a->other.tokens);
+    return mmixi_mix_on(m, &mixer, a->all.tokens, a);
+}
+
+/* With `global` each window of the grid becomes one of several packed sequences: first the tokens
+   outside of the grid, then those of the window. */
+typedef struct mmixi_swin_packed {
+    mmix_tensor *list;               /* (n): the token at each place of the packed sequences */
+    mmix_tensor *row;                /* the place of each grid token */
+    mmix_tensor *sequence;           /* (B, n): the window that each place belongs to */
+} mmixi_swin_packed;
+
+static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_layout *a,
+                           mmixi_swin_packed *packed)
+{
+    const mmix_tensor *grid = a->grid.tokens, *others = a->other.tokens;
+    size_t n_others = mmix_count(others), cells = mmix_count(grid), n = 0;
     mmixi_pass j;                                /* for its windows alone */
     mmix_raw r;
     memset(&r, 0, sizeof r);
-    r.N = 1; r.L = cells;
+    r.N = 1;
+    r.L = cells;
     mmixi_swin_windows(w, a->of.spans, &r.o);
-    const size_t room = mmixi_pass_begin(&j, r, 0, m), shape[2] = { a->B, cells + j.softmax.windows * G };
-    list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1); row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
-    x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    const size_t room = mmixi_pass_begin(&j, r, 0, m);
+    const size_t shape[2] = { a->B, cells + j.softmax.windows * n_others };
+    packed->list = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
+    packed->row = mmix_new(m, MMIX_DTYPE_I32, 1, &cells);
+    packed->sequence = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
-    if (m->error_kind || mmixi_pass_start(&j, mmixi_reals(m, room, 1))) return NULL;
-    for (size_t i = 0, begin = 0; i < j.softmax.windows; i++, begin = n) {
-        for (size_t g = 0; g < G; g++) mmix_data_i32(list)[n++] = mmix_data_i32(others)[g];
+    if (m->error_kind || mmixi_pass_start(&j, mmixi_reals(m, room, 1)))
+        return -1;
+    int32_t *list = mmix_data_i32(packed->list);
+    for (size_t i = 0; i < j.softmax.windows; i++) {
+        size_t begin = n;
+        for (size_t g = 0; g < n_others; g++)
+            list[n++] = mmix_data_i32(others)[g];
         for (size_t k = 0; k < j.softmax.count[i]; k++) {
             size_t cell = j.softmax.order[i * j.softmax.L + k].at;
-            mmix_data_i32(row)[cell] = (int32_t)n;
-            mmix_data_i32(list)[n++] = mmix_data_i32(grid)[cell];
+            mmix_data_i32(packed->row)[cell] = (int32_t)n;
+            list[n++] = mmix_data_i32(grid)[cell];
         }
         for (size_t b = 0; b < a->B; b++)
-            for (size_t t = begin; t < n; t++) mmix_data_i32(x.seq_idx)[b * shape[1] + t] = (int32_t)i;
+            for (size_t t = begin; t < n; t++)
+                mmix_data_i32(packed->sequence)[b * shape[1] + t] = (int32_t)i;
     }
     mmix_rewind(m, mark);
-    for (int k = 0; k < 3; k++) own[k] = mmixi_heads_listed(m, own[k], list);
-    return mmixi_heads_listed(m, mmixi_mix_on(m, &x, list, a, -1), row);
-}
-/* Of the text tokens, (B, n, H, P). In slot + 1 are keys, values and places of earlier pieces. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer, const mmixi_layout *a)
-{
-    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places,
-        *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
-    const size_t n = mmix_count(list), shape[4] = { 1, n, 1, 1 };
-    places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
-        : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
-    mixer.mask = MMIX_MASK_BAND; mixer.left = window - 1; mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
-    if (m->error_kind) return NULL;
-    if (carried) carried->shape[1] += n;
-    mmix_real *sees = mmixi_of(places), *place = sees + places->shape[1] - n;           /* from *sees on */
-    for (size_t i = 0; i < n; i++, place++) {
-        *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
-        while (*place - *sees >= (mmix_real)window) sees++;
-        mmix_data_i32(mixer.lefts)[i] = (int32_t)(place - sees);
-    }
-    return mmixi_mix_on(m, &mixer, list, a, 1);
+    return 0;
 }
 
-/* flex + swin, with a gate u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
-static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
-                                const mmixi_layout *a)
+/* With `global`: what Local-Swin makes of the grid tokens, (B, n, H, P). In the packed sequences
+   the tokens outside of the grid get something, too, which is not used. */
+static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
+                                           const mmixi_layout *a)
+{
+    mmixi_swin_packed packed;
+    if (mmixi_swin_pack(m, w, a, &packed)) return NULL;
+    mixer.seq_idx = packed.sequence;
+    mixer.q = mmixi_heads_listed(m, mixer.q, packed.list);
+    mixer.k = mmixi_heads_listed(m, mixer.k, packed.list);
+    mixer.v = mmixi_heads_listed(m, mixer.v, packed.list);
+    return mmixi_heads_listed(m, mmixi_mix_on(m, &mixer, packed.list, a), packed.row);
+}
+
+/* What Local-Swin makes of the text tokens, (B, n, H, P). With a state the slot behind the call's
+   carries the keys, values and places of earlier pieces. */
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer,
+                                    const mmixi_layout *a)
+{
+    mmix_tensor *list = a->text.tokens, *carried = NULL, *places;
+    const size_t n = mmix_count(list), shape[4] = { 1, n, 1, 1 };
+    if (a->of.state) {
+        carried = &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV];
+        places = mmixi_carried_rows(m, carried, "places", shape, window);
+    } else {
+        places = mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
+    }
+    mixer.mask = MMIX_MASK_BAND;
+    mixer.left = window - 1;
+    mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    if (m->error_kind) return NULL;
+    if (carried) carried->shape[1] += n;
+    mmix_real *seen = mmixi_of(places);          /* the first place that a token sees */
+    mmix_real *place = seen + places->shape[1] - n;
+    for (size_t i = 0; i < n; i++, place++) {
+        *place = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
+        while (*place - *seen >= (mmix_real)window)
+            seen++;
+        mmix_data_i32(mixer.lefts)[i] = (int32_t)(place - seen);
+    }
+    return mmixi_mix_on_from(m, &mixer, list, a, 1);
+}
+
+/* ---- M-MATE: both branches ---- */
+
+/* Adds Local-Swin's heads of the tokens of a list, (B, n, H, P), to their rows of y. With a gate y
+   is Flex-MA's output, which becomes u y + (1 - u) swin with u = σ(z) in these rows. */
+static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                    mmix_tensor *y, mmix_tensor *heads, mmix_tensor *list, int gate,
+                                    const mmixi_layout *a)
+{
+    mmix_tensor *swin = mmixi_join_heads(m, heads);
+    if (!a->plain)
+        swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
+    if (gate) {
+        /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
+        mmix_tensor *z = mmixi_tokens_listed(m, x, list);
+        z = mmix_linear(m, z, w->branch_gate_weight, w->branch_gate_bias);
+        mmix_tensor *share = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+        swin = mmix_mul(m, share, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+    }
+    return mmix_add_rows(m, y, swin, list);
+}
+
+/* Adds Local-Swin of the tokens x to y. */
+static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                               mmix_tensor *y, int gate, const mmixi_layout *a)
+{
+    size_t text_window = w->options.text_window;
+    mmix_mixer mixer;
+    mmix_tensor *heads;
+    if (a->grid.tokens) {
+        mixer = mmixi_attend(m, w, &w->swin, x, a, &a->grid);
+        heads = mmixi_swin_grid(m, w, mixer, a);
+        y = mmixi_swin_onto(m, w, x, y, heads, a->grid.tokens, gate, a);
+    }
+    if (a->text.tokens && text_window) {
+        mixer = mmixi_attend(m, w, &w->swin, x, a, &a->text);
+        heads = mmixi_swin_text(m, text_window, mixer, a);
+        y = mmixi_swin_onto(m, w, x, y, heads, a->text.tokens, gate, a);
+    }
+    return y;
+}
+
+/* The same with `global`: the tokens outside of the grid see all, and all see them. */
+static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                      mmix_tensor *y, int gate, const mmixi_layout *a)
+{
+    if (w->options.causal_window)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate: causal_window and "
+                                    "layout.global do not go together"));
+    mmix_mixer mixer = mmixi_attend(m, w, &w->swin, x, a, &a->all);
+    mixer.mask = MMIX_MASK_NONE;
+    mmix_tensor *heads = mmixi_swin_global_grid(m, w, mixer, a);
+    y = mmixi_swin_onto(m, w, x, y, heads, a->grid.tokens, gate, a);
+    if (!a->other.tokens) return y;
+    heads = mmixi_swin_global_other(m, mixer, a);
+    return mmixi_swin_onto(m, w, x, y, heads, a->other.tokens, gate, a);
+}
+
+/* residual + flex + swin. With a gate the rows of the tokens that take part in Local-Swin are
+   residual + u flex + (1 - u) swin with u = σ(z). */
+static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                         mmix_tensor *residual, const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_mmate_options *o = &w->options;
-    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight,
-        swins = both || o->branches == MMIX_BRANCH_SWIN, record = m->recording;
+    int branches = w->options.branches;
+    int both = branches == MMIX_BRANCH_BOTH;
+    int gate = both && w->branch_gate_weight;
     mmix_tensor *y = residual;
-    if (a->plain || a->of.state) mmix_record(m, 0);
-    if (o->branches != MMIX_BRANCH_SWIN) {
+    if (branches != MMIX_BRANCH_SWIN) {
         y = mmixi_flex_heads(m, w, x, a);
-        if (!a->plain) y = mmixi_project(m, &w->flex, MMIXI_O, y, gate ? NULL : residual);
+        if (!a->plain)
+            y = mmixi_project(m, &w->flex, MMIXI_O, y, gate ? NULL : residual);
     }
-    if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (!y) y = mmix_fill(mmix_new3(m, a->B, a->L, a->plain ? w->swin.heads * a->L : mmix_shape(x, 2)), 0);
-    mmix_mixer mixer;
-    if (swins && a->of.global) mixer = mmixi_attend(m, w, &w->swin, x, a, MMIXI_KIND_ALL);
-    for (int kind = MMIXI_KIND_GRID; swins && kind <= MMIXI_KIND_OTHER; kind++) {
-        mmix_tensor *list = a->list[kind], *swin, *z;
-        if (!list || kind == (a->of.global ? MMIXI_KIND_TEXT : MMIXI_KIND_OTHER)
-            || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
-        if (!a->of.global) mixer = mmixi_attend(m, w, &w->swin, x, a, kind);
-        swin = mmixi_join_heads(m, a->of.global ? mmixi_swin_global(m, w, mixer, a, kind)
-                                : kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, mixer, a)
-                                : mmixi_swin_text(m, o->text_window, mixer, a));
-        if (!a->plain) swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
-        if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
-            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            swin = mmix_mul(m, mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0)),
-                            mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
-        }
-        y = mmix_add_rows(m, y, swin, list);
+    if (both && !a->of.final_state)
+        y = mmixi_keep_only(m, mark, y);
+    if (!y) {
+        size_t width = a->plain ? w->swin.heads * a->L : mmix_shape(x, 2);
+        y = mmix_fill(mmix_new3(m, a->B, a->L, width), 0);
+    }
+    if (both || branches == MMIX_BRANCH_SWIN) {
+        if (a->of.global)
+            y = mmixi_swin_global(m, w, x, y, gate, a);
+        else
+            y = mmixi_swin(m, w, x, y, gate, a);
     }
     if (gate && residual) y = mmix_add(m, residual, y);
-    if (y && a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;   /* a scan has done so */
+    return y;
+}
+
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                mmix_tensor *residual, const mmixi_layout *a)
+{
+    int record = m->recording;
+    if (a->plain || a->of.state)
+        mmix_record(m, 0);
+    mmix_tensor *y = mmixi_mmate_branches(m, w, x, residual, a);
+    /* A scan counts the tokens of its slot itself, Local-Swin alone does not. */
+    if (y && a->of.state)
+        a->of.state->slot[a->of.slot].tokens = a->seen + a->L;
     mmix_record(m, record);
     return y;
 }
+
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
+    static const char who[] = "mmix_mmate";
     mmixi_layout a;
-    return mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        || (a.of.state && !mmixi_slot_check(m, "mmix_mmate", a.of.state, mmixi_max(a.of.slot, a.of.slot + 1)))
-        ? NULL : mmixi_mmate(m, layer, x, residual, &a);
+    if (!mmixi_given(m, who, "*layer", layer)) return NULL;
+    static const char spec[] = "x BLD, residual? BLD";
+    if (mmixi_layout_begin(m, who, &a, layout, spec, x, residual, NULL))
+        return NULL;
+    if (a.of.state) {                            /* its slots `slot` and `slot + 1` */
+        size_t last = mmixi_max(a.of.slot, a.of.slot + 1);
+        if (!mmixi_slot_check(m, who, a.of.state, last))
+            return NULL;
+    }
+    return mmixi_mmate(m, layer, x, residual, &a);
 }
+
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
+    static const char who[] = "mmix_mmate_matrix";
     mmixi_layout a;
-    if ((layout && (layout->state || layout->initial_state))
-        || (layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
-    if (mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD", x, NULL, NULL)) return NULL;
-    a.plain = 1; x = mmixi_mmate(m, layer, x, NULL, &a);
-    return mmix_permute(m, mmixi_as(m, x, 4, a.B, a.L, mmix_shape(x, 2) / a.L, a.L), mmixi_swap_middle);
+    if (!mmixi_given(m, who, "*layer", layer)) return NULL;
+    int stateful = layout && (layout->state || layout->initial_state);
+    int convolved = layer->conv_weight && layer->options.branches < MMIX_BRANCH_SWIN;
+    if (stateful || convolved)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
+    if (mmixi_layout_begin(m, who, &a, layout, "x BLD", x, NULL, NULL))
+        return NULL;
+    a.plain = 1;
+    mmix_tensor *M = mmixi_mmate(m, layer, x, NULL, &a);
+    size_t heads = mmix_shape(M, 2) / a.L;
+    return mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, heads, a.L), mmixi_swap_middle);
 }
+
+/* ---- creation ---- */
+
+/* Attention's projections, from tokens D wide to heads `width` wide. With bias 1 q, k and v have
+   biases; with bias 2 o has one, too. */
+static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix,
+                                   size_t D, size_t heads, size_t kv_heads, size_t width, int bias)
+{
+    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    mmix_tensor **w = layer->weight, **b = layer->bias;
+    size_t E = heads * width, K = kv_heads * width;
+    layer->heads = heads;
+    layer->kv_heads = kv_heads;
+    w[MMIXI_Q] = mmixi_param_matrix(p, prefix, "q_proj.weight", normal, E, D);
+    if (bias)
+        b[MMIXI_Q] = mmixi_param_vector(p, prefix, "q_proj.bias", zeros, E);
+    w[MMIXI_K] = mmixi_param_matrix(p, prefix, "k_proj.weight", normal, K, D);
+    if (bias)
+        b[MMIXI_K] = mmixi_param_vector(p, prefix, "k_proj.bias", zeros, K);
+    w[MMIXI_V] = mmixi_param_matrix(p, prefix, "v_proj.weight", normal, K, D);
+    if (bias)
+        b[MMIXI_V] = mmixi_param_vector(p, prefix, "v_proj.bias", zeros, K);
+    w[MMIXI_O] = mmixi_param_matrix(p, prefix, "o_proj.weight", normal, D, E);
+    if (bias > 1)
+        b[MMIXI_O] = mmixi_param_vector(p, prefix, "o_proj.bias", zeros, D);
+}
+
+/* The parameters of Flex-MA beside its projections, for tokens D wide. */
+static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *prefix, size_t D,
+                            size_t width)
+{
+    const mmix_mmate_options *o = &f->options;
+    const mmix_start zeros = mmixi_start_zeros();
+    const mmix_start step = mmixi_start_of(MMIX_START_SPREAD, 1e-3, 1e-1);
+    /* whose silu is 1 */
+    const mmix_start gate_of_1 = mmixi_start_of(MMIX_START_CONSTANT, 1.2784645427610738, 0);
+    size_t H = f->flex.heads, E = H * width, C = E + 2 * f->flex.kv_heads * width;
+    f->dir[0].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj.weight", zeros, H, D);
+    f->dir[0].dt_bias = mmixi_param_vector(p, prefix, "dt_bias", step, H);
+    f->dir[0].A_log = mmixi_param_vector(p, prefix, "A_log", zeros, H);
+    if (!o->shared_directions) {
+        f->dir[1].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj_b.weight", zeros, H, D);
+        f->dir[1].dt_bias = mmixi_param_vector(p, prefix, "dt_b_bias", step, H);
+        f->dir[1].A_log = mmixi_param_vector(p, prefix, "A_log_b", zeros, H);
+    }
+    if (o->directions == MMIX_FUSE_GATE) {
+        f->gate_weight = mmixi_param_matrix(p, prefix, "gate.weight", zeros, H, D);
+        f->gate_bias = mmixi_param_vector(p, prefix, "gate.bias", zeros, H);
+    }
+    if (o->skip)
+        f->D = mmixi_param_vector(p, prefix, "D", zeros, H);
+    if (o->conv_width > 1) {                     /* at first the identity */
+        const size_t shape[3] = { C, 1, o->conv_width };
+        f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_START_LAST_TAP,
+                                         0, 0);
+    }
+    if (o->output_gate) {
+        f->z_weight = mmixi_param_matrix(p, prefix, "z_proj.weight", zeros, E, D);
+        f->z_bias = mmixi_param_vector(p, prefix, "z_proj.bias", gate_of_1, E);
+    }
+    if (o->norm)
+        f->norm = mmixi_param_vector(p, prefix, "norm.weight", mmixi_start_ones(), E);
+}
+
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
 {
-    const mmix_mmate_options *o = &layer->options;
-    mmixi_dims d;
-    char own[160];
+    static const char who[] = "mmix_mmate_init";
+    char flex[160], swin[160], gate[160];
+    if (!p || !mmixi_given(p->m, who, "*layer, *prefix", layer, prefix))
+        return -1;
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
-    if (mmixi_settings_check(p->m, "mmix_mmate_init", o, "int branches 0 3, int branch_gate, "
-                             "int directions 0 2, int shared_directions, int skip, size conv_width, "
-                             "int output_gate, int norm, size3 window, size shift_period, int causal_window, "
-                             "size text_window 0")) return -1;
-    if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them; shift_period %.0f, which must be even",
-                         (double)heads, (double)width, (double)kv_heads, (double)o->shift_period);
     layer->index = index;
-    d.D = D; d.H = heads; d.W = o->conv_width;
-    d.E = heads * width; d.K = kv_heads * width; d.C = d.E + 2 * d.K;
-    for (int i = 0, attention = o->branches == MMIX_BRANCH_ATTENTION; i < 2; i++) {
-        mmix_projections *of = i ? &layer->swin : &layer->flex;
-        mmix_tensor **w = of->weight, **b = of->bias;
-        if (i ? attention || o->branches == MMIX_BRANCH_FLEX : o->branches == MMIX_BRANCH_SWIN) continue;
-        snprintf(own, sizeof own, attention ? "%s" : i ? "%sswin." : "%sflex.", prefix);
-        of->heads = heads; of->kv_heads = kv_heads;
-        mmixi_declare(p, own, &d, "q_proj.weight ED normal, q_proj.bias E zeros, k_proj.weight KD normal, "
-                      "k_proj.bias K zeros, v_proj.weight KD normal, v_proj.bias K zeros, "
-                      "o_proj.weight DE normal, o_proj.bias D zeros", w, bias ? b : NULL, w + 1,
-                      bias ? b + 1 : NULL, w + 2, bias ? b + 2 : NULL, w + 3, bias > 1 ? b + 3 : NULL);
-        if (i || attention) continue;
-        mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, +dt_bias H dt_spread, +A_log H zeros, "
-                      "dt_proj_b.weight HD zeros, +dt_b_bias H dt_spread, +A_log_b H zeros, "
-                      "gate.weight HD zeros, +gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
-                      "z_proj.weight ED zeros, +z_proj.bias E ones*, norm.weight E ones",
-                      &layer->dir[0].dt_proj, o->shared_directions ? NULL : &layer->dir[1].dt_proj,
-                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL,
-                      o->skip ? &layer->D : NULL, o->conv_width > 1 ? &layer->conv_weight : NULL,
-                      o->output_gate ? &layer->z_weight : NULL, 1.2784645427610738,    /* its silu is 1 */
-                      o->norm ? &layer->norm : NULL);
+    const mmix_mmate_options *o = &layer->options;
+    if (mmixi_within(p->m, who, "branches", o->branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_ATTENTION)
+        || mmixi_within(p->m, who, "directions", o->directions, MMIX_FUSE_GATE, MMIX_FUSE_SUM)
+        || mmixi_within(p->m, who, "text_window", (double)o->text_window, 0, INT32_MAX)) return -1;
+    if (!heads || !kv_heads || heads % kv_heads || !width || o->shift_period % 2)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: %.0f heads of width %.0f, "
+                         "%.0f for keys and values, which must divide them; shift_period %.0f, "
+                         "which must be even", (double)heads, (double)width, (double)kv_heads,
+                         (double)o->shift_period);
+    if (o->branches == MMIX_BRANCH_ATTENTION) {
+        mmixi_projections_init(&layer->flex, p, prefix, D, heads, kv_heads, width, bias);
+        return p->m->error_kind ? -1 : 0;
     }
-    return mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
-                         o->branches == MMIX_BRANCH_BOTH && o->branch_gate ? &layer->branch_gate_weight
-                         : NULL);
+    snprintf(flex, sizeof flex, "%sflex.", prefix);
+    snprintf(swin, sizeof swin, "%sswin.", prefix);
+    if (o->branches != MMIX_BRANCH_SWIN) {
+        mmixi_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias);
+        mmixi_flex_init(layer, p, flex, D, width);
+    }
+    if (o->branches != MMIX_BRANCH_FLEX)
+        mmixi_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias);
+    if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate) {
+        mmix_start zeros = mmixi_start_zeros();
+        snprintf(gate, sizeof gate, "%sbranch_gate.", prefix);
+        layer->branch_gate_weight = mmixi_param_matrix(p, gate, "weight", zeros, 1, D);
+        layer->branch_gate_bias = mmixi_param_vector(p, gate, "bias", zeros, 1);
+    }
+    return p->m->error_kind ? -1 : 0;
 }
 
 /* ---- attention out, M-MATE in ---- */
 
-/* Copies what a student has of its teacher, whose slab lies in `values`: by name, and attention's q, k, v and
-   o, of which the first three may be one `fused` matrix, to both branches. 0, or -1: a size is another. */
-static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const mmix_params *teacher,
-                             const mmix_real *values, int fused, int no_key_bias)
+/* Where the values of a student's parameter come from. */
+typedef struct mmixi_reused {
+    char name[MMIXI_PARAM_NAME];     /* of the teacher's parameter, … */
+    size_t part, parts;              /* … of whose `parts` equal parts it is this one */
+} mmixi_reused;
+
+/* A projection q, k, v or o of either branch comes from that of attention, anything else from the
+   parameter of its own name. If `fused`, attention's q, k and v are one matrix. */
+static mmixi_reused mmixi_mmate_source(const char *name, int fused)
 {
-    static const char parts[] = "qkvo";
+    static const char projections[] = "qkvo", mmate[] = ".mmate.";
+    mmixi_reused from;
+    from.part = 0;
+    from.parts = 1;
+    snprintf(from.name, sizeof from.name, "%s", name);
+    const char *at = strstr(name, mmate);
+    const char *dot = at ? strchr(at + strlen(mmate), '.') : NULL;   /* of ".q_proj.weight" */
+    if (!dot || !dot[1] || strncmp(dot + 2, "_proj.", 6))
+        return from;
+    const char *which = strchr(projections, dot[1]);
+    if (!which) return from;
+    const char *kind = strchr(dot + 1, '.');     /* ".weight" */
+    int block = (int)(at - name);
+    if (!fused) {
+        snprintf(from.name, sizeof from.name, "%.*s.self_attn%s", block, name, dot);
+    } else if (*which == 'o') {
+        snprintf(from.name, sizeof from.name, "%.*s.attn.proj%s", block, name, kind);
+    } else {
+        snprintf(from.name, sizeof from.name, "%.*s.attn.qkv%s", block, name, kind);
+        from.part = (size_t)(which - projections);
+        from.parts = 3;
+    }
+    return from;
+}
+
+/* Copies to the student what it takes from its teacher, whose slab lies in `values`. If
+   `no_key_bias` the teacher's bias of the keys counts as 0. Returns 0, or -1 if a size differs. */
+static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
+                             const mmix_params *teacher, const mmix_real *values, int fused,
+                             int no_key_bias)
+{
     for (size_t i = 0; i < student->count; i++) {
         const mmix_param *to = &student->at[i];
-        const char *at = strstr(to->name, ".mmate."), *dot = at ? strchr(at + 7, '.') : NULL,
-            *part = dot && !strncmp(dot + 2, "_proj.", 6) ? strchr(parts, dot[1]) : NULL;
-        int third = fused && part && *part != 'o';
+        mmixi_reused source = mmixi_mmate_source(to->name, fused);
+        const mmix_tensor *from = mmix_params_find(teacher, source.name);
         size_t n = mmix_count(to->tensor);
-        char name[160];
-        if (part)
-            snprintf(name, sizeof name, "%.*s%s%s", (int)(at - to->name), to->name, !fused ? ".self_attn"
-                     : third ? ".attn.qkv" : ".attn.proj", fused ? dot + 7 : dot);
-        const mmix_tensor *from = mmix_params_find(teacher, part ? name : to->name);
-        if (!from || (no_key_bias && strstr(to->name, ".k_proj.bias"))) continue;        /* it is 0 */
-        if (mmix_count(from) != n * (third ? 3 : 1) || !mmixi_of(from))
-            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the teacher it is "
-                             "of %.0f%s", who, to->name, (double)n, (double)mmix_count(from),
-                             mmixi_of(from) ? "" : " bf16");
-        memcpy(mmixi_of(to->tensor), values + (mmixi_of(from) - teacher->values)
-               + (third ? (size_t)(part - parts) * n : 0), n * sizeof *values);
+        if (!from) continue;
+        if (no_key_bias && strstr(to->name, ".k_proj.bias")) continue;
+        const mmix_real *slab = mmixi_of(from);
+        if (mmix_count(from) != n * source.parts || !slab)
+            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: %s has %.0f reals, in the "
+                             "teacher it is of %.0f%s", who, to->name, (double)n,
+                             (double)mmix_count(from), slab ? "" : " bf16");
+        const mmix_real *part = values + (slab - teacher->values) + source.part * n;
+        memcpy(mmixi_of(to->tensor), part, n * sizeof *part);
     }
     return 0;
 }
@@ -13563,22 +14480,29 @@ static int mmixi_mmate_reuse(const char *who, const mmix_params *student, const 
    ViT, LinearViT, DINOv2, DINOv3, DinoVim, DinoMamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
-         DINOv2, v3: [cls; registers; patches],  x += γ1 · attn(norm1 x), x += γ2 · ffn(norm2 x)
-         Of a block M-MATE may stand in the place of attention: [patches; registers; cls] are its one span.
-   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
-         tokens = norm_f(x)
-   Names are the systems' checkpoints'. Without recording each block's temporaries are dropped as it ends.
+         DINOv2, DINOv3: x = [cls; registers; patches];  x += γ1 · attn(norm1 x),
+         x += γ2 · ffn(norm2 x)
+         M-MATE may stand in the place of a block's attention. [patches; registers; cls] are its
+         one span then.
+   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), a bidirectional
+         Mamba-2;  tokens = norm_f(x)
+
+   Parameters have the names of the systems' checkpoints. Where nothing is recorded the temporaries
+   of each block are dropped as it ends.
    ==================================================================================== */
 
-typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
+/* A layer norm's, or an RMS norm's, which has no bias. */
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;
 typedef struct mmixi_vision_block {
-    mmixi_norm_pair norm[2];
-    mmix_attention_layer attention; mmix_mlp_layer mlp;            /* or Mamba */
-    mmix_mmate_layer mmate;                      /* in place of attention */
-    mmix_swiglu_layer swiglu;                    /* or, without it, the MLP */
-    mmix_tensor *gamma[2];
-    mmix_mamba2_layer mamba;
+    mmixi_norm_pair norm[2];                     /* of the two halves: the mixer, the MLP */
+    mmix_attention_layer attention;              /* or, without heads, M-MATE */
+    mmix_mmate_layer mmate;
+    mmix_mlp_layer mlp;                          /* or, without tensors, SwiGLU */
+    mmix_swiglu_layer swiglu;
+    mmix_tensor *gamma[2];                       /* LayerScale's, or NULL */
+    mmix_mamba2_layer mamba;                     /* with heads: in place of all these */
 } mmixi_vision_block;
+
 struct mmix_vision {
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
@@ -13586,231 +14510,491 @@ struct mmix_vision {
     mmixi_norm_pair norm;
     mmixi_vision_block *block;
 };
-static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
+
+/* ---- configs ---- */
+
+static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads,
+                                            size_t patch)
 {
     int vim = mixer == MMIX_SSD;
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
-    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
-    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = vim ? 1e-5 : 1e-6;
-    c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
+    c.mixer = mixer;
+    c.dim = dim;
+    c.depth = depth;
+    c.heads = heads;
+    c.mlp_ratio = 4;
+    c.drop_path = 0.1;
+    c.patch = patch;
+    c.grid = patch ? 224 / patch : 0;
+    c.eps = vim ? 1e-5 : 1e-6;
+    c.class_token = vim ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST;
+    c.mamba.bidirectional = 1;
     return c;
 }
+
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
 {
     return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
 }
+
 MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
 {
     return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
 }
-MMIXDEF mmix_vision_config mmix_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
+
+MMIXDEF mmix_vision_config mmix_dinovim(size_t dim)
+{
+    return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
+}
+
 MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
 {
     mmix_vision_config c = mmix_dinovim(dim);
-    c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
+    c.class_token = MMIX_CLASS_REGISTERS;
+    c.registers = 12;
+    c.grid = 7;
     return c;
 }
+
+/* How many blocks the systems have at this width: 12 up to base, 24 for large, else the most. */
+static size_t mmixi_vision_depth(size_t dim, size_t largest_dim, size_t largest_depth)
+{
+    if (dim < 1024) return 12;
+    return dim < largest_dim ? 24 : largest_depth;
+}
+
 MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
 {
     mmix_vision_config c = mmix_vit(dim, 14);
-    c.grid = 37; c.registers = registers; c.layer_scale = 1; c.swiglu = dim == 1536;
+    c.grid = 37;
+    c.registers = registers;
+    c.layer_scale = 1;
     c.positions = registers ? MMIX_POSITIONS_ANTIALIAS : MMIX_POSITIONS_DINO;
-    c.depth = dim < 1024 ? 12 : dim < 1536 ? 24 : 40;
+    c.depth = mmixi_vision_depth(dim, 1536, 40);
+    c.swiglu = dim == 1536;
     if (c.swiglu) c.mlp_ratio = 8.0 / 3;
     return c;
 }
+
 MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
 {
     mmix_vision_config c = mmix_vit(dim, 16);
-    c.registers = 4; c.layer_scale = 1; c.swiglu = swiglu; c.positions = MMIX_POSITIONS_AXIAL; c.eps = 1e-5;
-    c.depth = dim < 1024 ? 12 : dim < 1280 ? 24 : 32;
+    c.registers = 4;
+    c.layer_scale = 1;
+    c.swiglu = swiglu;
+    c.positions = MMIX_POSITIONS_AXIAL;
+    c.eps = 1e-5;
+    c.depth = mmixi_vision_depth(dim, 1280, 32);
     return c;
 }
+
 /* All numbers of a config, in the order of files. */
-static const char mmixi_vision_settings[] =
-    "int mixer 0 2, size dim 1, size depth 1 1000, size heads 0, double mlp_ratio, size patch 1 4096, "
-    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 4, Size registers 0, "
-    "int normalise, Int positions 0 3, Int swiglu, Int layer_scale, |size mamba.d_inner 0, "
-    "size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
-    "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
-    "double mamba.dt_high, double mamba.out_scale, Double deviation 0 10, Double sincos 0 10, "
-    "Int feature 0 4, Int48 blocks 0 5, |Int mmate.branches 0 2, Int mmate.branch_gate, "
-    "Int mmate.directions 0 2, Int mmate.shared_directions, Int mmate.skip, Size mmate.conv_width 0, "
-    "Int mmate.output_gate, Int mmate.norm, Size3 mmate.window, Size mmate.shift_period, "
-    "Int mmate.causal_window 0 0, Size mmate.text_window 0 0";
+static const mmixi_setting mmixi_vision_settings[] = {
+    MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_SOFTMAX, MMIX_SSD, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, heads, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mlp_ratio, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, patch, 1, 4096, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, grid, 1, 16384, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_vision_config, eps, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_vision_config, drop_path, 0, 0.99, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, class_token, MMIX_CLASS_FIRST, MMIX_CLASS_LAST, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, registers, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, normalise, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, positions, 0, MMIX_POSITIONS_AXIAL, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, swiglu, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, layer_scale, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.d_inner, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.d_state, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.head_dim, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.groups, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_vision_config, mamba.conv_width, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mamba.bidirectional, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.eps, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.dt_low, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.dt_high, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_vision_config, mamba.out_scale, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_vision_config, deviation, 0, 10, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_vision_config, sincos, 0, 10, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, feature, 0, 4, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, blocks, MMIX_BLOCK_MIXER, MMIX_BLOCK_SWIN, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN,
+                 MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.branch_gate, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.directions, MMIX_FUSE_GATE, MMIX_FUSE_SUM,
+                 MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.shared_directions, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.skip, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, mmate.conv_width, 0, INT32_MAX, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.output_gate, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_vision_config, mmate.norm, MMIXI_IN_NEWER),
+    MMIXI_ANY_SIZE_OF(mmix_vision_config, mmate.window, MMIXI_IN_NEWER),
+    MMIXI_ANY_SIZE_OF(mmix_vision_config, mmate.shift_period, MMIXI_IN_NEWER),
+    MMIXI_INT_OF(mmix_vision_config, mmate.causal_window, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_vision_config, mmate.text_window, 0, 0, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
 
 /* What mixes the tokens of a ViT's block: MMIX_BLOCK_SOFTMAX, … */
 static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
 {
-    return i < MMIX_VISION_BLOCKS && c->blocks[i] ? c->blocks[i]
-        : c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
+    if (i < MMIX_VISION_BLOCKS && c->blocks[i])
+        return c->blocks[i];
+    return c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
 }
 
-/* ---- creation ---- */
-/* The parameters; an error stays in the context. LayerScale begins with 1, as for blocks that are trained
-   from the start. */
+/* How many tokens the features are the mean of. */
+static size_t mmixi_vision_class_count(const mmix_vision_config *c)
+{
+    if (c->class_token != MMIX_CLASS_REGISTERS) return 1;
+    return c->registers ? c->registers : 12;
+}
+
+MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
+{
+    if (!c) return 0;
+    size_t k = mmixi_vision_class_count(c), first = 0;
+    switch (c->class_token) {
+    case MMIX_CLASS_MIDDLE:
+        first = n / 2;
+        break;
+    case MMIX_CLASS_RELEASED:                    /* the one in front is not read */
+        first = (n + 1) / 2;
+        break;
+    case MMIX_CLASS_REGISTERS:
+        first = n / (k + 1);
+        break;
+    case MMIX_CLASS_LAST:
+        first = n + c->registers;
+        break;
+    default:                                     /* MMIX_CLASS_FIRST */
+        break;
+    }
+    if (at)
+        for (size_t i = 0; i < k; i++)
+            at[i] = first + i * (first + 1);
+    return k;
+}
+
+/* How many tokens are neither patches nor read. */
+static size_t mmixi_vision_unread(const mmix_vision_config *c)
+{
+    switch (c->class_token) {
+    case MMIX_CLASS_RELEASED: return 1;
+    case MMIX_CLASS_FIRST:
+    case MMIX_CLASS_LAST: return c->registers;
+    default: return 0;
+    }
+}
+
+/* ---- creation: an error stays in the context ---- */
+
+static void mmixi_norm_init(mmixi_norm_pair *norm, mmix_params *p, const char *prefix, size_t D,
+                            int bias)
+{
+    norm->weight = mmixi_param_vector(p, prefix, "weight", mmixi_start_ones(), D);
+    if (bias)
+        norm->bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), D);
+}
+
+/* The tokens beside the patches, the positions, and the projection of the patches. */
+static void mmixi_vision_declare_tokens(mmix_vision *v)
+{
+    const mmix_vision_config *c = &v->config;
+    mmix_params *p = v->params;
+    mmix_start normal = mmixi_start_normal(p);
+    int registers_are_read = c->class_token == MMIX_CLASS_REGISTERS;
+    int axial = c->positions == MMIX_POSITIONS_AXIAL;
+    size_t k = registers_are_read ? c->registers : 1;
+    size_t stored = c->grid * c->grid + (registers_are_read ? 0 : 1);
+    const size_t cls[3] = { 1, k, c->dim };
+    const size_t positions[3] = { 1, stored, c->dim };
+    const size_t registers[3] = { 1, c->registers, c->dim };
+    v->cls = mmixi_param(p, "", "cls_token", normal, 3, cls);
+    if (registers_are_read)
+        v->cls_positions = mmixi_param(p, "", "pos_embed_cls", normal, 3, cls);
+    if (!axial)
+        v->positions = mmixi_param(p, "", "pos_embed", normal, 3, positions);
+    if (c->registers && !registers_are_read) {
+        const char *name = axial ? "storage_tokens" : "register_tokens";
+        v->registers = mmixi_param(p, "", name, normal, 3, registers);
+    }
+    /* PyTorch's convolutions begin uniform, Vim's code with LeCun's normal distribution. */
+    const size_t patch[4] = { c->dim, 3, c->patch, c->patch };
+    size_t fan = 3 * c->patch * c->patch;
+    mmix_start weight = mmixi_start_uniform(fan, 1), bias = weight;
+    if (c->mixer == MMIX_SSD) {
+        weight = mmixi_start_of(MMIX_START_NORMAL, 1 / sqrt((double)fan), 0);
+        bias = mmixi_start_zeros();
+    }
+    v->patch_weight = mmixi_param(p, "patch_embed.proj.", "weight", weight, 4, patch);
+    v->patch_bias = mmixi_param_vector(p, "patch_embed.proj.", "bias", bias, c->dim);
+}
+
+/* Block number i of a Vim. */
+static void mmixi_vision_declare_vim(mmix_vision *v, size_t i)
+{
+    mmixi_vision_block *b = &v->block[i];
+    char mixer[48], norm[48];
+    snprintf(mixer, sizeof mixer, "layers.%d.mixer.", (int)i);
+    snprintf(norm, sizeof norm, "layers.%d.norm.", (int)i);
+    mmix_mamba2_init(&b->mamba, v->params, mixer, v->config.dim, &v->config.mamba);
+    mmixi_norm_init(&b->norm[0], v->params, norm, v->config.dim, 0);
+}
+
+/* The mixer of block number i of a ViT. */
+static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
+{
+    const mmix_vision_config *c = &v->config;
+    mmixi_vision_block *b = &v->block[i];
+    int kind = mmixi_vision_kind(c, i);
+    char part[48];
+    if (kind >= MMIX_BLOCK_MMATE) {
+        mmix_mmate_options o = c->mmate;
+        size_t width = c->dim / mmixi_max(c->heads, 1);
+        o.branches = kind - MMIX_BLOCK_MMATE;
+        snprintf(part, sizeof part, "blocks.%d.mmate.", (int)i);
+        mmix_mmate_init(&b->mmate, v->params, part, c->dim, c->heads, c->heads, width, i, 2, &o);
+        return;
+    }
+    snprintf(part, sizeof part, "blocks.%d.attn.", (int)i);
+    mmix_attention_init(&b->attention, v->params, part, c->dim, c->heads,
+                        kind == MMIX_BLOCK_LINEAR ? MMIX_LINEAR : MMIX_SOFTMAX, 1);
+    b->attention.options.normalise = c->normalise;
+    b->attention.options.feature = c->feature;
+    b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
+}
+
+/* SwiGLU. DINOv3 stores w1 and w2 apart, DINOv2 both in one matrix w12. */
+static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p,
+                                        const char *prefix, size_t D, size_t F, int apart)
+{
+    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    if (apart) {
+        layer->gate = mmixi_param_matrix(p, prefix, "w1.weight", normal, F, D);
+        layer->up = mmixi_param_matrix(p, prefix, "w2.weight", normal, F, D);
+        layer->down = mmixi_param_matrix(p, prefix, "w3.weight", normal, D, F);
+        layer->bias[0] = mmixi_param_vector(p, prefix, "w1.bias", zeros, F);
+        layer->bias[1] = mmixi_param_vector(p, prefix, "w2.bias", zeros, F);
+        layer->bias[2] = mmixi_param_vector(p, prefix, "w3.bias", zeros, D);
+        return;
+    }
+    layer->gate = mmixi_param_matrix(p, prefix, "w12.weight", normal, 2 * F, D);
+    layer->down = mmixi_param_matrix(p, prefix, "w3.weight", normal, D, F);
+    layer->bias[0] = mmixi_param_vector(p, prefix, "w12.bias", zeros, 2 * F);
+    layer->bias[2] = mmixi_param_vector(p, prefix, "w3.bias", zeros, D);
+}
+
+/* Block number i of a ViT. LayerScale begins with 1, as for blocks that are trained from the
+   start. */
+static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
+{
+    const mmix_vision_config *c = &v->config;
+    mmix_params *p = v->params;
+    mmixi_vision_block *b = &v->block[i];
+    size_t D = c->dim, F = (size_t)((double)D * c->mlp_ratio + 1e-6);
+    char block[40], part[48];
+    snprintf(block, sizeof block, "blocks.%d.", (int)i);
+    snprintf(part, sizeof part, "%snorm1.", block);
+    mmixi_norm_init(&b->norm[0], p, part, D, 1);
+    mmixi_vision_declare_mixer(v, i);
+    snprintf(part, sizeof part, "%snorm2.", block);
+    mmixi_norm_init(&b->norm[1], p, part, D, 1);
+    snprintf(part, sizeof part, "%smlp.", block);
+    if (c->swiglu)
+        mmixi_vision_declare_swiglu(&b->swiglu, p, part, D, F,
+                                    c->positions == MMIX_POSITIONS_AXIAL);
+    else
+        mmix_mlp_init(&b->mlp, p, part, D, F, D);
+    if (!c->layer_scale) return;
+    b->gamma[0] = mmixi_param_vector(p, block, "ls1.gamma", mmixi_start_ones(), D);
+    b->gamma[1] = mmixi_param_vector(p, block, "ls2.gamma", mmixi_start_ones(), D);
+}
+
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_SSD, many = c->class_token == MMIX_CLASS_REGISTERS,
-        axial = c->positions == MMIX_POSITIONS_AXIAL;
-    mmix_params *p = v->params;
-    mmixi_dims d;
-    d.D = c->dim; d.F = (size_t)((double)d.D * c->mlp_ratio + 1e-6); d.G = 2 * d.F;
-    d.P = c->patch; d.K = many ? c->registers : 1; d.R = c->registers;
-    d.N = !many + c->grid * c->grid;
-    mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
-                  many ? &v->cls_positions : NULL, axial ? NULL : &v->positions);
-    if (d.R && !many)
-        mmixi_declare(p, axial ? "storage" : "register", &d, "_tokens 1RD normal", &v->registers);
-    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
-                  : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
+    int vim = c->mixer == MMIX_SSD;
+    mmixi_vision_declare_tokens(v);
     for (size_t i = 0; i < c->depth; i++) {
-        mmixi_vision_block *b = v->block + i;
-        char block[40], part[48];
-        int kind = mmixi_vision_kind(c, i);
-        snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
-        snprintf(part, sizeof part, vim ? "%smixer." : kind < MMIX_BLOCK_MMATE ? "%sattn." : "%smmate.",
-                 block);
-        if (vim) {
-            mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
-            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
-            continue;
-        }
-        mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
-        if (kind >= MMIX_BLOCK_MMATE) {
-            mmix_mmate_options o = c->mmate;
-            o.branches = kind - MMIX_BLOCK_MMATE;
-            mmix_mmate_init(&b->mmate, p, part, d.D, c->heads, c->heads, d.D / mmixi_max(c->heads, 1), i, 2,
-                            &o);
-        } else {
-            mmix_attention_init(&b->attention, p, part, d.D, c->heads, kind - MMIX_BLOCK_SOFTMAX, 1);
-            b->attention.options.normalise = c->normalise; b->attention.no_key_bias = axial;
-            b->attention.options.feature = c->feature;
-        }
-        mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
-        snprintf(part, sizeof part, "%smlp.", block);
-        if (!c->swiglu) mmix_mlp_init(&b->mlp, p, part, d.D, d.F, d.D);
-        else if (axial)
-            mmixi_declare(p, part, &d, "w1.weight FD normal, +w2.weight FD normal, +w3.weight DF normal, "
-                          "w1.bias F zeros, +w2.bias F zeros, +w3.bias D zeros", &b->swiglu.gate,
-                          b->swiglu.bias);
-        else
-            mmixi_declare(p, part, &d, "w12.weight GD normal, w3.weight DF normal, w12.bias G zeros, "
-                          "w3.bias D zeros", &b->swiglu.gate, &b->swiglu.down, b->swiglu.bias,
-                          b->swiglu.bias + 2);
-        if (c->layer_scale) mmixi_declare(p, block, &d, "ls1.gamma D ones, +ls2.gamma D ones", b->gamma);
+        if (vim) mmixi_vision_declare_vim(v, i);
+        else mmixi_vision_declare_vit(v, i);
     }
-    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
-                  &v->norm.weight);
+    mmixi_norm_init(&v->norm, v->params, vim ? "norm_f." : "norm.", c->dim, !vim);
 }
-/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies each. */
+
+/* Stored positions of patches: sines and cosines of the column, then of the row, at D/4 frequencies
+   each. */
 static void mmixi_vision_sincos(const mmix_vision *v)
 {
     size_t D = v->config.dim, g = v->config.grid, quarter = D / 4;
     mmix_real *row = mmixi_of(v->positions) + (v->cls_positions ? 0 : D);
     for (size_t at = 0; at < g * g; at++, row += D)
         for (size_t i = 0; i < 4 * quarter; i++) {
-            size_t kind = i / quarter, place = kind < 2 ? at % g : at / g;
-            double period = mmixi_exp(9.210340371976184 * (double)(i % quarter) / (double)quarter),
-                angle = (double)place / period;          /* 1 to 10,000 patches a radian */
-            row[i] = (mmix_real)(v->config.sincos * (kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle)));
+            size_t kind = i / quarter;           /* sines, cosines of the column, of the row */
+            size_t place = kind < 2 ? at % g : at / g;
+            double share = (double)(i % quarter) / (double)quarter;
+            /* 1 to 10,000 patches a radian */
+            double period = mmixi_exp(9.210340371976184 * share);
+            double angle = (double)place / period;
+            double wave = kind % 2 ? mmixi_cos(angle) : mmixi_sin(angle);
+            row[i] = (mmix_real)(v->config.sincos * wave);
         }
 }
-/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. -1:
-   the same, the matrices being bf16. */
+
+/* Whether heads and positions go with the width and the mixer. */
+static int mmixi_vision_heads_fit(const mmix_vision_config *c)
+{
+    int axial = c->positions == MMIX_POSITIONS_AXIAL;
+    if (c->mixer == MMIX_SSD) return !axial;
+    if (!c->heads || c->dim % c->heads) return 0;
+    return !axial || c->dim / c->heads % 4 == 0;
+}
+
+/* Fills in the defaults of a config and checks it. */
+static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
+{
+    static const char who[] = "mmix_vision_create";
+    int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
+    if (axial) c->grid = 1;                      /* nothing is stored */
+    mmixi_settings_check(m, who, c, mmixi_vision_settings);
+    if (!vim)
+        mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX);
+    for (size_t i = 0; i < c->depth && i < MMIX_VISION_BLOCKS; i++) {
+        if (vim)
+            mmixi_within(m, who, "blocks, of Mamba,", c->blocks[i], 0, 0);
+        if (c->blocks[i] >= MMIX_BLOCK_MMATE && c->class_token == MMIX_CLASS_FIRST)
+            c->class_token = MMIX_CLASS_LAST;
+    }
+    if (!vim && c->class_token != MMIX_CLASS_FIRST && c->class_token != MMIX_CLASS_LAST)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected "
+                  "MMIX_CLASS_FIRST or _LAST with attention", who, c->class_token, c->mixer);
+    c->mamba.bidirectional = 1;
+    c->mamba.out_scale = 1 / sqrt((double)c->depth);
+    /* a file's config cannot say infinity */
+    c->mamba.dt_high = fmin(c->mamba.dt_high, FLT_MAX);
+    if (c->class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c->registers, 12);
+    else if (vim) c->registers = 0;
+    const char *more = axial ? ", of a multiple of 4, and attention" : "";
+    if (!mmixi_vision_heads_fit(c))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: dim %.0f, %.0f heads; expected heads that divide it%s", who, (double)c->dim,
+                  (double)c->heads, more);
+}
+
+/* How a backbone begins. RANDOM: with its initial values. EMPTY: without values, since those of a
+   file will follow; what is wrong with the config is the file's fault then. BF16: the same, and its
+   matrices are bf16. */
+enum { MMIXI_BEGIN_BF16 = -1, MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
+
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
-    int vim = c.mixer == MMIX_SSD, axial = c.positions == MMIX_POSITIONS_AXIAL;
     if (mmix_error(m)) return NULL;
-    if (axial) c.grid = 1;                       /* of none */
-    mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings);
-    if (!vim)
-        mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
-    for (size_t i = 0; i < c.depth && i < MMIX_VISION_BLOCKS; i++) {
-        if (vim) mmixi_within(m, "mmix_vision_create", "blocks, of Mamba,", c.blocks[i], 0, 0);
-        if (c.blocks[i] >= MMIX_BLOCK_MMATE && !c.class_token) c.class_token = MMIX_CLASS_LAST;
-    }
-    if (!vim && c.class_token != MMIX_CLASS_FIRST && c.class_token != MMIX_CLASS_LAST)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
-                  "MMIX_CLASS_FIRST or _LAST with attention", c.class_token, c.mixer);
-    c.mamba.bidirectional = 1; c.mamba.out_scale = 1 / sqrt((double)c.depth);
-    c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
-    if (c.class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c.registers, 12);
-    else if (vim) c.registers = 0;
-    if (vim ? axial : !c.heads || c.dim % c.heads || (axial && c.dim / c.heads % 4))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: dim %.0f, %.0f heads; expected heads that "
-                  "divide it%s", (double)c.dim, (double)c.heads,
-                  axial ? ", of a multiple of 4, and attention" : "");
+    mmixi_vision_settle(m, &c);
     mmix_params *p = mmix_params_create(m);
     mmix_vision *v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
-        v->params = p; v->config = c; v->block = (mmixi_vision_block *)(v + 1); p->bf16 = start < 0;
+        v->params = p;
+        v->config = c;
+        v->block = (mmixi_vision_block *)(v + 1);
+        p->bf16 = start == MMIXI_BEGIN_BF16;
         p->deviation = c.deviation;
         mmixi_vision_declare(v);
     }
-    if (!mmixi_model_ready(m, p, start > 0)) return NULL;
-    if (start > 0 && c.sincos > 0 && v->positions) mmixi_vision_sincos(v);
+    int initial = start == MMIXI_BEGIN_RANDOM;
+    if (!mmixi_model_ready(m, p, initial)) return NULL;
+    if (initial && c.sincos > 0 && v->positions)
+        mmixi_vision_sincos(v);
     return v;
 }
+
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
-    return mmixi_vision_create(m, config, 1);
+    return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
 }
+
 MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config)
 {
     if (!teacher) return NULL;
     const mmix_params *from = teacher->params;
-    mmix_mark mark = mmix_mark_here(from->m);
-    mmix_vision *v = mmixi_vision_create(from->m, config, 1);
+    mmix_ctx *m = from->m;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_vision *v = mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
     const mmix_real *values = mmixi_params_merged(from);
-    int bad = !v || from->m->error_kind || mmixi_mmate_reuse("mmix_vision_from", v->params, from, values, 1,
-                                                 config.positions == MMIX_POSITIONS_AXIAL);
-    mmix_rewind(from->m, mark);
+    int axial = config.positions == MMIX_POSITIONS_AXIAL;
+    int bad = !v || m->error_kind
+        || mmixi_mmate_reuse("mmix_vision_from", v->params, from, values, 1, axial);
+    mmix_rewind(m, mark);
     if (!bad) return v;
     mmix_vision_destroy(v);
     return NULL;
 }
-MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
+
+MMIXDEF void mmix_vision_destroy(mmix_vision *v)
+{
+    if (v) mmix_params_destroy(v->params);
+}
+
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 {
     return v ? &v->config : NULL;
 }
+
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
-/* Tokens that are neither patches nor read. */
-static size_t mmixi_vision_unread(const mmix_vision_config *c)
+
+/* ---- cost ---- */
+
+/* The multiply-adds of a mixer for each token and channel, if there are L tokens, n of them
+   patches. Softmax attention takes 2 L, or in windows twice as many as a token sees; linear
+   attention takes 2 N, and so does each of the two scans of Flex-MA. */
+static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, uint64_t L,
+                                        uint64_t n)
 {
-    return c->class_token == MMIX_CLASS_RELEASED ? 1
-        : c->class_token == MMIX_CLASS_FIRST || c->class_token == MMIX_CLASS_LAST ? c->registers : 0;
+    const size_t *window = c->mmate.window;
+    uint64_t N = c->dim / c->heads;
+    uint64_t rows = window[1] ? window[1] : 16;
+    uint64_t columns = window[2] ? window[2] : 16;
+    uint64_t cells = rows * columns;
+    uint64_t seen = (cells < n ? cells : n) + L - n;
+    uint64_t scans = 4 * N, windows = 2 * seen;
+    switch (kind) {
+    case MMIX_BLOCK_SOFTMAX: return 2 * L;
+    case MMIX_BLOCK_LINEAR: return 2 * N;
+    case MMIX_BLOCK_FLEX: return scans;
+    case MMIX_BLOCK_SWIN: return windows;
+    default: return scans + windows;
+    }
 }
-/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers', a token and
-   channel: of softmax L twice (of windows what a token sees there), of linear attention N twice, of a scan so
-   much in each direction; of Mamba 2 N P a head, token and direction (SSD's recurrence). */
+
+/* The multiply-adds are one for each weight and token (for those of the patches, and patch), and
+   those of the mixers. In Mamba these are 2 N P for each head, token and direction (SSD's
+   recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
+    if (!v) return 0;
     const mmix_vision_config *c = &v->config;
     const mmix_mamba2_options *o = &v->block->mamba.options;
-    const size_t *window = c->mmate.window;
-    int vim = c->mixer == MMIX_SSD;
-    uint64_t n = h / c->patch * (w / c->patch), N = vim ? 0 : c->dim / c->heads, sum = 0,
-        L = n + mmix_vision_class_index(c, 0, NULL) + mmixi_vision_unread(c),
-        cells = (window[1] ? window[1] : 16) * (window[2] ? window[2] : 16),
-        sees = (cells < n ? cells : n) + L - n;
+    uint64_t n = h / c->patch * (w / c->patch), sum = 0;
+    uint64_t L = n + mmixi_vision_class_count(c) + mmixi_vision_unread(c);
     for (size_t i = 0; i < c->depth; i++) {
-        int kind = mmixi_vision_kind(c, i);
-        sum += L * (vim ? 4 * o->d_inner * o->d_state : c->dim
-                    * (kind == MMIX_BLOCK_SOFTMAX ? 2 * L : kind == MMIX_BLOCK_LINEAR ? 2 * N
-                       : (kind == MMIX_BLOCK_SWIN ? 0 : 4 * N) + (kind == MMIX_BLOCK_FLEX ? 0 : 2 * sees)));
+        if (c->mixer == MMIX_SSD)
+            sum += L * 4 * o->d_inner * o->d_state;
+        else
+            sum += L * c->dim * mmixi_vision_mixer_cost(c, mmixi_vision_kind(c, i), L, n);
     }
     for (size_t i = 0; i < v->params->count; i++) {
-        const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
-        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * mmix_count(t);
+        const mmix_tensor *t = v->params->at[i].tensor;
+        int is_matrix = t->ndim > 1 && t->shape[0] > 1;  /* no class token, no positions (1, …) */
+        if (!is_matrix) continue;
+        sum += (t == v->patch_weight ? n : L) * mmix_count(t);
     }
     return 2 * (double)sum;
 }
 
 /* ---- tokens ---- */
+
 /* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
@@ -13818,332 +15002,541 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
     patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
     return mmix_permute(m, patches, to_planes);
 }
-MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
-{
-    size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
-    const size_t place[8] = { 0, n / 2, (n + 1) / 2, n / (k + 1), n + c->registers },
-        S = place[c->class_token & 7];
-    for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
-    return k;
-}
-/* One forward: what was asked for, and where its tokens stand. They are made as those that nothing reads,
-   class tokens and patches: `unread`, `at` and `patch` are their places, `from` the reverse. */
+
+/* One forward: what was asked for, and where its tokens stand. The tokens are made in the order of
+   those that nothing reads, class tokens, patches, and are then brought to where they stand. */
 typedef struct mmixi_vision_run {
     const mmix_vision *v;
-    const mmixi_vision_block *b;
     mmix_vision_options o;
-    mmix_tensor *unread, *at, *patch, *from;
-    mmix_tensor *angles, *read;                  /* of MMIX_POSITIONS_AXIAL; for mmix_vision_attention */
-    size_t i, B, together, done;                 /* block; images: all; in it at once; features taken */
-    int take;                                    /* 1: features of this block are taken */
-    mmixi_layout layout;                         /* with MMIX_CLASS_LAST: one span, all tokens */
-    mmix_tensor *x;                              /* (B, L, D), what block number i, b, reads */
-    mmix_mark mark;                              /* what comes after it goes when a block ends */
+    size_t B;
+    mmix_tensor *unread, *classes, *patches;     /* int32: their places; unread NULL: none */
+    mmix_tensor *made;               /* (L) int32: the number of the token that stands there */
+    mmix_tensor *angles;             /* of MMIX_POSITIONS_AXIAL, else NULL */
+    mmixi_layout layout;             /* with MMIX_CLASS_LAST: one span, all tokens */
+    size_t i;                        /* the block that is next, or runs */
+    const mmixi_vision_block *b;     /* that block, its matrices perhaps packed */
+    mmix_tensor *x;                  /* (B, L, D): what it reads */
+    size_t together;                 /* how many images are in a block at once */
+    int take;                        /* 1: features of this block are taken */
+    size_t taken;                    /* how many images' features were taken, over all blocks */
+    mmix_tensor *attention;          /* (B, H, gh, gw), for mmix_vision_attention */
+    mmix_mark mark;                  /* what comes after it goes when a block ends */
     mmix_features f;
 } mmixi_vision_run;
-/* Stored positions of patches for a picture, (1, n, D): as they are only if it is square in pixels, too. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r, const mmix_tensor *image)
+
+/* The stored positions of patches for a picture, (1, n, D), resized unless the grid is the stored
+   one and the picture is square in pixels. */
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r,
+                                           const mmix_tensor *image)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
     const mmix_vision_config *c = &r->v->config;
     size_t g = c->grid, h = r->f.grid_h, w = r->f.grid_w;
-    double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
     mmix_tensor *at = mmix_slice(m, r->v->positions, 1, !r->v->cls_positions, g * g);
-    if (h == g && w == g && image->shape[2] == image->shape[3]) return at;
-    at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), c->positions == MMIX_POSITIONS_ANTIALIAS
-                     ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC, h, w, ((double)h + more) / (double)g,
-                     ((double)w + more) / (double)g);
+    if (h == g && w == g && image->shape[2] == image->shape[3])
+        return at;
+    double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
+    double scale_h = ((double)h + more) / (double)g, scale_w = ((double)w + more) / (double)g;
+    int filter = c->positions == MMIX_POSITIONS_ANTIALIAS ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC;
+    at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), filter, h, w, scale_h, scale_w);
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }
+
 /* The angles of MMIX_POSITIONS_AXIAL, (n, N/2), with zeros for tokens behind the patches. */
-static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh, size_t gw,
-                                        size_t behind)
+static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c, size_t gh,
+                                        size_t gw, size_t behind)
 {
     size_t quarter = c->dim / c->heads / 4, n = gh * gw;
     mmix_tensor *angles = mmix_fill(mmix_new2(m, n + behind, 2 * quarter), 0);
-    for (size_t i = 0; angles && i < n * 2 * quarter; i++) {
-        size_t t = i / quarter / 2, column = i / quarter % 2, at = column ? t % gw : t / gw;
-        double c01 = ((double)at + 0.5) / (double)(column ? gw : gh),
-            period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
+    if (!angles) return NULL;
+    for (size_t i = 0; i < n * 2 * quarter; i++) {
+        size_t t = i / quarter / 2;
+        int of_column = i / quarter % 2 != 0;
+        size_t at = of_column ? t % gw : t / gw;
+        size_t side = of_column ? gw : gh;
+        double c01 = ((double)at + 0.5) / (double)side;
+        double period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
         mmixi_of(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
     }
     return angles;
 }
+
+/* The tokens that are not patches, (B, ·, D), those that nothing reads first. They are the same for
+   each image. */
+static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_run *r)
+{
+    const mmix_vision *v = r->v;
+    mmix_tensor *cls = v->cls;
+    if (v->positions) {
+        mmix_tensor *positions = v->cls_positions;
+        if (!positions)
+            positions = mmix_slice(m, v->positions, 1, 0, 1);
+        cls = mmix_add(m, cls, positions);
+    }
+    mmix_tensor *part[2] = { v->registers, cls };
+    if (v->config.class_token == MMIX_CLASS_RELEASED) {
+        part[0] = cls;                           /* in front with its position, then without */
+        part[1] = v->cls;
+    }
+    mmix_tensor *all = part[0] ? mmix_concat(m, 1, part, 2) : part[1];
+    return mmix_add(m, all, mmix_fill(mmix_new3(m, r->B, 1, 1), 0));
+}
+
 /* The tokens before the first block, (B, L, D). */
 static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
 {
     const mmix_vision *v = r->v;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *cls = v->cls, *part[2],
-        *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
+    mmix_tensor *patches = mmix_patch_embed(m, image, v->patch_weight, v->patch_bias);
     if (r->o.masked) {                           /* x + mask (token - x) */
         mmix_tensor *mask = mmixi_as(m, r->o.masked, 3, r->B, r->f.grid_h * r->f.grid_w, 1, 0);
         patches = mmix_add(m, patches, mmix_mul(m, mask, mmix_sub(m, r->o.mask_token, patches)));
     }
-    if (v->positions) patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
-    patches = mmixi_keep_only(m, mark, patches);
     if (v->positions)
-        cls = mmix_add(m, cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
-    int released = v->config.class_token == MMIX_CLASS_RELEASED;
-    part[0] = released ? cls : v->registers; part[1] = released ? v->cls : cls;
-    if (*part) part[1] = mmix_concat(m, 1, part, 2);
-    part[0] = mmix_add(m, part[1], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));      /* the same for each image */
-    part[1] = patches;
-    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
+        patches = mmix_add(m, patches, mmixi_vision_positions(m, r, image));
+    patches = mmixi_keep_only(m, mark, patches);
+    mmix_tensor *part[2] = { mmixi_vision_embed_classes(m, r), patches };
+    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->made);
 }
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r, const mmixi_norm_pair *norm,
-                                      mmix_tensor *x)
+
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
+                                      const mmixi_norm_pair *norm, mmix_tensor *x)
 {
     double eps = r->v->config.eps;
-    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
-        : mmix_rms_norm(m, x, norm->weight, eps);
+    if (norm->bias)
+        return mmix_layer_norm(m, x, norm->weight, norm->bias, eps);
+    return mmix_rms_norm(m, x, norm->weight, eps);
 }
-/* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
+
+/* What a backbone says of each image, (B, D): the mean of its class tokens x (B, count, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
-/* ---- blocks ---- */
-/* A block. in: x, and for each half s (B) or NULL: x += s γ ∘ f(norm x), which the last linear layer of f
-   adds itself unless LayerScale's γ (D) stands between (Touvron et al. 2021) or f itself is asked for.
-   Features are the class tokens of its output, of Mamba, which has one half, of the mixer's without the
-   residual, after the final norm: the next D columns of `intermediate`. */
+
+/* ---- blocks: x += s γ ∘ f(norm x), twice; Mamba's have one half ----
+
+   s is drop path's, γ LayerScale's (Touvron et al. 2021); f is the mixer, then the MLP. */
+
+static int mmixi_vision_has_mmate(const mmixi_vision_block *b)
+{
+    return !b->mamba.heads && !b->attention.heads;
+}
+
+/* Whether the last linear layer of f adds its output to x. If not, the output is needed alone. */
+static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor *s)
+{
+    const mmixi_vision_block *b = r->b;
+    if (b->mamba.heads) return !r->take;         /* features of Mamba are without the residual */
+    if (b->gamma[0]) return 0;                   /* LayerScale's γ (D) stands between */
+    if (mmixi_vision_has_mmate(b) && s) return 0;        /* M-MATE takes no s */
+    return !r->o.mixed;                          /* it is asked for */
+}
+
+/* f of the first half, which mixes the tokens u: onto + s f(u), or f(u) if `onto` is NULL. */
+static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
+                                       mmix_tensor *onto, mmix_tensor *s)
+{
+    const mmixi_vision_block *b = r->b;
+    if (b->mamba.heads)
+        return mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
+    if (mmixi_vision_has_mmate(b)) {
+        mmixi_layout layout = r->layout;
+        layout.B = mmix_shape(u, 0);             /* the images that go at a time */
+        return mmixi_mmate(m, &b->mmate, u, onto, &layout);
+    }
+    mmix_attention_layer attention = b->attention;
+    attention.angles = r->angles;
+    return mmix_attention(m, &attention, u, onto, s, NULL, 0);
+}
+
+/* f of the second half, in the same way. */
+static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
+                                     mmix_tensor *onto, mmix_tensor *s)
+{
+    const mmixi_vision_block *b = r->b;
+    if (b->swiglu.down)
+        return mmix_swiglu(m, &b->swiglu, u, onto, s);
+    return mmix_mlp(m, &b->mlp, u, onto, s);
+}
+
+/* x + s γ ∘ u, where γ (D) and s (B) may be NULL. */
+static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u,
+                                     mmix_tensor *gamma, mmix_tensor *s)
+{
+    if (gamma) u = mmix_mul(m, u, gamma);
+    if (s)
+        u = mmix_mul(m, u, mmixi_as(m, s, 3, mmix_count(s), 1, 1, 0));
+    return mmix_add(m, x, u);
+}
+
+/* Makes the class tokens of u, after the final norm, the next D columns of `intermediate`. */
+static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
+{
+    size_t D = r->v->config.dim, n = mmix_shape(u, 0);
+    u = mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->classes));
+    mmix_tensor *pair[2] = { r->f.intermediate, mmixi_vision_mean(m, u) };
+    if (m->recording) {
+        r->f.intermediate = pair[0] ? mmix_concat(m, 1, pair, 2) : pair[1];
+        return;
+    }
+    size_t first_image = r->taken % r->B, column = r->taken / r->B * D;
+    mmix_tensor *to = mmix_slice(m, mmix_slice(m, pair[0], 0, first_image, n), 1, column, D);
+    mmix_write(to, mmixi_of(pair[1]));
+    r->taken += n;
+}
+
+/* A block. in: x, and for each half its s (B) or NULL. The features are the class tokens of the
+   block's output, in Mamba of the mixer's. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
     const mmixi_vision_block *b = r->b;
-    size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *u = NULL, *pair[2];
-    int vim = b->mamba.heads > 0, mmate = !vim && !b->attention.heads,
-        itself = vim ? !r->take : !b->gamma[0] && !(mmate && in[1]) && !r->o.mixed;    /* a layer adds to x */
-    for (int half = 0; half < 2; half++) {
-        mmix_tensor *onto = itself ? x : NULL, *s = itself ? in[1 + half] : NULL;
-        u = mmixi_vision_norm(m, r, b->norm + half, x);
-        if (half && b->swiglu.down) u = mmix_swiglu(m, &b->swiglu, u, onto, s);
-        else if (half) u = mmix_mlp(m, &b->mlp, u, onto, s);
-        else if (vim) u = mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
-        else if (mmate) {
-            mmixi_layout layout = r->layout;
-            layout.B = n;                        /* of so many images at a time */
-            u = mmixi_mmate(m, &b->mmate, u, onto, &layout);
-        }
-        else {
-            mmix_attention_layer attention = b->attention;
-            attention.angles = r->angles;
-            u = mmix_attention(m, &attention, u, onto, s, NULL, 0);
-        }
-        if (!half) mmixi_layer_tap(r->o.mixed, r->i, u);
-        if (itself) x = u;
-        else {
-            mmix_tensor *more = b->gamma[half] ? mmix_mul(m, u, b->gamma[half]) : u;
-            s = mmixi_as(m, in[1 + half], 3, n, 1, 1, 0);
-            x = mmix_add(m, x, s ? mmix_mul(m, more, s) : more);
-        }
-        if (vim) break;
-        u = x = half ? x : mmixi_keep_only(m, mark, x);
+    mmix_tensor *x = in[0], *u;
+    int adds_itself = mmixi_vision_adds_itself(r, in[1]);
+
+    mmix_tensor *onto = adds_itself ? x : NULL;
+    mmix_tensor *s = adds_itself ? in[1] : NULL;
+    u = mmixi_vision_norm(m, r, &b->norm[0], x);
+    u = mmixi_vision_mixer(m, r, u, onto, s);
+    mmixi_layer_tap(r->o.mixed, r->i, u);
+    x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
+    if (b->mamba.heads) {
+        if (r->take) mmixi_vision_take(m, r, u);
+        return x;
     }
-    if (!r->take) return x;
-    pair[0] = r->f.intermediate;
-    pair[1] = mmixi_vision_mean(m, mmixi_vision_norm(m, r, &r->v->norm, mmixi_tokens_listed(m, u, r->at)));
-    if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
-    else {
-        u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-        mmix_write(u, mmixi_of(pair[1]));
-        r->done += n;
-    }
+    x = mmixi_keep_only(m, mark, x);
+
+    onto = adds_itself ? x : NULL;
+    s = adds_itself ? in[2] : NULL;
+    u = mmixi_vision_norm(m, r, &b->norm[1], x);
+    u = mmixi_vision_ffn(m, r, u, onto, s);
+    x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
+    if (r->take) mmixi_vision_take(m, r, x);
     return x;
 }
+
 /* ---- forward ---- */
-/* Memory for what is asked for and outlasts the blocks. */
+/* Makes room for what is asked for and outlasts the blocks. None is needed for what is recorded,
+   which stays where it is. */
 static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t L)
 {
     const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
     mmix_features *f = &r->f;
-    if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
+    if (o->n_dense)
+        f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
+        double low = i ? (double)o->dense[i - 1] + 1 : 0;
         snprintf(name, sizeof name, "dense[%d]", (int)i);
-        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
-                     (double)c->depth - 1);
+        mmixi_within(m, who, name, (double)o->dense[i], low, (double)c->depth - 1);
         f->dense[i] = m->recording ? NULL : mmix_new4(m, r->B, c->dim, f->grid_h, f->grid_w);
     }
-    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, r->B, o->n_last * c->dim);
-    for (size_t i = 0; i < 2 * c->depth; i++) {
-        mmix_tensor **taps = i % 2 ? o->mixed : o->outputs;
-        if (taps) taps[i / 2] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
+    if (o->n_last && !m->recording)
+        f->intermediate = mmix_new2(m, r->B, o->n_last * c->dim);
+    for (size_t i = 0; i < c->depth; i++) {
+        if (o->outputs)
+            o->outputs[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
+        if (o->mixed)
+            o->mixed[i] = m->recording ? NULL : mmix_new3(m, r->B, L, c->dim);
     }
 }
-/* Where L tokens stand, n of them patches, `unread` read by nothing: into r; of MMIX_CLASS_LAST as one span.
-   0, or -1. */
-static int mmixi_vision_places(mmix_ctx *m, const char *who, mmixi_vision_run *r, const mmix_vision_config *c,
-                               size_t unread, size_t n, size_t L, mmix_tensor *image)
+
+/* Writes to `at` where the tokens stand that are not among the n patches: first the `unread` ones,
+   then the class tokens. */
+static void mmixi_vision_others(const mmix_vision_config *c, size_t unread, size_t n, size_t *at)
 {
-    size_t cls = L - n, *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
-    int last = c->class_token == MMIX_CLASS_LAST;
-    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    if (unread) r->unread = mmix_slice(m, place, 0, 0, unread);
-    r->at = mmix_slice(m, place, 0, unread, cls - unread);
-    r->patch = mmix_slice(m, place, 0, cls, n);
-    if (c->positions == MMIX_POSITIONS_AXIAL)
-        r->angles = mmixi_vision_angles(m, c, r->f.grid_h, r->f.grid_w, last ? cls : 0);
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < unread; i++) at[i] = c->class_token == MMIX_CLASS_FIRST ? i + 1 : last ? n + i : 0;
+    size_t first = 0;                            /* MMIX_CLASS_RELEASED: the class token in front */
+    if (c->class_token == MMIX_CLASS_FIRST) first = 1;       /* behind the class token */
+    if (c->class_token == MMIX_CLASS_LAST) first = n;        /* behind the patches */
+    for (size_t i = 0; i < unread; i++)
+        at[i] = first + i;
     mmix_vision_class_index(c, n, at + unread);
-    for (size_t i = 0, made = cls; i < L; i++) {
-        size_t k = 0;
-        while (k < cls && at[k] != i) k++;
-        if (k == cls) k = made++;                /* the next patch */
-        mmix_data_i32(r->from)[i] = (int32_t)k; mmix_data_i32(place)[k] = (int32_t)i;
-    }
-    if (!last) return 0;
-    mmix_span *span = (mmix_span *)mmixi_header(m, sizeof *span);
-    const mmix_layout layout = { span, 1, NULL, NULL, NULL, NULL, 0, 1, r->angles };
-    if (!span) return -1;
-    span->separators = cls;
-    span->grid[0] = 1; span->grid[1] = r->f.grid_h; span->grid[2] = r->f.grid_w;
-    return mmixi_layout_begin(m, who, &r->layout, &layout, "places:i32 L, image B3HW", place, image, NULL);
 }
-/* Checks and plans; x before the first block. NULL on error. */
+
+/* Finds where the tokens stand: n patches and `others`, `unread` of which nothing reads. Returns 0,
+   or -1. */
+static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_vision_config *c,
+                               size_t unread, size_t others, size_t n)
+{
+    size_t L = others + n, next_patch = others;
+    size_t *at = (size_t *)mmixi_step_array(m, others, 1, sizeof *at);
+    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    r->made = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    if (unread)
+        r->unread = mmix_slice(m, place, 0, 0, unread);
+    r->classes = mmix_slice(m, place, 0, unread, others - unread);
+    r->patches = mmix_slice(m, place, 0, others, n);
+    if (c->positions == MMIX_POSITIONS_AXIAL) {
+        size_t behind = c->class_token == MMIX_CLASS_LAST ? others : 0;
+        r->angles = mmixi_vision_angles(m, c, r->f.grid_h, r->f.grid_w, behind);
+    }
+    if (m->error_kind) return -1;
+    mmixi_vision_others(c, unread, n, at);
+    for (size_t i = 0; i < L; i++) {
+        size_t k = 0;
+        while (k < others && at[k] != i)
+            k++;
+        if (k == others) k = next_patch++;
+        mmix_data_i32(r->made)[i] = (int32_t)k;
+        mmix_data_i32(place)[k] = (int32_t)i;
+    }
+    return 0;
+}
+
+/* With MMIX_CLASS_LAST: makes all tokens one span, whose separators are the `others`. Returns 0, or
+   -1. */
+static int mmixi_vision_span(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t others,
+                             mmix_tensor *image)
+{
+    mmix_span *span = (mmix_span *)mmixi_header(m, sizeof *span);
+    mmix_layout layout;
+    if (!span) return -1;
+    span->start = 0;
+    span->separators = others;
+    span->grid[0] = 1;
+    span->grid[1] = r->f.grid_h;
+    span->grid[2] = r->f.grid_w;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = span;
+    layout.n_spans = 1;
+    layout.global = 1;
+    layout.angles = r->angles;
+    static const char spec[] = "made:i32 L, image B3HW";
+    return mmixi_layout_begin(m, who, &r->layout, &layout, spec, r->made, image, NULL);
+}
+
+/* How many images go through the blocks at once: enough to give each thread the tokens it wants.
+   All go at once in training, and if the linear layer is not the library's own. */
+static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r, size_t L)
+{
+    const mmix_vision_options *o = &r->o;
+    if (o->train || o->mixed || o->inputs || !mmixi_infers(m))
+        return r->B;
+    return mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
+}
+
+/* Checks the arguments and plans the run. Returns x before the first block, NULL on error. */
 static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_vision_run *r,
                                        const mmix_vision *v, const mmix_vision_options *options,
                                        mmix_tensor *image)
 {
+    mmixi_dims d;
     memset(r, 0, sizeof *r);
     if (!mmixi_given(m, who, "*backbone", v)) return NULL;
     r->v = v;
     if (options) r->o = *options;
-    mmix_vision_config c = v->config;
     const mmix_vision_options *o = &r->o;
-    mmixi_dims d;
+    mmix_vision_config c = v->config;
     if (o->class_last && c.mixer != MMIX_SSD) c.class_token = MMIX_CLASS_LAST;
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)
-        || mmixi_within(m, who, "the shorter side of a picture",
-                        (double)mmixi_min(d.H, d.W), (double)c.patch, HUGE_VAL)
-        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c.depth)
-        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return NULL;
-    r->B = d.B; r->f.grid_h = d.H / c.patch; r->f.grid_w = d.W / c.patch;
-    size_t unread = mmixi_vision_unread(&c), n = r->f.grid_h * r->f.grid_w,
-        L = unread + mmix_vision_class_index(&c, 0, NULL) + n;
-    d.N = n; d.D = c.dim;
-    if (o->masked) mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
+
+    if (!mmixi_expect(m, who, &d, "image B3HW", image))
+        return NULL;
+    double side = (double)mmixi_min(d.H, d.W), patch = (double)c.patch;
+    if (mmixi_within(m, who, "the shorter side of a picture", side, patch, HUGE_VAL))
+        return NULL;
+    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c.depth))
+        return NULL;
+    if (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))
+        return NULL;
+    r->B = d.B;
+    r->f.grid_h = d.H / c.patch;
+    r->f.grid_w = d.W / c.patch;
+    size_t n = r->f.grid_h * r->f.grid_w;
+    size_t unread = mmixi_vision_unread(&c);
+    size_t others = unread + mmixi_vision_class_count(&c);
+    size_t L = others + n;
+    d.N = n;
+    d.D = c.dim;
+    if (o->masked)
+        mmixi_expect(m, who, &d, "+masked BN, mask_token D", o->masked, o->mask_token);
     mmixi_vision_asked(m, who, r, L);
-    if (mmixi_vision_places(m, who, r, &c, unread, n, L, image)) return NULL;
-    /* about the rows the threads want; who trains, or has another linear layer, gets all images at once */
-    r->together = o->train || o->mixed || o->inputs || !mmixi_infers(m) ? d.B
-        : mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
+    if (mmixi_vision_places(m, r, &c, unread, others, n))
+        return NULL;
+    int last = c.class_token == MMIX_CLASS_LAST;
+    if (last && mmixi_vision_span(m, who, r, others, image))
+        return NULL;
+    r->together = mmixi_vision_together(m, r, L);
     r->mark = mmix_mark_here(m);
-    return r->x = mmixi_keep_only(m, r->mark, mmixi_vision_embed(m, r, image));
+    r->x = mmixi_keep_only(m, r->mark, mmixi_vision_embed(m, r, image));
+    return r->x;
 }
-/* r->x through the blocks before `end`; for inference on many images some go at a time, and in place. NULL on
-   error. */
+
+/* A copy of the block with its matrices packed, once for all images. */
+static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_block *block)
+{
+    mmixi_vision_block b = *block;
+    b.attention.qkv_weight = mmixi_packed(m, b.attention.qkv_weight);
+    b.attention.proj_weight = mmixi_packed(m, b.attention.proj_weight);
+    b.mlp.fc1_weight = mmixi_packed(m, b.mlp.fc1_weight);
+    b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight);
+    b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj);
+    b.mamba.out_proj = mmixi_packed(m, b.mamba.out_proj);
+    b.swiglu.gate = mmixi_packed(m, b.swiglu.gate);
+    b.swiglu.up = mmixi_packed(m, b.swiglu.up);
+    b.swiglu.down = mmixi_packed(m, b.swiglu.down);
+    return b;
+}
+
+/* What block number r->i makes of x. In inference on many images only some go at a time, and in
+   place. */
+static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *x)
+{
+    const mmix_vision_options *o = &r->o;
+    const mmix_vision_config *c = &r->v->config;
+    mmix_tensor *in[3] = { x, NULL, NULL };
+    if (o->train && r->i) {                      /* the rate rises linearly to the last block's */
+        double rate = c->drop_path * (double)r->i / (double)(c->depth - 1);
+        for (uint64_t half = 0; half < 2; half++) {
+            uint64_t stream = o->stream * 1024 + 2 * r->i + half;
+            in[1 + half] = mmix_drop_path(m, r->B, rate, o->step, stream);
+        }
+    }
+    r->b = &r->v->block[r->i];
+    r->take = r->i + o->n_last >= c->depth;
+    if (r->together < r->B) {
+        mmixi_vision_block packed = mmixi_vision_packed(m, r->b);
+        r->b = &packed;
+        x = mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, r->x);
+        r->b = &r->v->block[r->i];
+        return x;
+    }
+    if (r->take || o->mixed)                     /* a checkpoint would hand out x alone */
+        return mmixi_vision_layer(m, r, in);
+    return mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+}
+
+/* The patch tokens of x as maps, for `dense`. */
+static mmix_tensor *mmixi_vision_map(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *x)
+{
+    if (r->o.dense_norm)
+        x = mmixi_vision_norm(m, r, &r->v->norm, x);
+    return mmixi_vision_planes(m, mmixi_tokens_listed(m, x, r->patches), r->f.grid_h, r->f.grid_w);
+}
+
+/* Takes r->x through the blocks before `end`. NULL on error. */
 static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t end)
 {
-    const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
-    for (size_t i = r->i, k = 0; r->x && i < end; r->i = ++i) {
-        mmixi_vision_block b = r->v->block[i];
-        mmix_tensor *in[3] = { o->inputs && o->inputs[i] ? o->inputs[i] : r->x, NULL, NULL }, *x, *y;
-        for (uint64_t half = 0; half < 2 && o->train && i; half++)
-            in[1 + half] = mmix_drop_path(m, r->B, c->drop_path * (double)i / (double)(c->depth - 1), o->step,
-                                          o->stream * 1024 + 2 * i + half);
-        r->b = r->v->block + i; r->take = i + o->n_last >= c->depth;
-        if (r->together < r->B) {
-            r->b = &b;                           /* matrices are packed once, with the biases */
-            mmixi_packed(m, &b.attention.qkv_weight, 4); mmixi_packed(m, &b.mlp.fc1_weight, 4);
-            mmixi_packed(m, &b.mamba.in_proj, 2); mmixi_packed(m, &b.swiglu.gate, 3);
-            x = mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, r->x);
-        }
-        else if (r->take || o->mixed) x = mmixi_vision_layer(m, r, in);
-        else x = mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
-        if (k < o->n_dense && o->dense[k] == i) {
-            y = o->dense_norm ? mmixi_vision_norm(m, r, &r->v->norm, x) : x;
-            y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r->patch), r->f.grid_h, r->f.grid_w);
-            mmixi_layer_tap(r->f.dense, k++, y);
-        }
+    size_t maps = 0;
+    for (; r->x && r->i < end; r->i++) {
+        mmix_tensor *x = r->x;
+        if (o->inputs && o->inputs[r->i])
+            x = o->inputs[r->i];
+        x = mmixi_vision_block_run(m, r, x);
+        if (maps < o->n_dense && o->dense[maps] == r->i)
+            mmixi_layer_tap(r->f.dense, maps++, mmixi_vision_map(m, r, x));
         r->x = mmixi_keep_only(m, r->mark, x);
-        mmixi_layer_tap(o->outputs, i, r->x);
+        mmixi_layer_tap(o->outputs, r->i, r->x);
     }
     return r->x;
 }
+
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
     mmixi_vision_run r;
     if (mmixi_vision_begin(m, "mmix_vision_forward", &r, v, options, image)) {
-        mmix_tensor *x = mmixi_vision_blocks(m, &r, v->config.depth), *y;
-        r.f.tokens = x = mmixi_vision_norm(m, &r, &v->norm, x);
-        y = mmixi_tokens_listed(m, x, r.at);
-        r.f.token = mmixi_vision_mean(m, y);
-        if (v->config.registers) r.f.registers = v->registers ? mmixi_tokens_listed(m, x, r.unread) : y;
-        r.f.patches = mmixi_tokens_listed(m, x, r.patch);
+        mmix_tensor *x = mmixi_vision_blocks(m, &r, v->config.depth);
+        x = mmixi_vision_norm(m, &r, &v->norm, x);
+        mmix_tensor *classes = mmixi_tokens_listed(m, x, r.classes);
+        r.f.tokens = x;
+        r.f.token = mmixi_vision_mean(m, classes);
+        if (v->registers)
+            r.f.registers = mmixi_tokens_listed(m, x, r.unread);
+        else if (v->config.registers)
+            r.f.registers = classes;
+        r.f.patches = mmixi_tokens_listed(m, x, r.patches);
     }
-    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
+    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* and if there is no context */
     return r.f;
 }
 
 /* ---- what the class token reads ---- */
-/* Adds what row `row` of M (B, H, rows, L) has for the patches, over n. */
-static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, size_t rows, size_t row,
-                              mmix_real n)
+
+/* Adds a row of M (B, H, rows, L), divided by n, to what the class token reads of each patch. */
+static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, size_t rows,
+                              size_t row, mmix_real n)
 {
-    size_t patches = mmix_count(r->patch), L = mmix_shape(M, -1);
-    for (size_t i = 0; M && i < mmix_count(r->read); i++) {
-        size_t column = (size_t)mmix_data_i32(r->patch)[i % patches];
-        mmixi_of(r->read)[i] += mmixi_of(M)[(i / patches * rows + row) * L + column] / n;
+    size_t patches = mmix_count(r->patches), L = mmix_shape(M, -1);
+    if (!M) return;
+    for (size_t i = 0; i < mmix_count(r->attention); i++) {
+        size_t column = (size_t)mmix_data_i32(r->patches)[i % patches];
+        size_t head = i / patches;               /* of all images */
+        mmixi_of(r->attention)[i] += mmixi_of(M)[(head * rows + row) * L + column] / n;
     }
 }
+
+/* Sees a mixer of the block as it runs. Mamba has two, one for each direction, whose mean is
+   taken. */
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     const mmixi_vision_run *r = (const mmixi_vision_run *)user;
-    size_t n = mmix_count(r->at), *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
+    size_t n = mmix_count(r->classes);
+    size_t *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
     if (!rows) return;
-    mmix_vision_class_index(&r->v->config, mmix_count(r->patch), rows);
-    mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0,
-                      mixer->kind == MMIX_SSD ? 2 : 1);          /* the mean of two directions */
+    mmix_vision_class_index(&r->v->config, mmix_count(r->patches), rows);
+    mmix_real directions = mixer->kind == MMIX_SSD ? 2 : 1;
+    mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0, directions);
 }
+
+/* The same for a block with M-MATE, whose M is made by several mixers. */
+static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
+                                    const mmixi_vision_block *b, mmix_tensor *x)
+{
+    size_t n = mmix_count(r->classes);
+    x = mmixi_vision_norm(m, r, &b->norm[0], x);
+    const mmix_tensor *M = mmix_mmate_matrix(m, &b->mmate, x, &r->layout.of);
+    for (size_t i = 0; i < n; i++) {
+        size_t row = (size_t)mmix_data_i32(r->classes)[i];
+        mmixi_vision_read(r, M, mmix_shape(M, -1), row, (mmix_real)n);
+    }
+}
+
+/* mmix_vision_attention of a run that has begun. */
+static mmix_tensor *mmixi_vision_attention(mmix_ctx *m, mmixi_vision_run *r, size_t block)
+{
+    const mmixi_vision_block *b = &r->v->block[block];
+    size_t heads = b->mamba.heads ? b->mamba.heads : r->v->config.heads;
+    mmix_mark mark = r->mark;
+    r->together = r->B;                          /* one look sees all pictures */
+    r->attention = mmix_fill(mmix_new4(m, r->B, heads, r->f.grid_h, r->f.grid_w), 0);
+    r->mark = mmix_mark_here(m);
+    mmix_tensor *x = mmixi_vision_blocks(m, r, block);
+    if (mmixi_vision_has_mmate(b)) {
+        mmixi_vision_look_mmate(m, r, b, x);
+    } else {
+        mmix_look *look = m->look;
+        void *user = m->look_user;
+        mmix_mix_watch(m, mmixi_vision_look, r);
+        mmixi_vision_blocks(m, r, block + 1);
+        mmix_mix_watch(m, look, user);
+    }
+    return mmixi_keep_only(m, mark, r->attention);
+}
+
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block)
 {
+    static const char who[] = "mmix_vision_attention";
     mmixi_vision_run r;
+    mmix_tensor *attention = NULL;
     int record = mmix_record(m, 0);
-    if (mmixi_vision_begin(m, "mmix_vision_attention", &r, v, NULL, image)
-        && !mmixi_within(m, "mmix_vision_attention", "block", (double)block, 0,
-                         (double)v->config.depth - 1)) {
-        const mmixi_vision_block *b = v->block + block;
-        size_t heads = b->mamba.heads ? b->mamba.heads : v->config.heads, n = mmix_count(r.at);
-        mmix_look *look = m->look;
-        void *user = m->look_user;
-        mmix_mark mark = r.mark;
-        r.together = r.B;                        /* one look sees all pictures */
-        r.read = mmix_fill(mmix_new4(m, r.B, heads, r.f.grid_h, r.f.grid_w), 0);
-        r.mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_vision_blocks(m, &r, block);
-        if (!b->mamba.heads && !b->attention.heads) {            /* several mixers make M-MATE's M */
-            x = mmixi_vision_norm(m, &r, b->norm, x);
-            mmix_tensor *M = mmix_mmate_matrix(m, &b->mmate, x, &r.layout.of);
-            for (size_t i = 0; i < n; i++)
-                mmixi_vision_read(&r, M, mmix_shape(M, -1), (size_t)mmix_data_i32(r.at)[i], (mmix_real)n);
-        }
-        else {
-            mmix_mix_watch(m, mmixi_vision_look, &r);
-            mmixi_vision_blocks(m, &r, block + 1);
-            mmix_mix_watch(m, look, user);
-        }
-        r.read = mmixi_keep_only(m, mark, r.read);
-    }
+    if (mmixi_vision_begin(m, who, &r, v, NULL, image)
+        && !mmixi_within(m, who, "block", (double)block, 0, (double)v->config.depth - 1))
+        attention = mmixi_vision_attention(m, &r, block);
     mmix_record(m, record);
-    return mmix_error(m) ? NULL : r.read;
+    return mmix_error(m) ? NULL : attention;
 }
 
 /* ==== >>decoder ======================================================================
    x = embedding[tokens], of media an MLP of their features;
    for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path.
-   Without recording each layer's temporaries are dropped as it ends.
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same
+   path. Where nothing is recorded each layer's temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
@@ -14152,206 +15545,340 @@ typedef struct mmixi_decoder_layer {
     mmix_swiglu_layer ffn;
 } mmixi_decoder_layer;
 
+/* ---- creation ---- */
+
+static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
+{
+    const mmix_decoder_config *c = &d->config;
+    mmix_params *p = d->params;
+    mmixi_decoder_layer *l = &d->layer[i];
+    mmix_start ones = mmixi_start_ones();
+    mmix_mmate_options o;
+    char layer[40], mixer[64], mlp[64];
+    int mmate = c->mixer == MMIX_DECODER_MMATE;
+    memset(&o, 0, sizeof o);
+    o.branches = MMIX_BRANCH_ATTENTION;
+    if (mmate) o = c->mmate;
+    snprintf(layer, sizeof layer, "model.layers.%d.", (int)i);
+    snprintf(mixer, sizeof mixer, "%s%s", layer, mmate ? "mmate." : "self_attn.");
+    snprintf(mlp, sizeof mlp, "%smlp.", layer);
+    l->norm[0] = mmixi_param_vector(p, layer, "input_layernorm.weight", ones, c->dim);
+    l->norm[1] = mmixi_param_vector(p, layer, "post_attention_layernorm.weight", ones, c->dim);
+    mmix_mmate_init(&l->mmate, p, mixer, c->dim, c->heads, c->kv_heads, c->head_dim, i,
+                    c->bias, &o);
+    l->mmate.rope = c->rope;
+    mmix_swiglu_init(&l->ffn, p, mlp, c->dim, c->ffn);
+}
+
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
-    int mmate = c->mixer == MMIX_DECODER_MMATE;
-    mmix_mmate_options o;
-    mmixi_dims size;
-    char at[64];
-    memset(&o, 0, sizeof o);
-    o.branches = MMIX_BRANCH_ATTENTION;
-    if (mmate) o = c->mmate;
-    size.D = c->dim; size.K = c->vocabulary;
-    mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
-    if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, c->dim, c->dim);
-    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
-        mmixi_decoder_layer *l = &d->layer[i];
-        char *end = at + snprintf(at, 32, "model.layers.%d.", (int)i);
-        mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
-                      l->norm);
-        strcpy(end, mmate ? "mmate." : "self_attn.");
-        mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &o);
-        l->mmate.rope = c->rope;
-        strcpy(end, "mlp.");
-        mmix_swiglu_init(&l->ffn, p, at, c->dim, c->ffn);
-    }
+    size_t K = c->vocabulary, D = c->dim;
+    mmix_start normal = mmixi_start_normal(p);
+    d->embedding = mmixi_param_matrix(p, "", "model.embed_tokens.weight", normal, K, D);
+    if (c->media)
+        mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++)
+        mmixi_decoder_declare_layer(d, i);
+    d->norm = mmixi_param_vector(p, "", "model.norm.weight", mmixi_start_ones(), D);
     d->classifier = d->embedding;
-    mmixi_declare(p, "", &size, "model.norm.weight D ones, lm_head.weight KD normal", &d->norm,
-                  c->tied ? NULL : &d->classifier);
+    if (!c->tied)
+        d->classifier = mmixi_param_matrix(p, "", "lm_head.weight", normal, K, D);
 }
+
 /* All numbers of a config, in the order of files. */
-static const char mmixi_decoder_settings[] =
-    "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
-    "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
-    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches 0 2, "
-    "int mmate.branch_gate, int mmate.directions, int mmate.shared_directions, int mmate.skip, "
-    "size mmate.conv_width 0, int mmate.output_gate, int mmate.norm, size3 mmate.window, "
-    "size mmate.shift_period, int mmate.causal_window, size mmate.text_window";
-/* Fills in what is 0, and checks. start 0: without values, as mmixi_vision_create. */
+static const mmixi_setting mmixi_decoder_settings[] = {
+    MMIXI_INT_OF(mmix_decoder_config, mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE,
+                 MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, vocabulary, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, ffn, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, heads, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, kv_heads, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, head_dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, eps, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_decoder_config, rope.theta, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.dim, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, rope.interleaved, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, rope.sections, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_decoder_config, bias, 0, 2, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, tied, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, media, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_decoder_config, mmate.branches, MMIX_BRANCH_BOTH, MMIX_BRANCH_SWIN,
+                 MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.branch_gate, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.directions, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.shared_directions, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.skip, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_decoder_config, mmate.conv_width, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.output_gate, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.norm, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.window, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.shift_period, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_decoder_config, mmate.causal_window, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_decoder_config, mmate.text_window, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
+
+/* Fills in the defaults of a config and checks it; an error stays in the context. */
+static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
+{
+    static const char who[] = "mmix_decoder_create";
+    mmixi_default(&c->kv_heads, c->heads);
+    if (!c->head_dim && c->heads && c->dim % c->heads)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
+                  "head_dim is 0", who, (double)c->dim, (double)c->heads);
+    if (c->heads)
+        mmixi_default(&c->head_dim, c->dim / c->heads);
+    if (!(c->eps > 0))
+        c->eps = 1e-5;
+    if (c->rope.theta <= 0) c->rope.theta = 10000;
+    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return;
+    mmixi_rope_check(m, who, &c->rope, c->head_dim);
+}
+
+/* start 1: with initial values; 0: without, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
     if (mmix_error(m)) return NULL;
-    mmixi_default(&c.kv_heads, c.heads);
-    if (!c.head_dim && c.heads && c.dim % c.heads)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_create: dim %.0f is no multiple of the %.0f heads, "
-                  "and head_dim is 0", (double)c.dim, (double)c.heads);
-    if (c.heads) mmixi_default(&c.head_dim, c.dim / c.heads);
-    if (!(c.eps > 0)) c.eps = 1e-5;
-    if (c.rope.theta <= 0) c.rope.theta = 10000;
-    if (!mmixi_settings_check(m, "mmix_decoder_create", &c, mmixi_decoder_settings))
-        mmixi_rope_check(m, "mmix_decoder_create", &c.rope, c.head_dim);
+    mmixi_decoder_settle(m, &c);
     mmix_params *p = mmix_params_create(m);
     mmix_decoder *d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
-        d->m = m; d->params = p; d->config = c;
+        d->m = m;
+        d->params = p;
+        d->config = c;
         d->layer = (mmixi_decoder_layer *)(d + 1);
         mmixi_decoder_declare(d);
     }
     return mmixi_model_ready(m, p, start) ? d : NULL;
 }
+
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
     return mmixi_decoder_create(m, config, 1);
 }
-MMIXDEF void mmix_decoder_destroy(mmix_decoder *d) { if (d) mmix_params_destroy(d->params); }
+
+MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
+{
+    if (d) mmix_params_destroy(d->params);
+}
 
 /* ---- forward: a sequence on its way through the layers ---- */
-/* x is what layer number i, l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
+
+/* Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
     mmix_decoder_options o;
     mmixi_layout a;
-    mmix_mark mark;                              /* what comes after it goes when a layer ends */
-    size_t i;
-    int half;                                    /* of the layer: 0 its mixer, 1 SwiGLU */
-    const mmixi_decoder_layer *l;
-    mmix_tensor *x;
+    mmix_mark mark;                  /* what comes after it goes when a layer ends */
+    size_t i;                        /* the layer that is next, or runs */
+    const mmixi_decoder_layer *l;    /* that layer */
+    int half;                        /* of the layer: 0 its mixer, 1 SwiGLU */
+    mmix_tensor *x;                  /* what the layer reads */
 } mmixi_decoder_pass;
-/* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
+
+/* Token t of sequence b, or 0 after mmix_fail. */
+static int32_t mmixi_decoder_token(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
+                                   const mmix_sequence *q, size_t b, size_t t)
+{
+    size_t K = s->d->config.vocabulary;
+    int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
+    if (token >= 0 && (size_t)token < K) return token;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f",
+              who, (double)t, (double)b, (int)token, (double)K - 1);
+    return 0;
+}
+
+/* The embeddings of the tokens in a list, (B, n, D). */
+static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
+                                               const mmixi_decoder_pass *s, const mmix_sequence *q,
+                                               const mmix_tensor *list)
+{
+    const size_t n = mmix_count(list), shape[2] = { s->a.B, n };
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (!tokens) return NULL;
+    for (size_t b = 0; b < s->a.B; b++)
+        for (size_t i = 0; i < n; i++) {
+            size_t t = (size_t)mmix_data_i32(list)[i];
+            mmix_data_i32(tokens)[b * n + i] = mmixi_decoder_token(m, who, s, q, b, t);
+        }
+    return mmix_gather(m, s->d->embedding, tokens);
+}
+
+/* The tokens' features (B, L, D): embeddings, and for the grid tokens of media an MLP of these. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
 {
     const mmix_decoder *d = s->d;
-    size_t B = s->a.B, L = s->a.L;
-    mmix_tensor *grid = s->a.list[MMIXI_KIND_GRID], *tokens = NULL, *x, *y,
-        *list = s->a.list[q->media ? MMIXI_KIND_OTHER : MMIXI_KIND_ALL];
-    const size_t shape[2] = { B, mmix_count(list) };
+    mmix_tensor *grid = s->a.grid.tokens, *others = s->a.other.tokens;
     mmixi_dims size;
-    size.B = B; size.N = mmix_count(grid); size.F = d->config.media;
-    if ((q->media && !mmixi_given(m, who, "config.media, spans of media", size.F, size.N))
-        || !mmixi_expect(m, who, &size, "+media? BNF", q->media)) return NULL;
-    if (list) tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; i < mmix_count(tokens); i++) {
-        size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
-        int32_t token = mmix_data_i32(tokens)[i] = mmixi_index(q->tokens, b * L + t);
-        if (token < 0 || (size_t)token >= d->config.vocabulary)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f",
-                      who, (double)t, (double)b, (int)token, (double)d->config.vocabulary - 1);
-    }
-    x = list ? mmix_gather(m, d->embedding, tokens) : NULL;
-    if (!q->media) return x;
-    y = mmix_fill(mmix_new3(m, B, L, d->config.dim), 0);
-    if (x) y = mmix_add_rows(m, y, x, list);
+    size.B = s->a.B;
+    size.N = mmix_count(grid);
+    size.F = d->config.media;
+    static const char needed[] = "config.media, spans of media";
+    if (q->media && !mmixi_given(m, who, needed, size.F, size.N))
+        return NULL;
+    if (!mmixi_expect(m, who, &size, "+media? BNF", q->media))
+        return NULL;
+    if (!q->media)
+        return mmixi_decoder_embed_tokens(m, who, s, q, s->a.all.tokens);
+    mmix_tensor *x = others ? mmixi_decoder_embed_tokens(m, who, s, q, others) : NULL;
+    mmix_tensor *y = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
+    if (x) y = mmix_add_rows(m, y, x, others);
     return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
+
 /* Half a layer, x += f(norm x). */
 static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], s->d->config.eps);
-    if (s->half) return mmix_swiglu(m, &s->l->ffn, u, *x, NULL);
+    if (s->half)
+        return mmix_swiglu(m, &s->l->ffn, u, *x, NULL);
     mmixi_layer_tap(s->o.normed, s->i, u);
     return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
 }
-/* x through the layers before `end`. NULL on error. */
-static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
+
+/* What the layer that is next makes of x. */
+static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
+{
+    const mmix_decoder_options *o = &s->o;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *y;
+    s->a.of.slot = 2 * s->i;
+    s->half = 0;
+    if (o->normed) y = mmixi_decoder_half(m, s, &x);     /* a checkpoint would hand out y alone */
+    else y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &x, 1);
+    mmixi_layer_tap(o->mixed, s->i, y);
+    if (o->mixed) y = mmix_add(m, x, y);
+    y = mmixi_keep_only(m, mark, y);
+    s->half = 1;
+    y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &y, 1);
+    return mmixi_keep_only(m, s->mark, y);
+}
+
+/* Takes x through the layers before `end`. NULL on error. */
+static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                         size_t end)
 {
     const mmix_decoder_options *o = &s->o;
     for (; s->i < end && s->x; s->i++, s->l++) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = o->inputs && o->inputs[s->i] ? o->inputs[s->i] : s->x, *y;
-        if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x)) return NULL;
-        s->a.of.slot = 2 * s->i; s->half = 0;
-        if (o->normed) y = mmixi_decoder_half(m, s, &x);
-        else y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &x, 1);
-        mmixi_layer_tap(o->mixed, s->i, y);
-        if (o->mixed) y = mmix_add(m, x, y);
-        y = mmixi_keep_only(m, mark, y); s->half = 1;
-        s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &y, 1));
+        mmix_tensor *x = s->x;
+        if (o->inputs && o->inputs[s->i])
+            x = o->inputs[s->i];
+        if (x != s->x && !mmixi_expect(m, who, NULL, "x ..., inputs ~", s->x, x))
+            return NULL;
+        s->x = mmixi_decoder_layer_run(m, s, x);
         mmixi_layer_tap(o->outputs, s->i, s->x);
     }
     return s->x;
 }
-/* Checks a sequence and brings it before layer `end`; with `state` it goes on from there. NULL on error. */
+
+/* Makes room for what is asked for of each layer. None is needed for what is recorded, which stays
+   where it is. */
+static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
+{
+    mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
+    size_t D = s->d->config.dim;
+    for (size_t i = 0; i < s->d->config.depth; i++)
+        for (int k = 0; k < 3; k++)
+            if (taps[k])
+                taps[k][i] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, D);
+}
+
+/* Checks a sequence and takes it through the layers before `end`. With a state it goes on from
+   there. NULL on error. */
 static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                       const mmix_decoder *d, const mmix_sequence *q,
-                                      const mmix_decoder_options *options, mmix_state *state, size_t end)
+                                      const mmix_decoder_options *options, mmix_state *state,
+                                      size_t end)
 {
-    size_t next = 0;
+    mmix_layout layout;
+    size_t first = 0, *next = NULL;
     memset(s, 0, sizeof *s);
-    if (!mmixi_given(m, who, "*decoder, *sequence", d, q)) return NULL;
-    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0, 0, NULL };
-    s->d = d; s->l = d->layer;
+    if (!mmixi_given(m, who, "*decoder, *sequence", d, q))
+        return NULL;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = q->spans;
+    layout.n_spans = q->n_spans;
+    layout.state = state;
+    s->d = d;
+    s->l = d->layer;
     if (options) s->o = *options;
-    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
-                           !d->config.rope.sections[0] ? NULL
-                           : state ? &state->slot[2 * d->config.depth].tokens : &next)) return NULL;
-    mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
-    for (size_t i = 0; i < 3 * d->config.depth; i++)
-        if (taps[i % 3])
-            taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
-    s->mark = mmix_mark_here(m); s->x = mmixi_decoder_embed(m, who, s, q);
+    if (d->config.rope.sections[0])              /* three axes */
+        next = state ? &state->next_position : &first;
+    static const char spec[] = "tokens:i32 BL";
+    if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next))
+        return NULL;
+    mmixi_decoder_asked(m, s);
+    s->mark = mmix_mark_here(m);
+    s->x = mmixi_decoder_embed(m, who, s, q);
     return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
-MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+
+MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d,
+                                          const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
+    static const char who[] = "mmix_decoder_forward";
     mmixi_decoder_pass s;
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", &s, d, sequence, options, NULL, SIZE_MAX);
+    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, options, NULL, SIZE_MAX);
     return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
+
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
-    return mmixi_given(m, "mmix_decoder_logits", "*decoder", d) ? mmix_linear(m, hidden, d->classifier, NULL)
-        : NULL;
+    if (!mmixi_given(m, "mmix_decoder_logits", "*decoder", d)) return NULL;
+    return mmix_linear(m, hidden, d->classifier, NULL);
 }
-MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                         size_t layer)
+
+MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
+                                         const mmix_sequence *sequence, size_t layer)
 {
+    static const char who[] = "mmix_decoder_matrix";
     mmixi_decoder_pass s;
-    if (!mmixi_given(m, "mmix_decoder_matrix", "*decoder", d)
-        || mmixi_within(m, "mmix_decoder_matrix", "layer", (double)layer, 0, (double)d->config.depth - 1))
+    mmix_tensor *M = NULL;
+    if (!mmixi_given(m, who, "*decoder", d)) return NULL;
+    if (mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1))
         return NULL;
     int record = mmix_record(m, 0);
-    mmix_tensor *M = NULL,
-        *x = mmixi_decoder_run(m, "mmix_decoder_matrix", &s, d, sequence, NULL, NULL, layer);
-    if (x) M = mmix_mmate_matrix(m, &s.l->mmate, mmix_rms_norm(m, x, *s.l->norm, d->config.eps), &s.a.of);
+    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
+    if (x) {
+        x = mmix_rms_norm(m, x, s.l->norm[0], d->config.eps);
+        M = mmix_mmate_matrix(m, &s.l->mmate, x, &s.a.of);
+    }
     mmix_record(m, record);
     return M;
 }
 
 /* ---- one piece after another ---- */
-/* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and, from the first
-   step on, whose state it is. */
+
+/* Layer i has the slots 2i and 2i + 1. */
+static size_t mmixi_decoder_slots(const mmix_decoder *d) { return 2 * d->config.depth; }
+
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    return d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
+    return d ? mmix_state_create(d->m, mmixi_decoder_slots(d)) : NULL;
 }
-MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_state *state)
+
+MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
+                                       const mmix_sequence *piece, mmix_state *state)
 {
+    static const char who[] = "mmix_decoder_step";
     mmixi_decoder_pass s;
-    if (!mmixi_given(m, "mmix_decoder_step", "*decoder, *state", d, state)) return NULL;
-    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slot_count - 1].tokens;
-    if (state->m != m || state->slot_count != 2 * d->config.depth + 2 || (*owner && *owner != self))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_step: expected a state of this "
-                                    "decoder and its context, found another"));
-    *owner = self;
+    if (!mmixi_given(m, who, "*decoder, *state", d, state))
+        return NULL;
+    int is_anothers = state->owner && state->owner != d;     /* a state belongs to its first user */
+    if (state->m != m || state->slot_count != mmixi_decoder_slots(d) || is_anothers)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder "
+                                    "and its context, found another", who));
+    state->owner = d;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_step", &s, d, piece, NULL, state, SIZE_MAX);
+    mmix_tensor *x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
     x = mmixi_flat(m, mmix_slice(m, x, 1, s.a.L - 1, 1));
     x = mmix_rms_norm(m, x, d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
@@ -14360,71 +15887,151 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 }
 
 /* ---- drawing the next token ---- */
-/* A number that belongs to another. */
+
+/* A score of what has this label. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
-static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);   /* with the metrics */
-MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
-                            uint64_t place)
+/* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
+   room b; returns a or b, whichever holds them then. */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
+/* The index of the largest logit, or of the first that is not a number. Of equal ones it is the
+   first. */
+static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
 {
-    mmix_mark mark = mmix_mark_here(m);
-    mmixi_scored *all;
-    size_t best = 0, n = K;
-    double sum = 0, u;
-    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K)) return 0;
-    for (size_t k = 1; k < K && logits[best] == logits[best]; k++)     /* to the first that is not a number */
-        if (!(logits[k] <= logits[best])) best = k;
-    if (!(logits[best] > -(mmix_real)INFINITY))          /* -infinity excludes a token, but not all */
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f "
-                         "of %.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
-                         logits[best] != logits[best] ? "not a number" : "-infinity, as all are",
-                         (double)(place >> 32), (double)(place & UINT32_MAX)), 0;
-    if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX
-        || (all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all)) == NULL) return (int32_t)best;
+    size_t best = 0;
+    for (size_t k = 0; k < K; k++) {
+        if (logits[k] != logits[k]) return k;
+        if (logits[k] > logits[best]) best = k;
+    }
+    return best;
+}
+
+/* The sum of the first n scores. */
+static double mmixi_scored_sum(const mmixi_scored *all, size_t n)
+{
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += all[k].score;
+    return sum;
+}
+
+/* How many of n falling scores it takes for their sum to reach `enough`. It takes all of them if
+   rounding keeps the sum below that. */
+static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enough)
+{
+    double sum = 0;
+    size_t k = 0;
+    while (k < n && sum < enough)
+        sum += all[k++].score;
+    return k;
+}
+
+/* Draws a token from softmax(logits / temperature), of which top_k and top_p keep the likeliest.
+   `all` has room for 2K of them; logits[best] is the largest. */
+static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
+                                const mmix_sampling *sampling, uint64_t place, size_t best,
+                                mmixi_scored *all)
+{
+    size_t n = K;
+    double sum = 0;
     for (size_t k = 0; k < K; k++) {
         all[k].label = (double)k;
-        sum += all[k].score = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
+        all[k].score = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
+        sum += all[k].score;
     }
-    double share = sampling->top_p > 0 && sampling->top_p < 1 ? sampling->top_p : 1;
-    if (sampling->top_k && sampling->top_k < K) n = sampling->top_k;
-    if (n < K || share < 1) {
-        all = mmixi_scored_sort(all, all + K, K);        /* of equal ones the lower number first */
-        if (n < K) {
-            sum = 0;
-            for (size_t k = 0; k < n; k++) sum += all[k].score;
-        }
-        double enough = share * sum;
-        if (share < 1) for (n = 0, sum = 0; sum < enough; n++) sum += all[n].score;
+    int by_share = sampling->top_p > 0 && sampling->top_p < 1;
+    int by_count = sampling->top_k && sampling->top_k < K;
+    if (by_share || by_count)
+        all = mmixi_scored_sort(all, all + K, K);
+    if (by_count) {
+        n = sampling->top_k;
+        sum = mmixi_scored_sum(all, n);
     }
-    u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    for (size_t k = 0; k < n && u >= 0; u -= all[k++].score) best = (size_t)all[k].label;
+    if (by_share) {
+        n = mmixi_scored_reach(all, n, sampling->top_p * sum);
+        sum = mmixi_scored_sum(all, n);
+    }
+    double u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
+    for (size_t k = 0; k < n && u >= 0; k++) {
+        best = (size_t)all[k].label;
+        u -= all[k].score;
+    }
+    return best;
+}
+
+MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K,
+                            const mmix_sampling *sampling, uint64_t place)
+{
+    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K))
+        return 0;
+    size_t best = mmixi_sample_best(logits, K);
+    mmix_real largest = logits[best];
+    if (!(largest > -(mmix_real)INFINITY)) {     /* -infinity excludes a token, but not all */
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token "
+                  "%.0f of %.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
+                  largest != largest ? "not a number" : "-infinity, as all are",
+                  (double)(place >> 32), (double)(place & UINT32_MAX));
+        return 0;
+    }
+    if (!sampling || !(sampling->temperature > 0) || largest > FLT_MAX)
+        return (int32_t)best;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all);
+    if (!all) return (int32_t)best;
+    best = mmixi_sample_draw(m, logits, K, sampling, place, best, all);
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
-MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
-                                     const mmix_sampling *sampling, int32_t *tokens, size_t count)
+
+/* Draws the next token of each of B sequences from logits (B, K), and writes it to last (B) and to
+   column `made` of tokens (B, count). A sequence that has ended gets the stop token again. Returns
+   how many have not ended. */
+static size_t mmixi_decoder_draw(mmix_ctx *m, const mmix_tensor *logits,
+                                 const mmix_sampling *sampling, size_t seen, int32_t *last,
+                                 int32_t *tokens, size_t count, size_t made)
 {
+    size_t B = mmix_shape(logits, 0), K = mmix_shape(logits, 1), unfinished = 0;
+    int32_t stop = sampling ? sampling->stop : 0;
+    for (size_t b = 0; b < B; b++) {
+        int has_ended = stop && made && last[b] == stop;
+        uint64_t place = (uint64_t)b << 32 | seen;
+        if (!has_ended)
+            last[b] = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling, place);
+        tokens[b * count + made] = last[b];
+        if (!stop || last[b] != stop) unfinished++;
+    }
+    return unfinished;
+}
+
+MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
+                                     const mmix_sequence *sequence, const mmix_sampling *sampling,
+                                     int32_t *tokens, size_t count)
+{
+    static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!mmixi_given(m, "mmix_decoder_continue", "*decoder, *sequence, *tokens", d, sequence,
-                           count ? (void *)tokens : &size)
-        || !mmixi_expect(m, "mmix_decoder_continue", &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    if (!mmixi_given(m, who, "*decoder, *sequence", d, sequence))
+        return 0;
+    if (count && !mmixi_given(m, who, "*tokens", tokens))
+        return 0;
+    if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens))
+        return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
     mmix_state *s = mmix_decoder_state_create(d);
-    mmix_sequence last = { mmix_new(m, MMIX_DTYPE_I32, 2, shape), NULL, 0, NULL };
+    mmix_sequence last;
+    memset(&last, 0, sizeof last);
+    last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
-    for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
-    for (; s && unfinished && made < count; made++) {
+    for (size_t i = 0; i < size.B * count; i++)
+        tokens[i] = stop;
+    while (s && unfinished && made < count) {
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
+        size_t seen = mmix_state_tokens(s, 0);
         unfinished = 0;
-        for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
-            int32_t *token = mmix_data_i32(last.tokens) + b;
-            if (!stop || !made || *token != stop)
-                *token = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling,
-                                     (uint64_t)b << 32 | mmix_state_tokens(s, 0));
-            tokens[b * count + made] = *token;
-            unfinished += !stop || *token != stop;
-        }
+        if (logits)
+            unfinished = mmixi_decoder_draw(m, logits, sampling, seen, mmix_data_i32(last.tokens),
+                                            tokens, count, made);
+        made++;
         mmix_rewind(m, mark);
     }
     mmix_state_destroy(s);
@@ -14432,63 +16039,91 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
 }
 
 /* ---- attention in, M-MATE out ---- */
-MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
+MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher,
+                                      const mmix_mmate_options *options)
 {
+    static const char who[] = "mmix_linmu_from";
     if (!teacher) return NULL;
     mmix_ctx *m = teacher->m;
     mmix_decoder_config c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
-    c.mixer = MMIX_DECODER_MMATE; if (options) c.mmate = *options;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a decoder with attention, found M-MATE",
+                  who);
+    c.mixer = MMIX_DECODER_MMATE;
+    if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_real *values = mmixi_params_merged(teacher->params);
-    mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes */
-    if (d) mmixi_mmate_reuse("mmix_linmu_from", d->params, teacher->params, values, 0, 0);
+    mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes: all can be copied */
+    if (d)
+        mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
     mmix_rewind(m, mark);
     return d;
 }
-/* Scales the columns of each head in o[1]: what it makes of y[1] gets the size of what o[0] makes of y[0]. */
-static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2], size_t heads)
+
+/* The sum of the squares of columns · y. */
+static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *columns)
+{
+    mmix_tensor *u = mmix_linear(m, y, columns, NULL);
+    return mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
+}
+
+/* Scales the columns of each head in o[1], so that what it makes of y[1] gets the size of what o[0]
+   makes of y[0]. */
+static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *const y[2],
+                            size_t heads)
 {
     size_t D = mmix_shape(o[1], 1), P = D / heads;
     for (size_t at = 0; at < D && !m->error_kind; at += P) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *columns = NULL, *u;
-        double square[2], share;
+        mmix_tensor *columns[2];
+        double square[2];
         for (int i = 0; i < 2; i++) {
-            columns = mmix_slice(m, o[i], 1, at, P);
-            u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns, NULL);
-            square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
+            columns[i] = mmix_slice(m, o[i], 1, at, P);
+            square[i] = mmixi_calibrate_square(m, mmix_slice(m, y[i], 2, at, P), columns[i]);
         }
-        share = sqrt(square[0] / square[1]);
-        u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
-        if (u) mmix_write(columns, mmixi_of(u));
+        double share = sqrt(square[0] / square[1]);
+        if (share > 0 && share <= FLT_MAX) {
+            mmix_tensor *scaled = mmix_scale(m, columns[1], share, 0);
+            if (scaled) mmix_write(columns[1], mmixi_of(scaled));
+        }
         mmix_rewind(m, mark);
     }
 }
+
+/* Whether the student is an M-MATE decoder with its teacher's sizes. */
+static int mmixi_linmu_alike(const mmix_decoder *student, const mmix_decoder *teacher)
+{
+    const mmix_decoder_config *s = &student->config, *t = &teacher->config;
+    return teacher->m == student->m && t->mixer == MMIX_DECODER_ATTENTION
+        && s->mixer == MMIX_DECODER_MMATE && t->depth == s->depth && t->heads == s->heads
+        && t->head_dim == s->head_dim;
+}
+
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
-    mmix_ctx *m = student ? student->m : NULL;
+    static const char who[] = "mmix_linmu_calibrate";
     mmixi_decoder_pass s;
-    if (!m || !teacher || m->error_kind) return -1;
-    const mmix_decoder_config *c = &student->config, *t = &teacher->config;
-    if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
-        || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_calibrate: expected an M-MATE decoder with its "
-                         "teacher's sizes");
-    if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
+    if (!student || !teacher || student->m->error_kind) return -1;
+    mmix_ctx *m = student->m;
+    if (!mmixi_linmu_alike(student, teacher))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its "
+                         "teacher's sizes", who);
+    if (student->config.mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_linmu_calibrate", &s, teacher, sequence, NULL, NULL, 0);
-    for (; x && s.i < c->depth; x = mmixi_decoder_layers(m, "mmix_linmu_calibrate", &s, s.i + 1)) {
+    mmix_tensor *x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0);
+    while (x && s.i < student->config.depth) {
         mmix_mark layer = mmix_mark_here(m);
         const mmix_mmate_layer *of[2] = { &s.l->mmate, &student->layer[s.i].mmate };
-        mmix_tensor *u = mmix_rms_norm(m, x, *s.l->norm, t->eps), *o[2], *y[2];
-        for (int i = 0; i < 2; i++)
-            o[i] = of[i]->flex.weight[MMIXI_O], y[i] = mmixi_flex_heads(m, of[i], u, &s.a);
-        mmixi_calibrate(m, o, y, c->heads);
+        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm[0], teacher->config.eps), *o[2], *y[2];
+        for (int i = 0; i < 2; i++) {
+            o[i] = of[i]->flex.weight[MMIXI_O];
+            y[i] = mmixi_flex_heads(m, of[i], u, &s.a);
+        }
+        mmixi_calibrate(m, o, y, student->config.heads);
         mmix_rewind(m, layer);
+        x = mmixi_decoder_layers(m, who, &s, s.i + 1);
     }
     mmix_record(m, record);
     mmix_rewind(m, mark);
@@ -14561,19 +16196,54 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 
 /* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38: what a
    float holds. */
-static const char mmixi_dino_settings[] =
-    "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
-    "|size augment.global_size, size augment.local_size, size augment.local_count, "
-    "double2 augment.global_scale, double2 augment.local_scale, double2 augment.aspect, double augment.flip, "
-    "double augment.jitter, double augment.grey, double3 augment.blur, double3 augment.solarise, "
-    "double augment.brightness, double augment.contrast, double augment.saturation, double augment.hue, "
-    "double2 augment.sigma, double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, "
-    "size iters 0, double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
-    "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
-    "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
-    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
-    "halves2 seed 0 4294967295, Int read 0 2, Size shards 0 65536, Double patch_weight 0 3e38, "
-    "Double mask_chance 0 1, Double2 mask_part 0 1";
+static const mmixi_setting mmixi_dino_settings[] = {
+    MMIXI_SIZE_OF(mmix_dino_config, head_hidden, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, head_bottleneck, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, prototypes, 2, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, head_layers, 1, 8, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_dino_config, augment.global_size, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_dino_config, augment.local_size, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_dino_config, augment.local_count, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.global_scale, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.local_scale, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.aspect, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.flip, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.jitter, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.grey, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.blur, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.solarise, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.brightness, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.contrast, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.saturation, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.hue, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.sigma, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.mean, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.deviation, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, batch, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, epochs, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, iters, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, lr, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, min_lr, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, warmup_epochs, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, weight_decay, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, weight_decay_end, 0, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, clip, -3e38, 3e38, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, freeze_last_layer, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, momentum, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, center_momentum, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, student_temp, 1e-9, 1e9, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, teacher_temp, 1e-9, 1e9, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_dino_config, teacher_temp_warm, 1e-9, 1e9, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_dino_config, teacher_temp_epochs, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_dino_config, teacher_drop_path, MMIXI_IN_NEWER),
+    MMIXI_HALVES_OF(mmix_dino_config, seed, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_dino_config, read, 0, 2, MMIXI_IN_NEWER),
+    MMIXI_SIZE_OF(mmix_dino_config, shards, 0, 65536, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_dino_config, patch_weight, 0, 3e38, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_dino_config, mask_chance, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_REAL_OF(mmix_dino_config, mask_part, 0, 1, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
 
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
@@ -14602,20 +16272,19 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     uint64_t seed = m->seed;
-    mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, mmixi_dino_settings);
+    mmixi_settings_check(m, "mmix_dino_create", c, mmixi_dino_settings);
     if (c->head_layers > 1)
-        mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, "size head_hidden 1");
+        mmixi_within(m, "mmix_dino_create", "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
     d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
-    mmixi_dims size;
-    size.D = c->vision.dim;
     for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
         net->vision = mmixi_vision_create(m, c->vision, start);
         net->params = mmix_params_create(m);
         if (m->error_kind) break;
         net->params->deviation = c->vision.deviation;
         if (c->patch_weight > 0)
-            mmixi_declare(net->params, "", &size, "mask_token D zeros", &net->mask_token);
+            net->mask_token = mmixi_param_vector(net->params, "", "mask_token", mmixi_start_zeros(),
+                                                 c->vision.dim);
         if (mmix_dino_head_init(&net->head, net->params, "", c->vision.dim << (c->read == MMIX_READ_BOTH),
                                 c->head_hidden, c->head_bottleneck, c->prototypes, c->head_layers)) break;
         net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
@@ -14985,14 +16654,35 @@ MMIXDEF mmix_distill_config mmix_vision_stages(void)
     return c;
 }
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
-static const char mmixi_stage_settings[] =
-    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
-    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
-    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308, "
-    "Double patches 0 1e308, Int hidden_outputs, Int teacher_inputs";
-static const char mmixi_distill_settings[] =
-    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
-    "int hidden_outputs, int teacher_inputs";
+static const mmixi_setting mmixi_stage_settings[] = {
+    MMIXI_INT_OF(mmix_stage, train, 1, 15, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, hidden, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, token, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, sequence, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, supervised, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, temperature, 1e-307, 1e308, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_stage, steps, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_stage, warmup, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, lr, 1e-307, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, min_lr, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, weight_decay, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, clip, 0, 1e308, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_stage, patches, 0, 1e308, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_stage, hidden_outputs, MMIXI_IN_NEWER),
+    MMIXI_ANY_INT_OF(mmix_stage, teacher_inputs, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
+static const mmixi_setting mmixi_distill_settings[] = {
+    MMIXI_SIZE_OF(mmix_distill_config, stages, 1, 8, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_distill_config, step_tokens, MMIXI_IN_ALL),
+    MMIXI_ANY_SIZE_OF(mmix_distill_config, lora_rank, MMIXI_IN_ALL),
+    MMIXI_ANY_REAL_OF(mmix_distill_config, lora_alpha, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, lora_targets, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, calibrate, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, hidden_outputs, MMIXI_IN_ALL),
+    MMIXI_ANY_INT_OF(mmix_distill_config, teacher_inputs, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 
 /* Whether any parameter of a list, of the backbone v or a decoder's, belongs to what trains; with `freeze`
    all that do not are frozen. */
@@ -15046,7 +16736,7 @@ static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config conf
     if (p->in_run || (v ? v == vision_teacher : student == teacher))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                   p->in_run ? "in no other run" : "another model than its teacher");
-    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
+    if (mmixi_settings_check(m, who, &config, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
         int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
             : p->adapters || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
@@ -15542,7 +17232,7 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
 {
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_mass_threshold", &d, "map ...YX", map)
-        || mmixi_settings_check(m, "mmix_mass_threshold", &mass, "double mass 0 1")
+        || mmixi_within(m, "mmix_mass_threshold", "mass", mass, 0, 1)
         || mmixi_bounded(m, "mmix_mass_threshold", "map", map)) return NULL;
     size_t cells = d.Y * d.X, i;
     mmix_tensor *kept = mmix_fill(mmixi_like(m, "mmix_mass_threshold", map), 0);
@@ -15791,7 +17481,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     if (others) { test = train; test_label = train_label; }
     if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)
-        || mmixi_settings_check(m, "mmix_knn", &classes, "size classes 1")
+        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
         || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
         || (others && mmixi_within(m, "mmix_knn", "train's number of rows", (double)d.N, 2, HUGE_VAL))
         || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
@@ -15952,6 +17642,26 @@ MMIXDEF mmix_probe_config mmix_probe_default(void)
     mmix_probe_config o = { 0, 256, 100, 1, { 1e-3 }, 0.9, 0, 0.1, -1, NULL };
     return o;
 }
+static const mmixi_setting mmixi_probe_settings[] = {
+    MMIXI_SIZE_OF(mmix_probe_config, classes, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_probe_config, batch, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_probe_config, epochs, 0, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_probe_config, rates, 1, 16, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, rate, 0, 1e30, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, momentum, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, weight_decay, 0, 1e30, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_probe_config, held, 0, 0.9, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
+static const mmixi_setting mmixi_source_settings[] = {
+    MMIXI_SIZE_OF(mmix_source, count, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, gh, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, gw, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, h, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, w, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
                               const mmix_source *test, mmix_probe_result *result)
 {
@@ -15960,12 +17670,9 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     memset(result, 0, sizeof *result);
     memset(&d, 0, sizeof d);
     if (!mmixi_given(m, who, "*config, *train", o, train)
-        || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
-                                "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
-                                "double held 0 9e-1")) return -1;
+        || mmixi_settings_check(m, who, o, mmixi_probe_settings)) return -1;
     for (const mmix_source *s = train; s; s = s == test ? NULL : test)
-        if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
-                                 "size h 1 65536, size w 1 65536")
+        if (mmixi_settings_check(m, who, s, mmixi_source_settings)
             || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
             || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
     size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
@@ -16364,13 +18071,19 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
                                       size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
+    static const mmixi_setting settings[] = {
+        MMIXI_SIZE_OF(mmix_video_config, frames, 0, 1e6, MMIXI_IN_ALL),
+        MMIXI_ANY_SIZE_OF(mmix_video_config, radius, MMIXI_IN_ALL),
+        MMIXI_SIZE_OF(mmix_video_config, k, 1, INT32_MAX, MMIXI_IN_ALL),
+        MMIXI_REAL_OF(mmix_video_config, temperature, 1e-6, INT32_MAX, MMIXI_IN_ALL),
+        MMIXI_SETTINGS_END
+    };
     mmix_video first, *v;
     memset(&first, 0, sizeof first);
     mmixi_dims *d = &first.d;
     d->N = mmixi_mul(gh, gw); d->Y = gh; d->X = gw; d->K = K;
     if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)
-        || mmixi_settings_check(m, who, &config,
-                                "size frames 0 1e6, size radius, size k 1, double temperature 1e-6")
+        || mmixi_settings_check(m, who, &config, settings)
         || !mmixi_expect(m, who, d, "+mask:i32 HW", mask) || !mmixi_index_ok(m, who, "mask", mask, K))
         return NULL;
     mmix_mark mark = mmix_mark_here(m);
@@ -16871,20 +18584,37 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
             mmix_picture_change(rgb, s, s, change[i], amount[i], more);
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
+static const mmixi_setting mmixi_augment_settings[] = {
+    MMIXI_SIZE_OF(mmix_augment, global_size, 1, 16777216, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_augment, local_size, 1, 16777216, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_augment, local_count, 0, 65533, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, global_scale, 1e-12, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, local_scale, 1e-12, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, aspect, 1e-6, 1e6, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, flip, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, jitter, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, grey, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, blur, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, solarise, 0, 1, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, brightness, 0, 999, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, contrast, 0, 999, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, saturation, 0, 999, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, hue, 0, 0.5, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, sigma, 0, 1000, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, mean, -3e38, 3e38, MMIXI_IN_ALL),
+    MMIXI_REAL_OF(mmix_augment, deviation, -3e38, 3e38, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
 /* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
-        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, "
-        "double flip 0 1, double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, "
-        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 5e-1, "
-        "double2 sigma 0 1000, double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
-    const void *at = a;
-    for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
-        for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL),
-                             i && s.count == 2 ? mmixi_setting_number(&s, 0, NULL) : s.low, s.high))
-                return -1;
+    for (const mmixi_setting *s = mmixi_augment_settings; s->name; s++) {
+        if (!a->local_count && !strncmp(s->name, "local_s", 7)) continue;
+        for (size_t i = 0; i < s->count; i++) {
+            double low = i && s->count == 2 ? mmixi_setting_number(s, a, 0) : s->low;
+            if (mmixi_within(m, who, s->name, mmixi_setting_number(s, a, i), low, s->high)) return -1;
+        }
+    }
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
@@ -19687,10 +21417,11 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
 
-/* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
+/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
 enum { MMIXI_CONFIG_TEXT = 8192 };
 /* A number alone may stand without a list, as in Hugging Face's files. */
-static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s,
+                                void *config)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
@@ -19701,26 +21432,27 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
         if (!(x >= s->low && x <= high)) break;
-        mmixi_setting_number(s, k, &x);
+        mmixi_setting_put(s, config, k, x);
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
                   f->a->path, name, (int)s->count, s->low, high);
 }
-static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s)
+static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s,
+                                const void *config)
 {
     mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
     for (size_t k = 0; k < s->count; k++) {
         char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, k, NULL));
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(s, config, k));
         mmixi_point(number, local, localeconv()->decimal_point, ".");
         mmixi_print(t, "%s%s", k ? "," : "[", number);
     }
     mmixi_print(t, "]");
 }
 /* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
-static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
-                               const char *settings)
+static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, void *config,
+                               const mmixi_setting *settings)
 {
     mmixi_text *t = &f->config;
     if (key) {
@@ -19732,11 +21464,11 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
         mmixi_model_metadata(f, key, t->out);    /* to be saved */
         if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text));
     } else if (t->at) t->at--;                   /* its last brace */
-    for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
+    for (const mmixi_setting *s = settings; s->name && !f->m->error_kind; s++) {
         char name[64];
-        snprintf(name, sizeof name, "%s%s", prefix, s.name);
-        if (f->a) mmixi_setting_parse(f, name, &s);
-        else mmixi_setting_print(t, name, &s);
+        snprintf(name, sizeof name, "%s%s", prefix, s->name);
+        if (f->a) mmixi_setting_parse(f, name, s, config);
+        else mmixi_setting_print(t, name, s, config);
     }
     if (!f->a) mmixi_print(t, "}");
 }
@@ -19755,7 +21487,7 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 {
     if (!v) return -1;
     mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
-    mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
+    mmixi_model_config(&f, "config", "vision.", (void *)&v->config, mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
@@ -19763,7 +21495,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
     if (!d) return -1;
     mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
-    mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
+    mmixi_model_config(&f, "config", "", (void *)&d->config, mmixi_decoder_settings);
     mmixi_model_params(&f, "", d->params);
     return mmixi_model_end(&f, path);
 }
@@ -19896,10 +21628,23 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     }
     return d;
 }
-/* Hugging Face's names of a config's numbers from `vocabulary` on. */
-static const char mmixi_hf_settings[] =
-    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, size "
-    "num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
+/* Hugging Face's names of a config's numbers; those that may lack keep their value. */
+#define MMIXI_HF_SIZE(name, field, files) \
+    MMIXI_SETTING(name, MMIXI_SIZE_NUMBER, size_t, mmix_decoder_config, field, 0, HUGE_VAL, files)
+#define MMIXI_HF_REAL(name, field, files) \
+    MMIXI_SETTING(name, MMIXI_REAL_NUMBER, double, mmix_decoder_config, field, -HUGE_VAL, HUGE_VAL, files)
+static const mmixi_setting mmixi_hf_settings[] = {
+    MMIXI_HF_SIZE("vocab_size", vocabulary, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("hidden_size", dim, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("num_hidden_layers", depth, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("intermediate_size", ffn, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("num_attention_heads", heads, MMIXI_IN_ALL),
+    MMIXI_HF_SIZE("num_key_value_heads", kv_heads, MMIXI_IN_NEWER),
+    MMIXI_HF_SIZE("head_dim", head_dim, MMIXI_IN_NEWER),
+    MMIXI_HF_REAL("rms_norm_eps", eps, MMIXI_IN_NEWER),
+    MMIXI_HF_REAL("rope_theta", rope.theta, MMIXI_IN_NEWER),
+    MMIXI_SETTINGS_END
+};
 /* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
 static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
@@ -19923,7 +21668,7 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
                   "biases, plain rotary positions, no sliding window, found %s, hidden_act %s, rope %s", path,
                   type, act, kind);
     c->eps = 1e-6;
-    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
+    mmixi_model_config(f, NULL, "", c, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
     c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
     c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
@@ -19966,7 +21711,7 @@ static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, cons
 {
     mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
     mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
-    mmixi_model_config(&f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
+    mmixi_model_config(&f, NULL, "", &d->config, mmixi_dino_settings);
     if (a) mmixi_dino_make(d, 0);
     for (int i = 0; i < 2 && !d->m->error_kind; i++) {
         mmixi_model_params(&f, i ? "teacher.backbone." : "student.backbone.", d->net[i].vision->params);
@@ -20009,7 +21754,7 @@ static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *t
     mmix_decoder *d = run ? run->student : NULL;
     mmix_vision *v = run ? run->vision_student : NULL;
     mmixi_model_file f = mmixi_model_begin(m, a, "mamba_mix distillation run 1");
-    mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
+    mmixi_model_config(&f, "config", "", &c, mmixi_distill_settings);
     for (size_t i = 0; i < c.stages; i++, stage[6]++)
         mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
     if (seen) {

@@ -500,11 +500,33 @@ static void refuses(void)
     mmix_destroy(m);
 }
 
+/* Adapters of matrices whose names do not end in "weight": their names are made of all of it. */
+static void adapters_of_any_name(void)
+{
+    static const char *const names[6] = {
+        "block.mlp.w1.lora_A.weight", "block.mlp.w1.lora_B.weight", "block.mlp.w2.lora_A.weight",
+        "block.mlp.w2.lora_B.weight", "block.mlp.lora_A.weight", "block.mlp.lora_B.weight"
+    };
+    const size_t shape[2] = { 3, 4 };
+    mmix_ctx *m = context(1, 0);
+    mmix_params *p = mmix_params_create(m);
+    mmix_params_add(p, "block.mlp.", "w1", 2, shape, MMIX_START_NORMAL, 1, 0);
+    mmix_params_add(p, "block.mlp.", "w2", 2, shape, MMIX_START_NORMAL, 1, 0);
+    mmix_params_add(p, "block.mlp.", "weight", 2, shape, MMIX_START_NORMAL, 1, 0);
+    CHECK(!mmix_params_allocate(p));
+    CHECK_AT(!mmix_params_lora(p, 2, 1, MMIX_LORA_FFN), mmix_error(m));
+    CHECK(p->adapters && p->adapters->count == 6);
+    for (size_t i = 0; i < 6 && p->adapters; i++) CHECK_AT(mmix_params_find(p->adapters, names[i]), names[i]);
+    FINE(m);
+    mmix_params_destroy(p);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)
 {
     static const section all[] = {
         {"equals_teacher", equals_teacher}, {"trained", trained}, {"windows", windows}, {"mixed", mixed}, {"calibrates", calibrates},
-        {"distils", distils}, {"disturbed", disturbed}, {"stages", stages}, {"adapters", adapters}, {"refuses", refuses}
+        {"distils", distils}, {"disturbed", disturbed}, {"stages", stages}, {"adapters", adapters}, {"adapters_of_any_name", adapters_of_any_name}, {"refuses", refuses}
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

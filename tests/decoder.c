@@ -155,6 +155,23 @@ static void constant_memory(void)
 
 /* ---- sampling and continuing ---- */
 
+/* top_p so near to 1 that the scores, summed from the largest on, may not reach it: then all tokens are kept. */
+static void sampling_of_all(void)
+{
+    enum { K = 32000, TRIES = 12 };              /* of 15 passes of sorting: nothing lies behind the sorted scores */
+    mmix_ctx *m = context(1, 0);
+    mmix_sampling s;
+    memset(&s, 0, sizeof s);
+    s.temperature = 1;
+    s.top_p = 1 - DBL_EPSILON / 2;
+    for (uint64_t i = 0; i < TRIES; i++) {
+        const mmix_tensor *logits = mmix_randn(m, mmix_new1(m, K), 2, i);
+        const int32_t k = mmix_sample(m, mmix_data(logits), K, &s, i);
+        CHECK(k >= 0 && k < K);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
 static void sampling(void)
 {
     enum { K = 7, DRAWS = 40000 };
@@ -313,7 +330,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "perturbation", perturbation }, { "steps", steps }, { "memory", constant_memory },
-        { "sampling", sampling }, { "not finite", not_finite }
+        { "sampling", sampling }, { "sampling of all", sampling_of_all }, { "not finite", not_finite }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

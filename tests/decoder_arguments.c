@@ -275,10 +275,99 @@ static void bad_arguments(void)
     mmix_destroy(m);
 }
 
+/* ---- nothing given ---- */
+
+/* Without a context: layers, models and what draws from them return NULL, 0 or -1, as ops do. */
+static void no_context(void)
+{
+    const mmix_real logits[3] = { 1, 2, 3 };
+    mmix_attention_layer attention;
+    mmix_mlp_layer mlp;
+    mmix_swiglu_layer swiglu;
+    mmix_mamba2_layer mamba;
+    mmix_mmate_layer mmate;
+    mmix_layout layout;
+    mmix_sampling sampling;
+    int32_t made[2] = { 5, 5 };
+    memset(&attention, 0, sizeof attention);
+    memset(&mlp, 0, sizeof mlp);
+    memset(&swiglu, 0, sizeof swiglu);
+    memset(&mamba, 0, sizeof mamba);
+    memset(&mmate, 0, sizeof mmate);
+    memset(&layout, 0, sizeof layout);
+    memset(&sampling, 0, sizeof sampling);
+    sampling.temperature = 1;
+    CHECK(!mmix_attention(NULL, &attention, NULL, NULL, NULL, NULL, 0));
+    CHECK(!mmix_mlp(NULL, &mlp, NULL, NULL, NULL));
+    CHECK(!mmix_swiglu(NULL, &swiglu, NULL, NULL, NULL));
+    CHECK(!mmix_mamba2(NULL, &mamba, NULL, NULL, NULL, NULL, NULL));
+    CHECK(!mmix_mmate(NULL, &mmate, NULL, NULL, NULL));
+    CHECK(!mmix_mmate(NULL, &mmate, NULL, NULL, &layout));
+    CHECK(!mmix_mmate_matrix(NULL, &mmate, NULL, &layout));
+    CHECK(!mmix_drop_path(NULL, 3, 0.5, 0, 0));
+    CHECK(!mmix_dropout(NULL, NULL, 0.5, 0, 0));
+    CHECK(!mmix_params_create(NULL));
+    CHECK(!mmix_vision_create(NULL, mmix_vit(64, 8)));
+    CHECK(!mmix_vision_forward(NULL, NULL, NULL, NULL).tokens);
+    CHECK(!mmix_vision_attention(NULL, NULL, NULL, 0));
+    CHECK(!mmix_decoder_create(NULL, small(MMIX_DECODER_MMATE)));
+    CHECK(!mmix_decoder_forward(NULL, NULL, NULL, NULL));
+    CHECK(!mmix_decoder_logits(NULL, NULL, NULL));
+    CHECK(!mmix_decoder_matrix(NULL, NULL, NULL, 0));
+    CHECK(!mmix_decoder_step(NULL, NULL, NULL, NULL));
+    CHECK(!mmix_decoder_continue(NULL, NULL, NULL, NULL, made, 2) && made[0] == 5);
+    CHECK(!mmix_sample(NULL, logits, 3, NULL, 0));
+    CHECK(!mmix_sample(NULL, logits, 3, &sampling, 0));
+}
+/* Without a list of parameters an _init returns -1; without a layer, or with nothing to name it by, it says so. */
+static void no_parameters(void)
+{
+    mmix_attention_layer attention;
+    mmix_mlp_layer mlp;
+    mmix_swiglu_layer swiglu;
+    mmix_mamba2_layer mamba;
+    mmix_mmate_layer mmate;
+    mmix_dino_head head;
+    CHECK(mmix_attention_init(&attention, NULL, "", 4, 3, MMIX_SOFTMAX, 1) == -1);
+    CHECK(mmix_mlp_init(&mlp, NULL, "", 4, 8, 4) == -1);
+    CHECK(mmix_swiglu_init(&swiglu, NULL, "", 4, 8) == -1);
+    CHECK(mmix_mamba2_init(&mamba, NULL, "", 5, NULL) == -1);
+    CHECK(mmix_mmate_init(&mmate, NULL, "", 4, 2, 2, 2, 0, 1, NULL) == -1);
+    CHECK(mmix_dino_head_init(&head, NULL, "", 4, 4, 4, 4, 1) == -1);
+    CHECK(!mmix_params_add(NULL, "", "w", 0, NULL, MMIX_START_CONSTANT, 0, 0) && !mmix_params_find(NULL, "w"));
+    CHECK(mmix_params_allocate(NULL) == -1 && mmix_params_train(NULL, 1) == -1 && mmix_params_pack(NULL, 1) == -1);
+    CHECK(mmix_params_lora(NULL, 1, 1, MMIX_LORA_FFN) == -1 && mmix_params_merge(NULL) == -1);
+    mmix_params_zero_grad(NULL);
+    mmix_params_destroy(NULL);
+    CHECK(mmix_vision_flops(NULL, 64, 64) <= 0 && !mmix_vision_class_index(NULL, 4, NULL));
+    CHECK(!mmix_vision_config_of(NULL) && !mmix_vision_params(NULL) && !mmix_vision_from(NULL, mmix_vit(64, 8)));
+
+    mmix_ctx *m = context(1, 0);
+    mmix_params *p = mmix_params_create(m);
+    CHECK(!mmix_params_find(p, NULL));
+    REFUSED(m, mmix_attention_init(NULL, p, "", 4, 2, MMIX_SOFTMAX, 1), "mmix_attention_init: layer is NULL");
+    REFUSED(m, mmix_mlp_init(NULL, p, "", 4, 8, 4), "mmix_mlp_init: layer is NULL");
+    REFUSED(m, mmix_swiglu_init(NULL, p, "", 4, 8), "mmix_swiglu_init: layer is NULL");
+    REFUSED(m, mmix_mamba2_init(NULL, p, "", 128, NULL), "mmix_mamba2_init: layer is NULL");
+    REFUSED(m, mmix_mmate_init(NULL, p, "", 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: layer is NULL");
+    REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1), "mmix_dino_head_init: layer is NULL");
+    REFUSED(m, mmix_mmate_init(&mmate, p, NULL, 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: prefix is NULL");
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 3, 4), 1);
+    REFUSED(m, !mmix_attention(m, NULL, x, NULL, NULL, NULL, 0), "mmix_attention: layer is NULL");
+    REFUSED(m, !mmix_mlp(m, NULL, x, NULL, NULL), "mmix_mlp: layer is NULL");
+    REFUSED(m, !mmix_swiglu(m, NULL, x, NULL, NULL), "mmix_swiglu: layer is NULL");
+    REFUSED(m, !mmix_mamba2(m, NULL, x, NULL, NULL, NULL, NULL), "mmix_mamba2: layer is NULL");
+    REFUSED(m, !mmix_mmate(m, NULL, x, NULL, NULL), "mmix_mmate: layer is NULL");
+    REFUSED(m, !mmix_mmate_matrix(m, NULL, x, NULL), "mmix_mmate_matrix: layer is NULL");
+    FINE(m);
+    mmix_params_destroy(p);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "arguments", bad_arguments }
+        { "arguments", bad_arguments }, { "no context", no_context }, { "no parameters", no_parameters }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

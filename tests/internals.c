@@ -446,7 +446,7 @@ static void locales(void)
     CHECK(!strcmp(back, "0.5e-3"));
     c = mmix_dino_default();
     mmixi_model_config(&plain, "config", "vision.", &c.vision, mmixi_vision_settings);
-    mmixi_model_config(&plain, NULL, "", &c.head_hidden, mmixi_dino_settings);
+    mmixi_model_config(&plain, NULL, "", &c, mmixi_dino_settings);
     FINE(m);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!setlocale(LC_NUMERIC, names[i])) continue;
@@ -458,7 +458,7 @@ static void locales(void)
         }
         local.n_metadata = 0;
         mmixi_model_config(&local, "config", "vision.", &c.vision, mmixi_vision_settings);
-        mmixi_model_config(&local, NULL, "", &c.head_hidden, mmixi_dino_settings);
+        mmixi_model_config(&local, NULL, "", &c, mmixi_dino_settings);
         FINE(m);
         CHECK_AT(!strcmp(plain.config.out, local.config.out), names[i]);
         setlocale(LC_NUMERIC, "C");
@@ -467,22 +467,39 @@ static void locales(void)
     if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
 }
 
-/* Texts of configs go through their structs in order to the last member, in every layout a compiler gives them. */
+/* The entry of this name; its end if there is none. */
+static const mmixi_setting *setting_of(const mmixi_setting *s, const char *name)
+{
+    while (s->name && strcmp(s->name, name)) s++;
+    return s;
+}
+/* Bytes of a setting. */
+static size_t setting_bytes(const mmixi_setting *s)
+{
+    switch (s->kind) {
+    case MMIXI_SIZE_NUMBER: return s->count * sizeof(size_t);
+    case MMIXI_INT_NUMBER: return s->count * sizeof(int);
+    case MMIXI_REAL_NUMBER: return s->count * sizeof(double);
+    default: return sizeof(uint64_t);
+    }
+}
+/* The tables of configs go through their structs in order, gaps are the compiler's alone, up to the last member. */
 static void settings(void)
 {
     static mmix_vision_config v;
     static mmix_decoder_config d;
     static mmix_dino_config c;
     static mmix_distill_config l;
-    const struct { const char *text; const void *from, *last, *end; const char *name; } all[] = {
-        { mmixi_vision_settings, &v, &v.mmate.text_window, &v + 1, "mmate.text_window" },
-        { mmixi_decoder_settings, &d, &d.mmate.text_window, &d + 1, "mmate.text_window" },
-        { mmixi_dino_settings, &c.head_hidden, &c.mask_part, &c + 1, "mask_part" },
-        { mmixi_stage_settings, &l.stage[3], &l.stage[3].teacher_inputs, &l.stage[4], "teacher_inputs" },
-        { mmixi_distill_settings, &l.stages, &l.teacher_inputs, &l + 1, "teacher_inputs" },
-        { mmixi_hf_settings, &d.vocabulary, &d.rope.theta, &d.rope.dim, "rope_theta" }
+    const struct { const mmixi_setting *table; size_t begin, size; const char *last; } all[] = {
+        { mmixi_vision_settings, 0, sizeof v, "mmate.text_window" },
+        { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
+        { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c, "mask_part" },
+        { mmixi_stage_settings, 0, sizeof l.stage[3], "teacher_inputs" },
+        { mmixi_distill_settings, offsetof(mmix_distill_config, stages), sizeof l, "teacher_inputs" },
+        { mmixi_augment_settings, 0, sizeof(mmix_augment), "deviation" },
+        { mmixi_hf_settings, offsetof(mmix_decoder_config, vocabulary), offsetof(mmix_decoder_config, rope.dim), "rope_theta" }
     };
-    const struct { const char *text; const void *from, *at; const char *name; size_t count; double low, high; } some[] = {
+    const struct { const mmixi_setting *table; const void *from, *at; const char *name; size_t count; double low, high; } some[] = {
         { mmixi_vision_settings, &v, &v.drop_path, "drop_path", 1, 0, 0.99 },
         { mmixi_vision_settings, &v, &v.mamba.d_inner, "mamba.d_inner", 1, 0, INT32_MAX },
         { mmixi_vision_settings, &v, &v.mamba.bidirectional, "mamba.bidirectional", 1, -INT32_MAX, INT32_MAX },
@@ -496,37 +513,37 @@ static void settings(void)
         { mmixi_decoder_settings, &d, &d.bias, "bias", 1, 0, 2 },
         { mmixi_decoder_settings, &d, &d.media, "media", 1, 0, INT32_MAX },
         { mmixi_decoder_settings, &d, &d.mmate.window, "mmate.window", 3, 0, HUGE_VAL },
-        { mmixi_dino_settings, &c.head_hidden, &c.augment.global_scale, "augment.global_scale", 2, -HUGE_VAL, HUGE_VAL },
-        { mmixi_dino_settings, &c.head_hidden, &c.augment.deviation, "augment.deviation", 3, -HUGE_VAL, HUGE_VAL },
-        { mmixi_dino_settings, &c.head_hidden, &c.batch, "batch", 1, 1, INT32_MAX },
-        { mmixi_dino_settings, &c.head_hidden, &c.seed, "seed", 2, 0, UINT32_MAX },
-        { mmixi_dino_settings, &c.head_hidden, &c.read, "read", 1, 0, MMIX_READ_BOTH },
+        { mmixi_dino_settings, &c, &c.augment.global_scale, "augment.global_scale", 2, -HUGE_VAL, HUGE_VAL },
+        { mmixi_dino_settings, &c, &c.augment.deviation, "augment.deviation", 3, -HUGE_VAL, HUGE_VAL },
+        { mmixi_dino_settings, &c, &c.batch, "batch", 1, 1, INT32_MAX },
+        { mmixi_dino_settings, &c, &c.seed, "seed", 2, 0, UINT32_MAX },
+        { mmixi_dino_settings, &c, &c.read, "read", 1, 0, MMIX_READ_BOTH },
         { mmixi_vision_settings, &v, &v.deviation, "deviation", 1, 0, 10 },
         { mmixi_stage_settings, &l.stage[3], &l.stage[3].steps, "steps", 1, 0, HUGE_VAL },
-        { mmixi_distill_settings, &l.stages, &l.stages, "stages", 1, 1, MMIX_MAX_STAGES }
+        { mmixi_distill_settings, &l, &l.stages, "stages", 1, 1, MMIX_MAX_STAGES }
     };
-    mmixi_setting s;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const char *text = all[i].text;
-        const void *at = all[i].from;
-        while (mmixi_setting_next(&s, &text, &at)) { }
-        CHECK_AT(!*text && s.at == all[i].last && !strcmp(s.name, all[i].name), all[i].name);
-        CHECK_AT((const char *)at <= (const char *)all[i].end && (const char *)all[i].end - (const char *)at < 8, all[i].name);
+        const mmixi_setting *s = all[i].table;
+        size_t at = all[i].begin;
+        for (; s->name; at = s->offset + setting_bytes(s), s++) {
+            CHECK_AT(s->count && s->low <= s->high, s->name);
+            CHECK_AT(s->offset >= at && s->offset - at < 8, s->name);    /* 48 blocks are all of them */
+        }
+        CHECK_AT(at <= all[i].size && all[i].size - at < 8, all[i].last);
+        CHECK_AT(!strcmp(s[-1].name, all[i].last), all[i].last);
     }
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        const char *text = some[i].text;
-        const void *at = some[i].from;
-        while (mmixi_setting_next(&s, &text, &at) && strcmp(s.name, some[i].name)) { }
-        CHECK_AT(s.at == some[i].at && s.count == some[i].count && !(s.low < some[i].low) && !(s.low > some[i].low)
-                 && !(s.high < some[i].high) && !(s.high > some[i].high), some[i].name);
+        const mmixi_setting *s = setting_of(some[i].table, some[i].name);
+        CHECK_AT((const char *)some[i].from + s->offset == (const char *)some[i].at && s->count == some[i].count
+                 && !(s->low < some[i].low) && !(s->low > some[i].low)
+                 && !(s->high < some[i].high) && !(s->high > some[i].high), some[i].name);
     }
     for (int i = 0; i < 2; i++) {                /* what was set is what is got, halves of a number too */
-        const char *text = mmixi_dino_settings;
-        const void *at = &c.head_hidden;
-        for (double x = 1; mmixi_setting_next(&s, &text, &at); x++)
-            for (size_t k = 0; k < s.count; k++, x++) {
-                if (!i) mmixi_setting_number(&s, k, &x);
-                else CHECK_AT(mmixi_setting_number(&s, k, NULL) >= x && mmixi_setting_number(&s, k, NULL) <= x, s.name);
+        double x = 1;
+        for (const mmixi_setting *s = mmixi_dino_settings; s->name; s++, x++)
+            for (size_t k = 0; k < s->count; k++, x++) {
+                if (!i) mmixi_setting_put(s, &c, k, x);
+                else CHECK_AT(mmixi_setting_number(s, &c, k) >= x && mmixi_setting_number(s, &c, k) <= x, s->name);
             }
     }
     CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1] && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
@@ -565,6 +582,70 @@ static void printed_room(void)
     for (int i = 0; i < 3; i++) mmixi_print(&t, "%s", "56789");
     CHECK(t.at == 7 && !strcmp(out, "0123456") && out[8] == 'x' && out[11] == 'x');
 }
+
+/* Scores are taken until they make up enough; rounding may leave their sum below that. */
+static void scores(void)
+{
+    const mmixi_scored falling[4] = { { 4, 0 }, { 2, 1 }, { 1, 2 }, { 1, 3 } };
+    CHECK(mmixi_scored_reach(falling, 4, 0) == 0);
+    CHECK(mmixi_scored_reach(falling, 4, 4) == 1);
+    CHECK(mmixi_scored_reach(falling, 4, 4.5) == 2);
+    CHECK(mmixi_scored_reach(falling, 4, 8) == 4);
+    CHECK(mmixi_scored_reach(falling, 3, 8) == 3);
+    CHECK(mmixi_scored_reach(falling, 4, 8.5) == 4);
+}
+
+/* Two scans into one, forward and backward, against the plain loops: with a gate and without, all tokens in spans,
+   text before, between and behind them. */
+static void fuses_as(mmix_ctx *m, int gate, size_t first, size_t n, size_t P, const int32_t *runs)
+{
+    enum { B = 2, L = 9, H = 3 };
+    const double bound = sizeof(mmix_real) == 8 ? 1e-13 : 2e-6;
+    const size_t all[4] = { B, L, H, P }, part[4] = { B, n, H, P }, gates[3] = { B, n, H };
+    int32_t both[B * L];
+    for (size_t i = 0; i < B * L; i++) both[i] = runs[i % L];
+    const size_t run_shape[2] = { B, L };
+    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
+    mmix_tensor *in[3], *dy = mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
+    mmix_tensor *expected = mmix_new(m, MMIX_DTYPE_REAL, 4, all), *grad[3];
+    in[0] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
+    in[1] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
+    in[2] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
+    for (int i = 0; i < 3; i++) grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
+    for (int i = 0; i < 2 + gate; i++) fuse.in[i] = in[i];
+    fuse.in[3] = mmix_from_i32(m, 2, run_shape, both);
+    fuse.size[0] = first;
+    fuse.number[0] = 0.5;
+    const mmix_real *z = gate ? mmix_data(in[2]) : NULL;
+    mmixi_plain_fuse(mmix_data(expected), mmix_data(in[0]), mmix_data(in[1]), z, runs, 0.5, B, L, first, n, H, P);
+    mmixi_plain_fuse_backward(mmix_data(grad[0]), mmix_data(grad[1]), mmix_data(grad[2]), mmix_data(dy), mmix_data(in[0]),
+                              mmix_data(in[1]), z, runs, 0.5, B, L, first, n, H, P);
+    mmix_record(m, 1);
+    y = mmixi_run_like(m, "fuse", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+    CHECK(y);
+    for (size_t i = 0; y && i < mmix_count(y); i++) NEAR(mmix_data(y)[i], mmix_data(expected)[i], bound);
+    CHECK(!mmix_backward_from(m, &y, &dy, 1));
+    mmix_record(m, 0);
+    for (int i = 0; i < 2 + gate; i++) {
+        const mmix_tensor *found = mmix_grad(in[i]);
+        CHECK(found);
+        for (size_t e = 0; found && e < mmix_count(found); e++) NEAR(mmix_data(found)[e], mmix_data(grad[i])[e], 8 * bound);
+    }
+    FINE(m);
+    mmix_reset(m);
+}
+static void fuses(void)
+{
+    static const int32_t between[9] = { 4, 4, 3, 3, 2, 2, 1, 0, 0 }, all[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    mmix_ctx *m = mmix_create(NULL);
+    for (int gate = 0; gate < 2; gate++)
+        for (size_t P = 1; P < 36; P += 17) {
+            fuses_as(m, gate, 2, 5, P, between);
+            fuses_as(m, gate, 0, 9, P, all);
+        }
+    mmix_destroy(m);
+}
+
 
 /* Rows of Hilbert's matrix are all but parallel: turned until they are not, the longest first. */
 static void orthogonal(void)
@@ -1063,8 +1144,8 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum },
-        { "printed room", printed_room }, { "orthogonal", orthogonal },
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "scores", scores },
+        { "fuses", fuses }, { "checksum", checksum }, { "printed room", printed_room }, { "orthogonal", orthogonal },
         { "plain softmax attention", plain_softmax_attention },
         { "plain linear attention", plain_linear_attention }, { "plain ssd", plain_ssd },
         { "plain loops", plain_loops }
