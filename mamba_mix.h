@@ -10057,23 +10057,25 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
 /* ==== >>dino =========================================================================
    self-distillation: a student on all crops learns what a slow average of itself says of the global ones
 
-   One step: (1) teacher on the 2 global crops, student on all; loss with the old centre; (2) new centre; (3)
-   gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5)
-   AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
+   One step: (1) the teacher runs on the 2 global crops, the student on all; the loss uses the old centre;
+   (2) the new centre; (3) gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the
+   prototypes are left out; (5) AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021,
+   algorithm 1. iBOT adds to (1) what the teacher says of patches that the student does not see.
 
-   iBOT adds to (1) what the teacher says of patches that the student does not see.
-
-   (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another
-   picture: only one slice's crops and activations are in memory, and they stay in the caches. A batch of any
-   size is a sum over slices; over processes, too, where it is in shards.
+   (1) to (3) run on slices of the batch, one after another, for no picture's loss depends on another
+   picture: only one slice's crops and activations are in memory, and they stay in the caches. A batch of
+   any size is a sum over slices, and a sum over processes if it is cut into shards.
    ==================================================================================== */
 
-/* tokens of a slice: products of so many rows run at full speed */
-enum { MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
-/* What a shard brings beside its gradients: sums, and behind them its part of the next centres. */
+/* A slice has about so many tokens: products of so many rows run at full speed. */
+enum { MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
+/* A run has collapsed after so many steps in a row that look like it. */
+enum { MMIXI_COLLAPSE_STEPS = 50 };
+/* What a shard brings beside its gradients: four sums, and from MMIXI_DINO_CENTER on its part of the next
+   centres. */
 enum { MMIXI_DINO_LOSS, MMIXI_DINO_ENTROPY, MMIXI_DINO_KL, MMIXI_DINO_PATCHES, MMIXI_DINO_CENTER };
 
-typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
+typedef struct mmixi_dino_net {                  /* a backbone and its head */
     mmix_vision *vision;
     mmix_params *params;                         /* the head's */
     mmix_dino_head head;
@@ -10082,57 +10084,100 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
-    mmixi_dino_net net[2];
-    mmix_adamw_state adamw[2];                   /* backbone, head */
+    mmixi_dino_net net[2];                       /* the student's, the teacher's */
+    mmix_adamw_state adamw[2];                   /* the student's backbone, its head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
     uint64_t step, iters;                        /* the counters of files, in this order */
     uint64_t at_uniform, at_zero;                /* steps in a row with the loss at ln K, with no entropy */
     char *note;
-    size_t shard;                                /* of this process, if there is a sum over all */
+    size_t shard;                                /* this process's, if there is a sum over all shards */
     mmix_sum_function *sum;
     void *sum_user;
 };
 
+/* Whether a number is neither infinite nor NaN, by its bits: a compiler told that there are no NaNs
+   (-ffinite-math-only) drops comparisons that only a NaN fails. */
+static int mmixi_is_finite(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits >> 52 & 2047) != 2047;
+}
+
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
-    mmix_dino_config c = {
-        mmix_vit(384, 16), 2048, 256, 65536, 3,        /* head: hidden, bottleneck, prototypes, layers */
-        mmix_augment_dino(), 256, 100, 0,              /* batch, epochs, iters */
-        5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,               /* lr … warm-up; decay, its end; clip; freeze */
-        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0,          /* momentum, the centre's; temperatures … seed */
-        MMIX_READ_TOKEN, 1, 0, 0.5, { 0.1, 0.5 }       /* shards; iBOT: off */
-    };
+    mmix_dino_config c;
+    memset(&c, 0, sizeof c);
+    c.vision = mmix_vit(384, 16);
+    c.head_hidden = 2048;
+    c.head_bottleneck = 256;
+    c.prototypes = 65536;
+    c.head_layers = 3;
+    c.augment = mmix_augment_dino();
+    c.batch = 256;
+    c.epochs = 100;
+    c.lr = 5e-4;
+    c.min_lr = 1e-6;
+    c.warmup_epochs = 10;
+    c.weight_decay = 0.04;
+    c.weight_decay_end = 0.4;
+    c.clip = 3;
+    c.freeze_last_layer = 1;
+    c.momentum = 0.996;
+    c.center_momentum = 0.9;
+    c.student_temp = 0.1;
+    c.teacher_temp = 0.04;
+    c.teacher_temp_warm = 0.04;
+    c.read = MMIX_READ_TOKEN;
+    c.shards = 1;
+    c.mask_chance = 0.5;                         /* of iBOT, whose patch_weight is 0: off */
+    c.mask_part[0] = 0.1;
+    c.mask_part[1] = 0.5;
     return c;
 }
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8); c.vision.grid = 8; c.vision.drop_path = 0;
-    c.vision.deviation = 0.05; c.vision.sincos = 0.3;    /* 1/√(3 · 128) */
-    c.head_hidden = 512; c.head_bottleneck = 128; c.prototypes = 1024;
-    c.augment.global_size = 64; c.augment.local_size = 32; c.augment.local_count = 4;
-    c.batch = 48; c.lr = 1e-3 * 256 / 48; c.momentum = 0.99;
-    /* at 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short run */
-    c.teacher_temp = c.teacher_temp_warm = 0.02;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
+    c.vision.grid = 8;
+    c.vision.drop_path = 0;
+    c.vision.deviation = 0.05;                   /* 1/√(3 · 128) */
+    c.vision.sincos = 0.3;
+    c.head_hidden = 512;
+    c.head_bottleneck = 128;
+    c.prototypes = 1024;
+    c.augment.global_size = 64;
+    c.augment.local_size = 32;
+    c.augment.local_count = 4;
+    c.batch = 48;
+    c.lr = 1e-3 * 256 / 48;
+    c.momentum = 0.99;
+    /* At 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short run. */
+    c.teacher_temp = 0.02;
+    c.teacher_temp_warm = 0.02;
     return c;
 }
 
-/* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38: what a
+/* All numbers of a config behind the backbone's. The crops' are checked where crops are made; 3e38 is what a
    float holds. */
 static const char mmixi_dino_settings[] =
     "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
     "|size augment.global_size, size augment.local_size, size augment.local_count, "
-    "double2 augment.global_scale, double2 augment.local_scale, double2 augment.aspect, double augment.flip, "
-    "double augment.jitter, double augment.grey, double3 augment.blur, double3 augment.solarise, "
-    "double augment.brightness, double augment.contrast, double augment.saturation, double augment.hue, "
-    "double2 augment.sigma, double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, "
-    "size iters 0, double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
-    "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
-    "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
+    "double2 augment.global_scale, double2 augment.local_scale, double2 augment.aspect, "
+    "double augment.flip, double augment.jitter, double augment.grey, double3 augment.blur, "
+    "double3 augment.solarise, double augment.brightness, double augment.contrast, "
+    "double augment.saturation, double augment.hue, double2 augment.sigma, double3 augment.mean, "
+    "double3 augment.deviation, size batch 1, size epochs 1, "
+    "size iters 0, double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, "
+    "double weight_decay 0 3e38, double weight_decay_end 0 3e38, double clip -3e38 3e38, "
+    "size freeze_last_layer 0, double momentum 0 1, double center_momentum 0 1, "
+    "double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
     "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
     "halves2 seed 0 4294967295, Int read 0 2, Size shards 0 65536, Double patch_weight 0 3e38, "
     "Double mask_chance 0 1, Double2 mask_part 0 1";
+
+/* ---- a run ---- */
 
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
@@ -10144,51 +10189,72 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     }
     mmixi_free(d->m, d, sizeof *d);
 }
-/* Numbers of all centres. */
-static size_t mmixi_dino_centers(const mmix_dino_config *c) { return c->prototypes << (c->patch_weight > 0); }
-/* What a run has beside its networks, when these have values. Whether that failed. */
+static int mmixi_dino_has_ibot(const mmix_dino_config *c) { return c->patch_weight > 0; }
+/* Numbers of all centres: the tokens', and with iBOT the patches' behind it. */
+static size_t mmixi_dino_centers(const mmix_dino_config *c)
+{
+    return mmixi_dino_has_ibot(c) ? 2 * c->prototypes : c->prototypes;
+}
+/* Makes what a run has beside its networks, when these have values. 0, or not 0 on error. */
 static int mmixi_dino_begin(mmix_dino *d)
 {
     mmix_params *head = d->net[0].params;
-    d->center = (mmix_real *)mmixi_own(head, mmixi_dino_centers(&d->config) * sizeof *d->center);
+    size_t centers = mmixi_dino_centers(&d->config);
+    d->center = (mmix_real *)mmixi_own(head, centers * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
-    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head);
+    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)) return -1;
+    return mmix_adamw_init(&d->adamw[1], head);
 }
-/* Networks as the config says; start 0: without values, as mmixi_vision_create. Returns the error. */
-static int mmixi_dino_make(mmix_dino *d, int start)
+/* One network as the config says, with values if `start`. 0, or -1. */
+static int mmixi_dino_net_make(const mmix_dino *d, mmixi_dino_net *net, int start)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    uint64_t seed = m->seed;
-    mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, mmixi_dino_settings);
-    if (c->head_layers > 1)
-        mmixi_settings_check(m, "mmix_dino_create", &c->head_hidden, "size head_hidden 1");
-    d->iters = c->iters;
-    m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
+    size_t width = c->read == MMIX_READ_BOTH ? 2 * c->vision.dim : c->vision.dim;
     mmixi_dims size;
     size.D = c->vision.dim;
-    for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
-        net->vision = mmixi_vision_create(m, c->vision, start);
-        net->params = mmix_params_create(m);
-        if (m->error_kind) break;
-        net->params->deviation = c->vision.deviation;
-        if (c->patch_weight > 0)
-            mmixi_declare(net->params, "", &size, "mask_token D zeros", &net->mask_token);
-        if (mmix_dino_head_init(&net->head, net->params, "", c->vision.dim << (c->read == MMIX_READ_BOTH),
-                                c->head_hidden, c->head_bottleneck, c->prototypes, c->head_layers)) break;
-        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
-        if (start) mmix_params_allocate(net->params);
-    }
+    net->vision = mmixi_vision_create(m, c->vision, start);
+    net->params = mmix_params_create(m);
+    if (m->error_kind) return -1;
+    net->params->deviation = c->vision.deviation;
+    if (mmixi_dino_has_ibot(c))
+        mmixi_declare(net->params, "", &size, "mask_token D zeros", &net->mask_token);
+    if (mmix_dino_head_init(&net->head, net->params, "", width, c->head_hidden, c->head_bottleneck,
+                            c->prototypes, c->head_layers)) return -1;
+    net->params->at[net->params->count - 2].frozen = 1;          /* last_layer.weight_g */
+    if (start) mmix_params_allocate(net->params);
+    return m->error_kind ? -1 : 0;
+}
+/* The config's numbers. 0, or -1. */
+static int mmixi_dino_check(mmix_ctx *m, const mmix_dino_config *c)
+{
+    static const char who[] = "mmix_dino_create";
+    if (mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings)) return -1;
+    if (c->head_layers == 1) return 0;           /* nothing lies between the layers */
+    return mmixi_settings_check(m, who, &c->head_hidden, "size head_hidden 1");
+}
+/* Networks as the config says; start 0: without values, as mmixi_vision_create, for a file that brings them.
+   Returns whether that failed. */
+static int mmixi_dino_make(mmix_dino *d, int start)
+{
+    mmix_ctx *m = d->m;
+    uint64_t seed = m->seed;
+    int failed = m->error_kind || mmixi_dino_check(m, &d->config);
+    d->iters = d->config.iters;
+    m->seed = d->config.seed;                    /* a run's numbers are its own, whatever came before */
+    for (int i = 0; i < 2 && !failed; i++) failed = mmixi_dino_net_make(d, &d->net[i], start);
     m->seed = seed;
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
-    return m->error_kind || (start && mmixi_dino_begin(d));
+    if (m->error_kind) return 1;
+    return start && mmixi_dino_begin(d);
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
     if (!d) return NULL;
-    d->m = m; d->config = config;
+    d->m = m;
+    d->config = config;
     if (!mmixi_dino_make(d, 1)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -10203,61 +10269,96 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 }
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return !d ? NULL : d->note ? d->note : ""; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d)
+{
+    if (!d) return NULL;
+    return d->note ? d->note : "";
+}
 
-/* Where crops come from: the caller, or pictures, in an order, which are cut slice by slice. */
+/* ---- crops ---- */
+
+/* A batch: the caller's crops, or pictures in an order, which are cut slice by slice. */
 typedef struct mmixi_dino_batch {
     mmix_tensor *crops[2];                       /* global, local */
-    const mmix_picture *pictures;
+    const mmix_picture *pictures;                /* NULL: there are crops */
     const size_t *order;
     size_t B, pixels;                            /* pictures; pixels of all crops of one */
 } mmixi_dino_batch;
-/* Crops of pictures at … at + n - 1, crop after crop. 0, or -1. */
-static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
-                            mmix_tensor **crops)
+/* Cuts the crops of pictures at … at + n - 1. 0, or -1. */
+static int mmixi_dino_cut(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
+                          mmix_tensor *crops[2])
 {
     const mmix_augment *a = &d->config.augment;
     mmix_ctx *m = d->m;
-    crops[0] = crops[1] = NULL;
-    if (b->pictures) {
-        crops[0] = mmix_new4(m, 2 * n, 3, a->global_size, a->global_size);
-        if (a->local_count) crops[1] = mmix_new4(m, a->local_count * n, 3, a->local_size, a->local_size);
-        return mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1]);
-    }
-    for (int i = 0; i < 2 && b->crops[i]; i++) {
-        const size_t *p = b->crops[i]->shape;
-        mmix_tensor *x = mmixi_as(m, b->crops[i], 4, p[0] / b->B, 3 * b->B, p[2], p[3]);
-        crops[i] = mmixi_as(m, mmix_slice(m, x, 1, 3 * at, 3 * n), 4, p[0] / b->B * n, 3, p[2], p[3]);
+    crops[0] = mmix_new4(m, 2 * n, 3, a->global_size, a->global_size);
+    crops[1] = NULL;
+    if (a->local_count)
+        crops[1] = mmix_new4(m, a->local_count * n, 3, a->local_size, a->local_size);
+    return mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1]);
+}
+/* Crops of pictures at … at + n - 1, crop after crop. 0, or -1. */
+static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
+                            mmix_tensor *crops[2])
+{
+    mmix_ctx *m = d->m;
+    if (b->pictures) return mmixi_dino_cut(d, b, at, n, crops);
+    for (int i = 0; i < 2; i++) {
+        crops[i] = NULL;
+        if (!b->crops[i]) continue;
+        const size_t *shape = b->crops[i]->shape;
+        size_t views = shape[0] / b->B;          /* of a picture: a row of channels is one view of all */
+        mmix_tensor *x = mmixi_as(m, b->crops[i], 4, views, 3 * b->B, shape[2], shape[3]);
+        x = mmix_slice(m, x, 1, 3 * at, 3 * n);
+        crops[i] = mmixi_as(m, x, 4, views * n, 3, shape[2], shape[3]);
     }
     return m->error_kind ? -1 : 0;
 }
-/* What iBOT hides in a slice: (global crops, patches) of 0 and 1; where the ones are among all; the weight of
-   each, 1 over how many its crop has and over the crops. */
-typedef struct mmixi_dino_mask { mmix_tensor *masked, *at, *weight; size_t count; } mmixi_dino_mask;
+
+/* ---- what iBOT hides ---- */
+
+typedef struct mmixi_dino_mask {
+    mmix_tensor *masked;                         /* (global crops, patches): 1 where a patch is hidden, else 0 */
+    mmix_tensor *at, *weight;                    /* (count): where the ones are among all patches, and the
+                                                    weight of each, 1 over how many its crop has and over
+                                                    the number of crops */
+    size_t count;
+} mmixi_dino_mask;
 static double mmixi_dino_draw(const mmix_dino *d, uint64_t crop, uint64_t i)
 {
     return mmix_random_uniform(d->m, MMIXI_RANDOM_MASK, d->step, crop << 20 | i);
 }
-/* Hides patches of a crop, gh x gw of them, in rectangles, while ten tries find room for another (Bao et al.
-   2022, algorithm 1, with the least area of iBOT's code). How many. */
+/* One try to hide a rectangle of patches of which at most `left` are not hidden yet; `draw` numbers its four
+   random numbers. Returns how many more it hides, 0 if it does not fit. */
+static size_t mmixi_dino_hide_more(const mmix_dino *d, uint64_t crop, uint64_t draw, size_t left,
+                                   size_t gh, size_t gw, mmix_real *mask)
+{
+    double side = (double)(mmixi_min(gh, gw) / 3);
+    double area = fmin(side * side, (double)left);
+    double ratio = mmixi_exp((2 * mmixi_dino_draw(d, crop, draw) - 1) * mmixi_log(0.3));
+    area += ((double)left - area) * mmixi_dino_draw(d, crop, draw + 1);
+    size_t h = (size_t)rint(sqrt(area * ratio)), w = (size_t)rint(sqrt(area / ratio)), more = 0;
+    if (h == 0 || w == 0 || h >= gh || w >= gw) return 0;
+    size_t y = (size_t)(mmixi_dino_draw(d, crop, draw + 2) * (double)(gh - h + 1));
+    size_t x = (size_t)(mmixi_dino_draw(d, crop, draw + 3) * (double)(gw - w + 1));
+    mmix_real *corner = mask + y * gw + x;
+    for (size_t k = 0; k < h * w; k++) more += corner[k / w * gw + k % w] == 0;
+    if (more > left) return 0;
+    for (size_t k = 0; more > 0 && k < h * w; k++) corner[k / w * gw + k % w] = 1;
+    return more;
+}
+/* Hides patches of a crop of gh x gw in rectangles, until ten tries in a row find no room for another (Bao et
+   al. 2022, algorithm 1, with the least area of iBOT's code). Returns how many. */
 static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw, mmix_real *mask)
 {
-    const double *part = d->config.mask_part, least = (double)(mmixi_min(gh, gw) / 3);
-    double wanted = part[0] + (part[1] - part[0]) * mmixi_dino_draw(d, crop, 1);
+    const double *part = d->config.mask_part;
     if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance) return 0;
+    double wanted = part[0] + (part[1] - part[0]) * mmixi_dino_draw(d, crop, 1);
     size_t count = (size_t)(wanted * (double)(gh * gw)), left = count;
-    for (uint64_t i = 4, end = 44; i < end && left; i += 4) {
-        double area = fmin(least * least, (double)left),
-            ratio = mmixi_exp((2 * mmixi_dino_draw(d, crop, i) - 1) * mmixi_log(0.3));
-        area += ((double)left - area) * mmixi_dino_draw(d, crop, i + 1);
-        size_t h = (size_t)rint(sqrt(area * ratio)), w = (size_t)rint(sqrt(area / ratio)), more = 0;
-        if (!h || !w || h >= gh || w >= gw) continue;
-        mmix_real *from = mask + (size_t)(mmixi_dino_draw(d, crop, i + 2) * (double)(gh - h + 1)) * gw
-            + (size_t)(mmixi_dino_draw(d, crop, i + 3) * (double)(gw - w + 1));
-        for (size_t k = 0; k < h * w; k++) more += from[k / w * gw + k % w] == 0;
-        if (!more || more > left) continue;
-        for (size_t k = 0; k < h * w; k++) from[k / w * gw + k % w] = 1;
-        left -= more; end = i + 44;
+    int misses = 0;
+    for (uint64_t draw = 4; left > 0 && misses < 10; draw += 4) {
+        size_t more = mmixi_dino_hide_more(d, crop, draw, left, gh, gw, mask);
+        left -= more;
+        misses = more ? 0 : misses + 1;
     }
     return count - left;
 }
@@ -10267,423 +10368,688 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
 {
     mmix_ctx *m = d->m;
     memset(mask, 0, sizeof *mask);
-    if (d->config.patch_weight <= 0) return 0;
-    size_t gh = global->shape[2] / d->config.vision.patch, gw = global->shape[3] / d->config.vision.patch,
-        patches = gh * gw, all = 2 * n * patches;
+    if (!mmixi_dino_has_ibot(&d->config)) return 0;
+    size_t gh = global->shape[2] / d->config.vision.patch;
+    size_t gw = global->shape[3] / d->config.vision.patch;
+    size_t patches = gh * gw, all = 2 * n * patches;
     mask->masked = mmix_fill(mmix_new2(m, 2 * n, patches), 0);
     mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
     mask->weight = mmix_new1(m, all);
-    for (size_t i = 0; !m->error_kind && i < 2 * n; i++) {
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < 2 * n; i++) {
         mmix_real *row = mmixi_of(mask->masked) + i * patches;
-        size_t crop = i / n * b->B + at + i % n, count = mmixi_dino_hide(d, crop, gh, gw, row);
-        for (size_t k = 0; k < patches; k++)
-            if (row[k] != 0) {
-                mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
-                mmixi_of(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
-            }
+        size_t crop = i / n * b->B + at + i % n;         /* of the whole batch: the draws are its own */
+        size_t hidden = mmixi_dino_hide(d, crop, gh, gw, row);
+        for (size_t k = 0; k < patches; k++) {
+            if (row[k] == 0) continue;
+            mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
+            mmixi_of(mask->weight)[mask->count] = (mmix_real)(1 / (double)(2 * n * hidden));
+            mask->count++;
+        }
     }
-    if (mask->count) {
+    if (mask->count > 0) {
         mask->at = mmix_slice(m, mask->at, 0, 0, mask->count);
         mask->weight = mmix_slice(m, mask->weight, 0, 0, mask->count);
     }
     return m->error_kind ? -1 : 0;
 }
-/* What a head reads: of a picture its token and the mean of its patches; of a patch that patch for both. */
-static mmix_tensor *mmixi_dino_read(const mmix_dino *d, mmix_tensor *token, mmix_tensor *mean)
+
+/* ---- both networks on a slice ---- */
+
+/* What a head reads of a picture: its token, the mean of its patches, or both. */
+static mmix_tensor *mmixi_dino_read_picture(const mmix_dino *d, const mmix_features *f)
 {
-    mmix_tensor *both[2] = { token, mean };
-    return d->config.read == MMIX_READ_BOTH ? mmix_concat(d->m, 1, both, 2) : both[d->config.read];
+    mmix_tensor *both[2] = { f->token, NULL };
+    if (d->config.read != MMIX_READ_TOKEN) both[1] = mmixi_vision_mean(d->m, f->patches);
+    if (d->config.read == MMIX_READ_BOTH) return mmix_concat(d->m, 1, both, 2);
+    return both[d->config.read];
 }
-/* What the teacher (1) or the student (0) says of its views, then of the patches in the mask; stream: of drop
-   path. */
-static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops,
-                                       const mmixi_dino_mask *mask, uint64_t stream)
+/* What it reads of the patches that iBOT hides: each patch stands for token and mean. */
+static mmix_tensor *mmixi_dino_read_patches(const mmix_dino *d, const mmix_features *f,
+                                            const mmixi_dino_mask *mask)
+{
+    mmix_tensor *hidden = mmix_gather(d->m, mmixi_flat(d->m, f->patches), mask->at);
+    mmix_tensor *both[2] = { hidden, hidden };
+    if (d->config.read == MMIX_READ_BOTH) return mmix_concat(d->m, 1, both, 2);
+    return hidden;
+}
+/* What a network says of the first `kinds` kinds of crops, global and local, and then of the patches in the
+   mask, seen in the global ones. */
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, const mmixi_dino_net *net,
+                                       mmix_tensor *const crops[2], size_t kinds,
+                                       const mmixi_dino_mask *mask, mmix_vision_options *options)
 {
     mmix_ctx *m = d->m;
-    size_t views = which || !crops[1] ? 1 : 2;
-    mmix_vision_options o;
     mmix_tensor *x[3];
-    memset(&o, 0, sizeof o);
-    o.train = !which || d->config.teacher_drop_path; o.step = d->step;
-    if (!which) o.masked = mask->masked, o.mask_token = d->net[0].mask_token;
-    o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
-    for (size_t i = 0; i < views; i++, o.stream++) {
-        mmix_features f = mmix_vision_forward(m, d->net[which].vision, crops[i], &o);
-        x[i] = mmixi_dino_read(d, f.token, d->config.read == MMIX_READ_TOKEN ? NULL
-                               : mmixi_vision_mean(m, f.patches));
-        if (!i && mask->count) {
-            mmix_tensor *hidden = mmix_gather(m, mmixi_flat(m, f.patches), mask->at);
-            x[views] = mmixi_dino_read(d, hidden, hidden);
+    size_t count = kinds;
+    for (size_t i = 0; i < kinds; i++) {
+        mmix_features f = mmix_vision_forward(m, net->vision, crops[i], options);
+        x[i] = mmixi_dino_read_picture(d, &f);
+        if (i == 0 && mask->count > 0) {
+            x[kinds] = mmixi_dino_read_patches(d, &f, mask);
+            count = kinds + 1;
         }
-        o.masked = NULL;
+        options->masked = NULL;                  /* nothing is hidden in the local crops */
+        options->stream++;
     }
-    return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views + (mask->count > 0)));
+    return mmix_dino_head_forward(m, &net->head, mmix_concat(m, 0, x, count));
 }
-/* (1) to (3) for one shard, slice by slice: its gradients, and what else it brings in share, with `add` added
-   to what is there. */
-static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard, double temp,
-                             mmix_real *share, int add)
+/* Streams of drop path's random numbers: a slice's are numbered by its first picture, and the teacher's are
+   apart from the student's. */
+static mmix_tensor *mmixi_dino_teach(const mmix_dino *d, mmix_tensor *const crops[2],
+                                     const mmixi_dino_mask *mask, size_t at)
+{
+    mmix_vision_options o;
+    memset(&o, 0, sizeof o);
+    o.train = d->config.teacher_drop_path;
+    o.step = d->step;
+    o.stream = 2 * at + ((uint64_t)1 << 20);
+    return mmixi_dino_forward(d, &d->net[1], crops, 1, mask, &o);
+}
+static mmix_tensor *mmixi_dino_study(const mmix_dino *d, mmix_tensor *const crops[2],
+                                     const mmixi_dino_mask *mask, size_t at)
+{
+    mmix_vision_options o;
+    memset(&o, 0, sizeof o);
+    o.train = 1;
+    o.step = d->step;
+    o.stream = 2 * at;
+    o.masked = mask->masked;
+    o.mask_token = d->net[0].mask_token;
+    return mmixi_dino_forward(d, &d->net[0], crops, crops[1] ? 2 : 1, mask, &o);
+}
+
+/* ---- gradients of a batch ---- */
+
+/* A shard of a batch while its slices run. */
+typedef struct mmixi_dino_shard {
+    const mmix_dino *d;
+    const mmixi_dino_batch *batch;
+    double teacher_temp;
+    int record;                                  /* the state of recording while the student runs */
+    double *sum;                                 /* (MMIXI_DINO_CENTER + K): what all slices bring */
+    mmix_real *center;                           /* (K): the next centres as a slice alone would make them */
+} mmixi_dino_shard;
+/* The loss of a slice, of which `part` is the share in the batch. Adds all but the centres to the sums. */
+static mmix_tensor *mmixi_dino_slice_loss(const mmixi_dino_shard *j, mmix_tensor *student,
+                                          mmix_tensor *teacher, const mmixi_dino_mask *mask,
+                                          size_t pictures, double part)
+{
+    const mmix_dino_config *c = &j->d->config;
+    mmix_ctx *m = j->d->m;
+    size_t global = 2 * pictures, views = mmix_shape(student, 0) - mask->count;
+    mmix_dino_loss_stats of;
+    mmix_tensor *loss = mmix_dino_loss(m, mmix_slice(m, student, 0, 0, views),
+                                       mmix_slice(m, teacher, 0, 0, global), j->center,
+                                       views / pictures, c->student_temp, j->teacher_temp,
+                                       c->center_momentum, &of);
+    if (!loss) return NULL;
+    j->sum[MMIXI_DINO_LOSS] += part * mmix_item(loss);
+    j->sum[MMIXI_DINO_ENTROPY] += part * of.teacher_entropy;
+    j->sum[MMIXI_DINO_KL] += part * of.teacher_kl_uniform;
+    if (mask->count == 0) return loss;
+    mmix_tensor *patches = mmix_ibot_loss(m, mmix_slice(m, student, 0, views, mask->count),
+                                          mmix_slice(m, teacher, 0, global, mask->count), mask->weight,
+                                          j->center + c->prototypes, c->student_temp, j->teacher_temp,
+                                          c->center_momentum, NULL);
+    j->sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
+    return mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
+}
+/* Gradients and sums of pictures at … at + pictures - 1 of the batch. 0, or -1. */
+static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t pictures)
+{
+    const mmix_dino *d = j->d;
+    mmix_ctx *m = d->m;
+    size_t K = mmixi_dino_centers(&d->config);
+    double part = (double)pictures / (double)j->batch->B;
+    mmix_mark all = mmix_mark_here(m);
+    mmixi_dino_mask mask;
+    mmix_tensor *crops[2];
+    if (mmixi_dino_crops(d, j->batch, at, pictures, crops)) return -1;
+    if (mmixi_dino_masks(d, j->batch, at, pictures, crops[0], &mask)) return -1;
+
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *teacher = mmixi_keep_only(m, mark, mmixi_dino_teach(d, crops, &mask, at));
+    memcpy(j->center, d->center, K * sizeof *d->center);         /* all slices are judged by the old one */
+    mmix_record(m, j->record);
+    mmix_tensor *student = mmixi_dino_study(d, crops, &mask, at);
+    mmix_tensor *loss = NULL;
+    if (!m->error_kind) loss = mmixi_dino_slice_loss(j, student, teacher, &mask, pictures, part);
+    loss = mmix_scale(m, loss, part, 0);
+    mmix_record(m, 0);
+    if (!loss || mmix_backward(m, loss)) return -1;
+    for (size_t k = 0; k < K; k++) j->sum[MMIXI_DINO_CENTER + k] += part * j->center[k];
+    mmix_rewind(m, all);
+    return 0;
+}
+/* (1) to (3) for one shard, slice by slice: its gradients, and in `share` what else it brings, `add`: on top
+   of what is there. */
+static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard,
+                                 double teacher_temp, mmix_real *share, int add)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = mmixi_dino_centers(c), n = MMIXI_DINO_CENTER + K, begin, at,
-        mine = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin),
-        tokens = b->pixels / (c->vision.patch * c->vision.patch),
-        slices = mmixi_ceil_div(mine, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double *sum = mmixi_doubles(m, n, 1);
-    mmix_real *center = mmixi_reals(m, K, 1);
+    size_t K = mmixi_dino_centers(c), n = MMIXI_DINO_CENTER + K, begin;
+    size_t pictures = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin);
+    size_t tokens = b->pixels / (c->vision.patch * c->vision.patch);
+    size_t fit = mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens));
+    size_t slices = mmixi_ceil_div(pictures, fit);
+    mmixi_dino_shard j;
+    j.d = d;
+    j.batch = b;
+    j.teacher_temp = teacher_temp;
+    j.sum = mmixi_doubles(m, n, 1);
+    j.center = mmixi_reals(m, K, 1);
+    if (m->error_kind) return;
+    memset(j.sum, 0, n * sizeof *j.sum);
     int record = mmix_record(m, 0);
-    if (sum) memset(sum, 0, n * sizeof *sum);
-    for (size_t i = 0; i < slices && !m->error_kind; i++) {
-        mmix_mark all = mmix_mark_here(m), mark;
-        size_t pictures = mmixi_span(mine, i, slices, &at);
-        double part = (double)pictures / (double)b->B;
-        mmix_dino_loss_stats of;
-        mmixi_dino_mask mask;
-        mmix_tensor *crops[2], *loss, *shared, *teacher, *student;
-        at += begin;
-        if (mmixi_dino_crops(d, b, at, pictures, crops)
-            || mmixi_dino_masks(d, b, at, pictures, crops[0], &mask)) break;
-        mark = mmix_mark_here(m);
-        teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, &mask, 2 * at));
-        memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
-        mmix_record(m, record ? record : 1);
-        student = mmixi_dino_forward(d, 0, crops, &mask, 2 * at);
-        size_t global = 2 * pictures, views = global + mmix_shape(crops[1], 0);
-        loss = shared = mmix_dino_loss(m, mmix_slice(m, student, 0, 0, views),
-                                       mmix_slice(m, teacher, 0, 0, global), center, views / pictures,
-                                       c->student_temp, temp, c->center_momentum, &of);
-        if (mask.count) {
-            mmix_tensor *patches = mmix_ibot_loss(m, mmix_slice(m, student, 0, views, mask.count),
-                                                  mmix_slice(m, teacher, 0, global, mask.count),
-                                                  mask.weight, center + c->prototypes, c->student_temp, temp,
-                                                  c->center_momentum, NULL);
-            shared = mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
-            sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
-        }
-        shared = mmix_scale(m, shared, part, 0);
-        mmix_record(m, 0);
-        if (!shared || mmix_backward(m, shared)) break;
-        for (size_t k = 0; k < K; k++) sum[MMIXI_DINO_CENTER + k] += part * center[k];
-        sum[MMIXI_DINO_LOSS] += part * mmix_item(loss);
-        sum[MMIXI_DINO_ENTROPY] += part * of.teacher_entropy;
-        sum[MMIXI_DINO_KL] += part * of.teacher_kl_uniform;
-        mmix_rewind(m, all);
+    j.record = record ? record : 1;
+    for (size_t i = 0; i < slices; i++) {
+        size_t at, count = mmixi_span(pictures, i, slices, &at);
+        if (mmixi_dino_slice(&j, begin + at, count)) break;
     }
     mmix_record(m, record);
-    for (size_t k = 0; k < n && !m->error_kind; k++)
-        share[k] = add ? share[k] + (mmix_real)sum[k] : (mmix_real)sum[k];
+    if (m->error_kind) return;
+    for (size_t k = 0; k < n; k++) {
+        mmix_real sum = (mmix_real)j.sum[k];
+        share[k] = add ? share[k] + sum : sum;
+    }
 }
-/* Every gradient that there is to x, with `add` added to what is there, or (back) from there. Where they end
-   in x. */
-static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add, int back)
+/* Copies every gradient that there is to x, one behind the other, or adds it to what is there. Returns where
+   they end in x. */
+static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add)
 {
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->adamw[i].params->count; k++) {
             mmix_tensor *t = d->adamw[i].params->at[k].tensor;
             if (!t->written) continue;
             mmixi_grad_here(t);
-            mmixi_put(d->m->k, mmix_count(t), back ? x : t->grad, back ? t->grad : x, add);
+            mmixi_put(d->m->k, mmix_count(t), t->grad, x, add);
             x += mmix_count(t);
         }
     return x;
 }
-/* The same for the whole batch: shard after shard, or this process's and the others'. The next centres. */
-static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
+/* The way back. */
+static void mmixi_dino_unpack(const mmix_dino *d, const mmix_real *x)
+{
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < d->adamw[i].params->count; k++) {
+            mmix_tensor *t = d->adamw[i].params->at[k].tensor;
+            if (!t->written) continue;
+            mmixi_grad_here(t);
+            mmixi_put(d->m->k, mmix_count(t), x, t->grad, 0);
+            x += mmix_count(t);
+        }
+}
+/* What the batch's shares say, added up. */
+static void mmixi_dino_report(const mmix_dino *d, const mmix_real *share, mmix_dino_stats *s)
+{
+    const mmix_real *center = share + MMIXI_DINO_CENTER;
+    double square = 0;
+    for (size_t k = 0; k < d->config.prototypes; k++) square += (double)center[k] * center[k];
+    s->center_norm = sqrt(square);
+    s->loss = share[MMIXI_DINO_LOSS];
+    s->teacher_entropy = share[MMIXI_DINO_ENTROPY];
+    s->teacher_kl_uniform = share[MMIXI_DINO_KL];
+    s->patch_loss = share[MMIXI_DINO_PATCHES];
+}
+/* Gradients of the whole batch, shard after shard, or of this process's shard and from the others. Returns
+   the next centres, NULL on error. What is added up in `share` has the gradients behind it; a batch that is
+   one shard leaves them where they are. */
+static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b,
+                                             mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), all = n, shards = mmixi_max(1, c->shards),
-        begin = d->sum ? d->shard : 0, end = d->sum ? begin + 1 : shards;
+    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), room = n, shards = mmixi_max(1, c->shards);
+    size_t begin = d->sum ? d->shard : 0, end = d->sum ? d->shard + 1 : shards;
     int adds = shards > 1 || d->sum;
-    double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
-                                                 c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
-    for (int i = 0; adds && i < 2; i++) all += d->adamw[i].params->elements;
-    mmix_real *share = mmixi_reals(m, all, 1), *packed = NULL, *center;      /* gradients behind the share */
+    double teacher_temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
+                                               c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
+    for (int i = 0; adds && i < 2; i++) room += d->adamw[i].params->elements;
+    mmix_real *share = mmixi_reals(m, room, 1), *packed = NULL;
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
         mmixi_adamw_zero(d->adamw, 2);
-        mmixi_dino_shard(d, b, shard, temp, share, shard > begin);
-        if (adds && !m->error_kind) packed = mmixi_dino_pack(d, share + n, shard > begin, 0);
+        mmixi_dino_shard_run(d, b, shard, teacher_temp, share, shard > begin);
+        if (adds && !m->error_kind) packed = mmixi_dino_pack(d, share + n, shard > begin);
     }
-    if (d->sum && !m->error_kind && d->sum(d->sum_user, share, (size_t)(packed - share)))
+    if (m->error_kind) return NULL;
+    if (d->sum && d->sum(d->sum_user, share, (size_t)(packed - share)))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run "
                   "stands where it stood", (double)shards);
     if (m->error_kind) return NULL;
-    if (adds) mmixi_dino_pack(d, share + n, 0, 1);
-    center = share + MMIXI_DINO_CENTER;
-    for (size_t k = 0; k < c->prototypes; k++) norm += (double)center[k] * center[k];
-    s->center_norm = sqrt(norm);
-    s->loss = share[MMIXI_DINO_LOSS]; s->teacher_entropy = share[MMIXI_DINO_ENTROPY];
-    s->teacher_kl_uniform = share[MMIXI_DINO_KL]; s->patch_loss = share[MMIXI_DINO_PATCHES];
-    return center;
+    if (adds) mmixi_dino_unpack(d, share + n);
+    mmixi_dino_report(d, share, s);
+    return share + MMIXI_DINO_CENTER;
 }
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user)
 {
     if (!d || d->m->error_kind) return -1;
     size_t shards = mmixi_max(1, d->config.shards);
     if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1)) return -1;
-    d->shard = shard; d->sum = sum; d->sum_user = user;
+    d->shard = shard;
+    d->sum = sum;
+    d->sum_user = user;
     return 0;
 }
-/* A step on a batch, unless the epochs are over. */
-static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
+
+/* ---- a step ---- */
+
+/* What the schedules say for the step that stats names; AdamW's options are part of it. */
+static mmix_adamw mmixi_dino_schedules(const mmix_dino *d, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
-    mmix_ctx *m = d->m;
     mmix_adamw adamw = mmix_adamw_default();
+    double lr = c->lr * (double)c->batch / 256;
+    s->lr = mmix_schedule_cosine(lr, c->min_lr, c->epochs, d->iters, c->warmup_epochs, 0, d->step);
+    s->weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0,
+                                           0, d->step);
+    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
+    adamw.lr = s->lr;
+    adamw.weight_decay = s->weight_decay;
+    return adamw;
+}
+/* Counts the steps in a row that look like a collapse. Returns NULL, or in words which one it is. */
+static const char *mmixi_dino_collapse(mmix_dino *d, const mmix_dino_stats *s)
+{
+    double uniform = mmixi_log((double)d->config.prototypes);
+    int is_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform;
+    int is_zero = s->teacher_entropy < 0.001 * uniform;
+    d->at_uniform = is_uniform ? d->at_uniform + 1 : 0;
+    d->at_zero = is_zero ? d->at_zero + 1 : 0;
+    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS)
+        return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
+    if (d->at_zero >= MMIXI_COLLAPSE_STEPS)
+        return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
+    return NULL;
+}
+/* A step on a batch. 1: go on, 0: the epochs are over and nothing was done, -1: error. */
+static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
+{
+    static const char who[] = "mmix_dino_step";
+    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
     mmix_dino_stats unused, *s = stats ? stats : &unused;
-    double uniform = mmixi_log((double)c->prototypes);
     uint64_t seed = m->seed;
     memset(s, 0, sizeof *s);
-    s->step = d->step; s->steps = c->epochs * d->iters; s->epoch = d->step / d->iters;
+    s->step = d->step;
+    s->steps = c->epochs * d->iters;
+    s->epoch = d->step / d->iters;
     if (s->step >= s->steps) return 0;
-    if (mmixi_within(m, "mmix_dino_step", "config.shards", (double)c->shards, 0, (double)b->B)) return -1;
+    if (mmixi_within(m, who, "config.shards", (double)c->shards, 0, (double)b->B)) return -1;
     m->seed = c->seed;
-    mmix_real *center = mmixi_dino_gradients(d, b, s);
+    const mmix_real *center = mmixi_dino_gradients(d, b, s);
     m->seed = seed;
-    if (!(s->loss - s->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: the loss of step %.0f is not a number; a lower lr "
-                  "may help", (double)d->step);
-    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                            c->warmup_epochs, 0, d->step);
-    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end,
-                                                                c->epochs, d->iters, 0, 0, d->step);
-    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip,
-                                         s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    if (!mmixi_is_finite(s->loss))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help",
+                  who, (double)d->step);
+    mmix_adamw adamw = mmixi_dino_schedules(d, s);
+    const unsigned char *skip = s->epoch < c->freeze_last_layer ? d->skip : NULL;
+    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip, skip);
     mmixi_adamw_zero(d->adamw, 2);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
     memcpy(d->center, center, mmixi_dino_centers(c) * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s->momentum);
-    d->at_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
-    d->at_zero = s->teacher_entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    s->collapse = d->at_uniform >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
-        : d->at_zero >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
+    s->collapse = mmixi_dino_collapse(d, s);
     d->step++;
     return 1;
 }
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
-    mmix_ctx *m = d ? d->m : NULL;
-    mmixi_dino_batch b = { { global, local }, NULL, NULL, 0, 0 };
+    static const char who[] = "mmix_dino_step_crops";
+    mmixi_dino_batch b;
     mmixi_dims k;
-    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", (size_t)d->iters)
-        || !mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (!d) return -1;
+    mmix_ctx *m = d->m;
+    if (!mmixi_given(m, who, "config.iters", (size_t)d->iters)) return -1;
+    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
+    memset(&b, 0, sizeof b);
+    b.crops[0] = global;
+    b.crops[1] = local;
     b.B = k.G / 2;
     if (k.G % 2 || k.L % b.B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
-                         "crops", (double)k.G, (double)k.L);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
+                         (double)k.L);
     b.pixels = (mmix_count(global) + mmix_count(local)) / (3 * b.B);
     return mmixi_dino_step(d, &b, stats);
 }
-/* An order of numbers drawn anew for an epoch: Fisher & Yates. */
+/* Brings numbers into an order that is drawn anew for each epoch: Fisher & Yates. */
 static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t epoch)
 {
     for (size_t i = n; i-- > 1;) {
         double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, epoch, i);
         size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
-        order[i] = order[other]; order[other] = swap;
+        order[i] = order[other];
+        order[other] = swap;
     }
 }
-MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
+MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count,
+                           mmix_dino_stats *stats)
 {
-    mmix_ctx *m = d ? d->m : NULL;
+    if (!d) return -1;
+    mmix_ctx *m = d->m;
     mmix_reset(m);
     if (!mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
     const mmix_augment *a = &d->config.augment;
-    size_t B = d->config.batch, g = a->global_size, l = a->local_size,
-        *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
+    size_t B = d->config.batch;
+    size_t global = a->global_size * a->global_size, local = a->local_size * a->local_size;
+    size_t *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
     uint64_t seed = m->seed, iters = d->iters;
     if (!order) return -1;
-    if (!d->iters) d->iters = mmixi_max(1, count / B);
-    for (size_t i = 0; i < count; i++) order[i] = i;         /* behind the last the first ones come again */
+    if (d->iters == 0) d->iters = mmixi_max(1, count / B);
+    for (size_t i = 0; i < count; i++) order[i] = i;
     m->seed = d->config.seed;
     mmixi_shuffle(m, order, count, d->step / d->iters);
     m->seed = seed;
-    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
-    mmixi_dino_batch b = { { NULL, NULL }, pictures, order + d->step % d->iters * B % count, B,
-                           2 * g * g + a->local_count * l * l };
-    int end = mmixi_dino_step(d, &b, stats);
-    if (end < 0) d->iters = iters;
-    return end;
+    for (size_t i = 0; i < B; i++) order[count + i] = order[i];  /* behind the last come the first again */
+    mmixi_dino_batch b;
+    memset(&b, 0, sizeof b);
+    b.pictures = pictures;
+    b.order = order + d->step % d->iters * B % count;
+    b.B = B;
+    b.pixels = 2 * global + a->local_count * local;
+    int result = mmixi_dino_step(d, &b, stats);
+    if (result < 0) d->iters = iters;
+    return result;
 }
 
 /* ==== >>distillation =================================================================
    a student with M-MATE learns in stages what its teacher with attention says
 
-   One call: the teacher without recording; the student on the same tokens; logits at answer positions alone;
-   gradients weighted by the number of answer tokens, so that batches of any size add up to one of them all
-   (L_hid nearly: it is relative to its own batch's mean square), and an optimiser step when there are enough.
-   Each stage freezes what it does not train and begins with moments of 0.
+       loss = λ_hidden L_hid + λ_token L_tok + λ_sequence L_seq + λ_supervised L_sup
+
+   L_hid compares what the layers of student and teacher make, L_tok their logits at the answers; L_seq and
+   L_sup are cross-entropies on the teacher's answers and on the true ones (arXiv 2601.01322, section 3.2).
+
+   One call runs the teacher without recording and then the student on the same tokens. Logits are computed
+   at the answer positions alone. A call's gradients are weighted by its number of answer tokens, so that
+   batches of any size add up to the gradient of one large batch (L_hid nearly: it is relative to the mean
+   square of its own batch), and the optimiser makes a step when enough tokens have come. Each stage
+   freezes what it does not train and begins with moments of 0.
    ==================================================================================== */
 
+/* What the stages of both recipes share; the losses' weights are 0. */
+static mmix_stage mmixi_stage_of(int train, double lr, double min_lr, size_t warmup)
+{
+    mmix_stage stage;
+    memset(&stage, 0, sizeof stage);
+    stage.train = train;
+    stage.temperature = 1;
+    stage.steps = 300;
+    stage.warmup = warmup;
+    stage.lr = lr;
+    stage.min_lr = min_lr;
+    stage.weight_decay = 0.01;
+    stage.clip = 1;
+    return stage;
+}
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
-    /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
-    static const mmix_distill_config c = { {
-        { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 0 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 0 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1,
-          0, 0, 0 }
-    }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
+    const int both = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    mmix_distill_config c;
+    memset(&c, 0, sizeof c);
+    c.stages = 3;
+
+    c.stage[0] = mmixi_stage_of(MMIX_TRAIN_FLEX, 1e-3, 1e-5, 10);
+    c.stage[0].hidden = 1;
+    c.stage[0].token = 1;
+
+    c.stage[1] = mmixi_stage_of(both, 1e-3, 1e-5, 10);
+    c.stage[1].hidden = 1;
+    c.stage[1].token = 1;
+
+    c.stage[2] = mmixi_stage_of(both | MMIX_TRAIN_LORA, 5e-4, 1e-5, 10);
+    c.stage[2].token = 1;
+    c.stage[2].sequence = 1;
+    c.stage[2].supervised = 1;
+
+    c.lora_rank = 8;
+    c.lora_alpha = 16;
+    c.lora_targets = MMIX_LORA_FFN;
+    c.calibrate = 1;
     return c;
 }
 MMIXDEF mmix_distill_config mmix_vision_stages(void)
 {
-    /* the same; then patches, hidden_outputs, teacher_inputs */
-    static const mmix_distill_config c = { {
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 0, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 1 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 0, 0, 0, 1, 300, 50, 1e-4, 1e-6, 0.01, 1, 0, 1, 0 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_REST, 0, 1, 0, 0, 1, 300, 50, 3e-6, 1e-7, 0.01, 1,
-          1, 0, 0 }
-    }, 3, 0, 0, 0, 0, 1, 0, 0 };
+    const int mixers = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    mmix_distill_config c;
+    memset(&c, 0, sizeof c);
+    c.stages = 3;
+
+    c.stage[0] = mmixi_stage_of(mixers, 1e-3, 1e-5, 10);
+    c.stage[0].hidden = 1;
+    c.stage[0].teacher_inputs = 1;
+
+    c.stage[1] = mmixi_stage_of(mixers, 1e-4, 1e-6, 50);
+    c.stage[1].hidden = 1;
+    c.stage[1].hidden_outputs = 1;
+
+    c.stage[2] = mmixi_stage_of(mixers | MMIX_TRAIN_REST, 3e-6, 1e-7, 50);
+    c.stage[2].token = 1;
+    c.stage[2].patches = 1;
+
+    c.calibrate = 1;
     return c;
 }
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
 static const char mmixi_stage_settings[] =
     "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
     "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
-    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308, "
-    "Double patches 0 1e308, Int hidden_outputs, Int teacher_inputs";
+    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, "
+    "double clip 0 1e308, Double patches 0 1e308, Int hidden_outputs, Int teacher_inputs";
 static const char mmixi_distill_settings[] =
-    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
-    "int hidden_outputs, int teacher_inputs";
+    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, "
+    "int calibrate, int hidden_outputs, int teacher_inputs";
 
-/* Whether any parameter of a list, of the backbone v or a decoder's, belongs to what trains; with `freeze`
-   all that do not are frozen. */
-static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v, int freeze)
+/* ---- what a stage trains ---- */
+
+/* The MMIX_TRAIN_… flags that a stage needs, all of them, to train the parameter of this name, which is of
+   the form blocks.0.attn.…; v is the backbone, or NULL for a decoder. */
+static int mmixi_param_needs(const char *name, const mmix_vision *v)
 {
-    int any = 0;
-    for (size_t k = 0; p && k < p->count; k++) {
-        const char *name = p->at[k].name;        /* blocks.0.attn.… */
-        int linear = v && strstr(name, ".attn.")
-            && mmixi_vision_kind(&v->config, mmixi_name_block(name)) == MMIX_BLOCK_LINEAR,
-            needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
-            : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
-            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
-            : linear ? MMIX_TRAIN_FLEX : MMIX_TRAIN_REST,
-            trains = (train & needs) == needs;
-        if (freeze) p->at[k].frozen = !trains;
-        any |= trains;
+    if (strstr(name, ".lora_")) return MMIX_TRAIN_LORA;
+    if (strstr(name, ".mmate.flex.")) return MMIX_TRAIN_FLEX;
+    if (strstr(name, ".mmate.swin.")) return MMIX_TRAIN_SWIN;
+    if (strstr(name, ".mmate.")) return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;       /* the gate between */
+    if (v && strstr(name, ".attn.")) {
+        int kind = mmixi_vision_kind(&v->config, mmixi_name_block(name));
+        if (kind == MMIX_BLOCK_LINEAR) return MMIX_TRAIN_FLEX;
     }
-    return any;
+    return MMIX_TRAIN_REST;
 }
-/* Begins the stage, or the next that has steps, or none: the rest is frozen, moments begin at 0. 0, or -1. */
-static int mmixi_distill_begin(mmix_distill *run)
+static int mmixi_param_trains(int train, const char *name, const mmix_vision *v)
+{
+    int needs = mmixi_param_needs(name, v);
+    return (train & needs) == needs;
+}
+/* Whether any parameter of a list, which may be NULL, belongs to what trains. */
+static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v)
+{
+    for (size_t k = 0; p && k < p->count; k++)
+        if (mmixi_param_trains(train, p->at[k].name, v)) return 1;
+    return 0;
+}
+/* Freezes what does not belong to it, and nothing else. */
+static void mmixi_stage_freeze(int train, mmix_params *p, const mmix_vision *v)
+{
+    for (size_t k = 0; p && k < p->count; k++)
+        p->at[k].frozen = !mmixi_param_trains(train, p->at[k].name, v);
+}
+/* Gives the student LoRA's adapters if `train` has them and there are none yet. 0, or -1. */
+static int mmixi_distill_adapt(mmix_distill *run, int train)
 {
     mmix_distill_config *c = &run->config;
     mmix_params *model = run->params;
-    while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
-    int over = run->stage >= c->stages, train = over ? ~0 : c->stage[run->stage].train;
-    if (!over && train & MMIX_TRAIN_LORA && !model->adapters
+    if ((train & MMIX_TRAIN_LORA) && !model->adapters
         && mmix_params_lora(model, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
-    if (model->adapters) {                       /* perhaps the caller's: a saved run says what they are */
-        c->lora_rank = model->lora.rank; c->lora_alpha = model->lora.alpha;
-        c->lora_targets = model->lora.targets;
-    }
+    if (!model->adapters) return 0;
+    /* They may be the caller's, with sizes of their own: a saved run has to say what they are. */
+    c->lora_rank = model->lora.rank;
+    c->lora_alpha = model->lora.alpha;
+    c->lora_targets = model->lora.targets;
+    return 0;
+}
+/* Begins the run's stage, or the next one that has steps: freezes the rest and sets moments to 0. When all
+   stages are over nothing is frozen and there are no moments. 0, or -1. */
+static int mmixi_distill_begin(mmix_distill *run)
+{
+    const mmix_distill_config *c = &run->config;
+    while (run->stage < c->stages && c->stage[run->stage].steps == 0) run->stage++;
+    int over = run->stage >= c->stages;
+    int train = over ? ~0 : c->stage[run->stage].train;
+    if (mmixi_distill_adapt(run, over ? 0 : train)) return -1;
+    mmix_params *list[2] = { run->params, run->params->adapters };
     for (int i = 0; i < 2; i++) {
-        mmix_params *p = i ? model->adapters : model;
         mmix_adamw_free(&run->adamw[i]);
-        mmix_params_train(p, 0);
-        if (mmixi_stage_trains(train, p, run->vision_student, 1) && !over
-            && mmix_adamw_init(&run->adamw[i], p)) return -1;
+        mmix_params_train(list[i], 0);
+        mmixi_stage_freeze(train, list[i], run->vision_student);
+        if (over || !mmixi_stage_trains(train, list[i], run->vision_student)) continue;
+        if (mmix_adamw_init(&run->adamw[i], list[i])) return -1;
     }
     return 0;
 }
-/* A run of decoders, or of backbones, that fit each other; what else they and the config have to be is
-   checked here. NULL on error, and after one. */
-static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config config,
-                                       const mmix_decoder *teacher, mmix_decoder *student,
-                                       const mmix_vision *vision_teacher, mmix_vision *v)
+
+/* ---- a run ---- */
+
+/* Whether a stage finds something to train: in the student, or in the adapters that it will have. */
+static int mmixi_stage_has(const mmix_distill *run, const mmix_stage *stage)
 {
-    mmix_params *p = v ? v->params : student->params;
-    mmix_ctx *m = p->m;
-    if (p->in_run || (v ? v == vision_teacher : student == teacher))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  p->in_run ? "in no other run" : "another model than its teacher");
-    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
-    for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
-        int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
-            : p->adapters || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
-        char name[64];
-        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
-        double own = x->token + (v ? x->patches : x->sequence + x->supervised);
-        if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
-            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + own, DBL_MIN, DBL_MAX))
-            return NULL;
-        if (x->steps && !any)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
-                      "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
-                      (double)config.lora_rank, config.lora_targets);
-    }
-    mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
+    const mmix_distill_config *c = &run->config;
+    if (!(stage->train & MMIX_TRAIN_LORA))
+        return mmixi_stage_trains(stage->train, run->params, run->vision_student);
+    if (run->params->adapters) return 1;
+    return c->lora_rank > 0 && (c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)) != 0;
+}
+/* Stage number i of a run that is about to be made. 0, or -1. */
+static int mmixi_stage_check(const char *who, const mmix_distill *run, size_t i)
+{
+    mmix_ctx *m = run->m;
+    const mmix_distill_config *c = &run->config;
+    const mmix_stage *s = &c->stage[i];
+    char name[64];
+    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
+    if (mmixi_settings_check(m, name, s, mmixi_stage_settings)) return -1;
+    double own = run->vision_student ? s->patches : s->sequence + s->supervised;
+    if (mmixi_within(m, name, "the sum of the losses' weights", s->hidden + (s->token + own),
+                     DBL_MIN, DBL_MAX)) return -1;
+    if (s->steps == 0 || mmixi_stage_has(run, s)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
+                     "has, found train %d, and LoRA of rank %.0f at targets %d", name, s->train,
+                     (double)c->lora_rank, c->lora_targets);
+}
+/* What a run's student and config have to be, whatever the models are. 0, or -1. */
+static int mmixi_distill_check(const char *who, const mmix_distill *run)
+{
+    mmix_ctx *m = run->m;
+    int own_teacher = run->student == run->teacher;
+    if (run->vision_student) own_teacher = run->vision_student == run->vision_teacher;
+    if (run->params->in_run)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is in no other run", who);
+    if (own_teacher)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is another model than its "
+                         "teacher", who);
+    if (mmixi_settings_check(m, who, &run->config.stages, mmixi_distill_settings)) return -1;
+    for (size_t i = 0; i < run->config.stages; i++)
+        if (mmixi_stage_check(who, run, i)) return -1;
+    return 0;
+}
+/* A run in its first stage, of a draft that holds context, config, both models and the student's parameters.
+   NULL on error, and after one. */
+static mmix_distill *mmixi_distill_new(const char *who, const mmix_distill *draft)
+{
+    if (draft->m->error_kind || mmixi_distill_check(who, draft)) return NULL;
+    mmix_distill *run = (mmix_distill *)mmixi_zeroed(draft->m, sizeof *run);
     if (!run) return NULL;
-    run->m = m; run->params = p; run->config = config; run->teacher = teacher; run->student = student;
-    run->vision_teacher = vision_teacher; run->vision_student = v;
-    p->in_run = 1;
-    if (!mmixi_distill_begin(run)) return run;
-    mmix_distill_destroy(run);
-    return NULL;
+    *run = *draft;
+    run->params->in_run = 1;
+    if (mmixi_distill_begin(run)) {
+        mmix_distill_destroy(run);
+        return NULL;
+    }
+    return run;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
-    mmix_ctx *m = student ? student->m : NULL;
+    static const char who[] = "mmix_distill_create";
+    mmix_distill draft;
     mmixi_dims d;
-    if (!m || !teacher || m->error_kind) return NULL;
+    if (!teacher || !student || student->m->error_kind) return NULL;
+    mmix_ctx *m = student->m;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
-    if (teacher->m != m || t->depth != s->depth || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_create: expected a student of its teacher's context, "
-                  "depth and media, found %.0f and %.0f for %.0f and %.0f", (double)s->depth,
+    if (teacher->m != m || t->depth != s->depth || t->media != s->media) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and "
+                  "media, found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth,
                   (double)s->media, (double)t->depth, (double)t->media);
-    mmixi_expect(m, "mmix_distill_create", &d, "teacher.embedding KD, student.embedding KD",
-                 teacher->embedding, student->embedding);
-    return mmixi_distill_new("mmix_distill_create", config, teacher, student, NULL, NULL);
+        return NULL;
+    }
+    if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
+                      student->embedding)) return NULL;
+    memset(&draft, 0, sizeof draft);
+    draft.m = m;
+    draft.config = config;
+    draft.teacher = teacher;
+    draft.student = student;
+    draft.params = student->params;
+    return mmixi_distill_new(who, &draft);
 }
-/* The context of a student that mmix_vision_from may have made of this teacher with attention, or NULL. */
-static mmix_ctx *mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
+/* Whether mmix_vision_from may have made the student of this teacher with attention. 1, or 0 with a message,
+   or without one if either is NULL. */
+static int mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
 {
-    mmix_ctx *m = student ? student->params->m : NULL;
-    if (!m || !teacher || m->error_kind) return NULL;
+    if (!teacher || !student || student->params->m->error_kind) return 0;
+    mmix_ctx *m = student->params->m;
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
-    if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->heads != s->heads
-        || t->patch != s->patch || t->registers != s->registers || t->mixer == MMIX_SSD
-        || s->mixer == MMIX_SSD)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
-                  "with attention, of its context", who);
-    return m->error_kind ? NULL : m;
+    int same_sizes = t->depth == s->depth && t->dim == s->dim && t->heads == s->heads
+        && t->patch == s->patch && t->registers == s->registers;
+    int scans = t->mixer == MMIX_SSD || s->mixer == MMIX_SSD;
+    if (teacher->params->m == m && same_sizes && !scans) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
+              "with attention, of its context", who);
+    return 0;
 }
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config)
 {
-    return mmixi_vision_alike("mmix_vision_distill_create", teacher, student)
-        ? mmixi_distill_new("mmix_vision_distill_create", config, NULL, NULL, teacher, student) : NULL;
+    static const char who[] = "mmix_vision_distill_create";
+    mmix_distill draft;
+    if (!mmixi_vision_alike(who, teacher, student)) return NULL;
+    memset(&draft, 0, sizeof draft);
+    draft.m = student->params->m;
+    draft.config = config;
+    draft.vision_teacher = teacher;
+    draft.vision_student = student;
+    draft.params = student->params;
+    return mmixi_distill_new(who, &draft);
 }
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
     run->params->in_run = 0;
-    run->stage = run->config.stages;
+    run->stage = run->config.stages;             /* over: all parameters may train again */
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
 
 /* ---- answers ---- */
 
-/* Of each answer to a sequence the row among B·L, rising, and the token wanted, (1, n) int32. */
-typedef struct mmixi_answers { mmix_sequence input; mmix_tensor *rows, *wanted; } mmixi_answers;
-/* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
+/* The answers to a sequence (B, L): of each the row among B·L, rising, and the token wanted after it. */
+typedef struct mmixi_answers {
+    mmix_sequence input;
+    mmix_tensor *rows, *wanted;                  /* (1, n) int32 */
+} mmixi_answers;
+/* Finds the answers in target (B, L): its tokens that are not negative, at least one, each in the decoder's
+   vocabulary. `name` is what the message calls the target. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
-                              const mmix_sequence *q, const mmix_tensor *target, mmixi_answers *a)
+                              const mmix_sequence *input, const mmix_tensor *target, mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
-    size_t L = target->shape[1], n = 0;
+    size_t L = target->shape[1], count = 0;
     const size_t shape[2] = { 1, mmix_count(target) };
-    a->input = *q; a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    a->input = *input;
+    a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
@@ -10692,91 +11058,147 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
-        mmix_data_i32(a->rows)[n] = (int32_t)i;
-        mmix_data_i32(a->wanted)[n++] = token;
+        mmix_data_i32(a->rows)[count] = (int32_t)i;
+        mmix_data_i32(a->wanted)[count] = token;
+        count++;
     }
-    if (!n || m->error_kind)
+    if (m->error_kind) return -1;
+    if (count == 0)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
-    a->rows->shape[1] = a->wanted->shape[1] = n;
+    a->rows->shape[1] = count;
+    a->wanted->shape[1] = count;
     return 0;
 }
-/* The teacher's own answers, greedily; of neighbours that begin at the same place together. 0, or -1. */
+/* Row number k of answers, among B·L. */
+static size_t mmixi_answer_row(const mmixi_answers *a, size_t k)
+{
+    return (uint32_t)mmix_data_i32(a->rows)[k];
+}
+
+/* Neighbouring sequences whose answers begin at one place. The teacher decodes them together. */
+typedef struct mmixi_answer_group {
+    size_t begin, end;                           /* answers begin … end - 1 of the list */
+    size_t first, count;                         /* sequences first … first + count - 1 */
+    size_t from;                                 /* the position of the first answer in each */
+    size_t longest;                              /* answers of the sequence that has most */
+} mmixi_answer_group;
+/* The group that begins with answer g->begin. 0, or -1 if the answers of a sequence are not one run. */
+static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers *a,
+                               mmixi_answer_group *g)
+{
+    size_t L = a->input.tokens->shape[1], answers = mmix_count(a->rows);
+    g->end = g->begin;
+    g->first = mmixi_answer_row(a, g->begin) / L;
+    g->from = mmixi_answer_row(a, g->begin) % L;
+    g->count = 0;
+    g->longest = 0;
+    while (g->end < answers && mmixi_answer_row(a, g->end) == (g->first + g->count) * L + g->from) {
+        size_t sequence = g->first + g->count, start = g->end;
+        while (g->end < answers && mmixi_answer_row(a, g->end) / L == sequence) g->end++;
+        size_t length = g->end - start, last = mmixi_answer_row(a, g->end - 1) % L;
+        if (last != g->from + length - 1)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
+                             "where the teacher is to decode, an answer is one run behind all spans",
+                             who, (double)sequence, (double)length, (double)g->from, (double)last);
+        g->longest = mmixi_max(g->longest, length);
+        g->count++;
+    }
+    return 0;
+}
+/* The teacher's answers to a group: into made->wanted, and as input where an answer is not the last token.
+   0, or -1. */
+static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *who,
+                                      const mmixi_answer_group *g, mmixi_answers *made)
+{
+    mmix_ctx *m = teacher->m;
+    const mmix_sequence *input = &made->input;
+    size_t L = input->tokens->shape[1];
+    mmix_sequence asked = *input;                /* the tokens before the answers, and the last one of these */
+    if (!mmixi_spans_check(m, who, input->spans, input->n_spans, g->from + 1)) return -1;
+    asked.tokens = mmix_slice(m, input->tokens, 0, g->first, g->count);
+    asked.tokens = mmix_slice(m, asked.tokens, 1, 0, g->from + 1);
+    if (input->media) asked.media = mmix_slice(m, input->media, 0, g->first, g->count);
+    int32_t *said = (int32_t *)mmixi_step_array(m, g->count, g->longest, sizeof *said);
+    if (!mmix_decoder_continue(m, teacher, &asked, NULL, said, g->longest)) return -1;
+    for (size_t k = g->begin; k < g->end; k++) {
+        size_t row = mmixi_answer_row(made, k), sequence = row / L, position = row % L;
+        int32_t token = said[(sequence - g->first) * g->longest + position - g->from];
+        mmix_data_i32(made->wanted)[k] = token;
+        if (position + 1 < L) mmix_data_i32(input->tokens)[row + 1] = token;
+    }
+    return 0;
+}
+/* The teacher's own answers in place of those in a, decoded greedily. 0, or -1. */
 static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
                                 mmixi_answers *made)
 {
     mmix_ctx *m = teacher->m;
-    const mmix_sequence *q = &a->input;
-    size_t L = q->tokens->shape[1], answers = mmix_count(a->rows);
+    const mmix_tensor *given = a->input.tokens;
     *made = *a;
-    made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, q->tokens->shape);
+    made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, given->shape);
     made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
-    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted), *next;
-    const uint32_t *at = (const uint32_t *)mmix_data_i32(a->rows);
-    for (size_t i = 0; wanted && i < mmix_count(q->tokens); i++) tokens[i] = mmixi_index(q->tokens, i);
-    for (size_t i = 0, end = 0, rows, count; wanted && i < answers;) {
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < mmix_count(given); i++)
+        mmix_data_i32(made->input.tokens)[i] = mmixi_index(given, i);
+    mmixi_answer_group group;
+    group.begin = 0;
+    while (group.begin < mmix_count(a->rows)) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t b = at[i] / L, from = at[i] % L;
-        mmix_sequence asked = *q;
-        for (rows = count = 0; end < answers && at[end] == (b + rows) * L + from; rows++) {
-            size_t n = 0;
-            while (end < answers && at[end] / L == b + rows) end++, n++;
-            if (at[end - 1] % L != from + n - 1)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
-                                 "where the teacher is to decode, an answer is one run behind all spans", who,
-                                 (double)(b + rows), (double)n, (double)from, (double)(at[end - 1] % L));
-            count = mmixi_max(count, n);
-        }
-        if (!mmixi_spans_check(m, who, q->spans, q->n_spans, from + 1)) return -1;       /* all before it */
-        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, from + 1);
-        if (q->media) asked.media = mmix_slice(m, q->media, 0, b, rows);
-        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
-        if (!mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
-        for (; i < end; i++) {
-            wanted[i] = next[(at[i] / L - b) * count + at[i] % L - from];
-            if ((at[i] + 1) % L) tokens[at[i] + 1] = wanted[i];
-        }
+        if (mmixi_answers_group(m, who, a, &group)) return -1;
+        if (mmixi_distill_decode_group(teacher, who, &group, made)) return -1;
         mmix_rewind(m, mark);
+        group.begin = group.end;
     }
     return m->error_kind ? -1 : 0;
 }
 
 /* ---- losses ---- */
 
-/* Whether q is the same as far as the answers depend on their sequence. */
+/* Whether the student reads the same before all answers in q as in their own sequence. In each row only the
+   tokens up to the last answer matter. */
 static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 {
-    const mmix_tensor *x = a->input.tokens, *y = q->tokens;
-    mmix_sequence other = a->input;
-    size_t L = x->shape[1];
-    other.tokens = q->tokens;
-    if (memcmp(&other, q, sizeof other) || y->shape[1] != L) return 0;
-    for (size_t i = 0, k = 0, end; k < mmix_count(a->rows); k += i++ == end) {
-        end = (size_t)mmix_data_i32(a->rows)[k];         /* the next answer, perhaps of a later row */
-        if (end / L == i / L && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    const mmix_sequence *own = &a->input;
+    size_t L = own->tokens->shape[1], i = 0;
+    if (own->media != q->media || own->spans != q->spans || own->n_spans != q->n_spans) return 0;
+    if (q->tokens->shape[1] != L) return 0;
+    for (size_t k = 0; k < mmix_count(a->rows); k++) {
+        size_t answer = mmixi_answer_row(a, k);
+        for (; i <= answer; i++) {
+            int matters = i / L == answer / L;   /* the next answer may be of a later row */
+            if (matters && mmixi_index(own->tokens, i) != mmixi_index(q->tokens, i)) return 0;
+        }
     }
     return 1;
 }
-/* Logits (1, n, K) at the answers, x (B, L, D). */
+/* Logits (1, n, K) at the answers, of tokens x (B, L, D). */
 static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
 {
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, mmixi_flat(d->m, x), a->rows));
 }
-/* A call on a batch: its losses are those whose λ is above 0, without `learn` the others, too, but L_seq. */
+
+/* A call on one batch. It computes the losses whose λ is above 0; a call that does not learn computes the
+   others, too, but for L_seq, which needs the teacher's answers. */
 typedef struct mmixi_lesson {
-    const mmix_distill *run;
+    mmix_distill *run;
     const mmix_stage *stage;
     mmix_distill_stats *stats;
     const char *who;
-    const void *batch;
-    int learn, record, calibrate;                /* record: while the student runs; calibrate: at first */
-    /* `depth` places each: what layers make, the student's and its teacher's, NULL unless it is compared; in
-       options of the forward passes (of a backbone in the members of that name) */
+    const mmix_distill_batch *batch;             /* of decoders */
+    mmix_tensor *images;                         /* of backbones */
+    int learn, calibrate;                        /* calibrate: before anything else */
+    int record;                                  /* the state of recording while the student runs */
+    /* Places for a tensor a layer: what the mixers and the layers of both networks make, and what the
+       student's layers read in place of the layer before (its first place stays NULL: the embedding, as
+       usual). NULL where nobody asks. */
     size_t depth;
-    mmix_tensor **of, **its;
-    mmix_decoder_options teach, taught;
+    mmix_tensor **teacher_mixed, **teacher_outputs;
+    mmix_tensor **student_mixed, **student_outputs, **student_inputs;
     mmix_tensor *loss;                           /* the weighted sum, NULL at first */
 } mmixi_lesson;
-/* Adds weight · x; x itself to *seen. */
+/* Whether a loss of this weight is wanted. */
+static int mmixi_lesson_wants(const mmixi_lesson *l, double weight) { return !l->learn || weight > 0; }
+/* Adds weight · x to the loss, and the value of x to *seen. */
 static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, double *seen)
 {
     mmix_ctx *m = l->run->m;
@@ -10785,58 +11207,112 @@ static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, dou
     x = mmix_scale(m, x, weight, 0);
     l->loss = l->loss ? mmix_add(m, l->loss, x) : x;
 }
-/* L_hid, of layers or their mixers. */
+/* L_hid: the mean over the layers, of what their mixers or they themselves make. */
 static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
 {
     mmix_ctx *m = l->run->m;
-    for (size_t i = 0; l->of && i < l->depth; i++)
-        mmixi_lesson_add(l, l->stage->hidden, mmix_scale(m, mmix_kd_hidden(m, l->of[i], l->its[i], mask, 1),
-                                                         1 / (double)l->depth, 0), &l->stats->hidden);
+    mmix_tensor **student = l->student_outputs, **teacher = l->teacher_outputs;
+    if (l->student_mixed) {
+        student = l->student_mixed;
+        teacher = l->teacher_mixed;
+    }
+    for (size_t i = 0; student && i < l->depth; i++) {
+        mmix_tensor *loss = mmix_kd_hidden(m, student[i], teacher[i], mask, 1);
+        loss = mmix_scale(m, loss, 1 / (double)l->depth, 0);
+        mmixi_lesson_add(l, l->stage->hidden, loss, &l->stats->hidden);
+    }
 }
-/* Of decoders. */
-static void mmixi_decoder_lesson(mmixi_lesson *l)
+
+/* ---- a lesson of decoders ---- */
+
+/* The true answers of the batch, and those for L_seq: the batch's own, or what the teacher decodes now if
+   the stage wants them. 0, or -1. */
+static int mmixi_decoder_answers(const mmixi_lesson *l, mmixi_answers *truth, mmixi_answers *decoded)
 {
     const mmix_distill *run = l->run;
-    const mmix_stage *s = l->stage;
-    const mmix_distill_batch *b = (const mmix_distill_batch *)l->batch;
-    mmix_ctx *m = run->m;
-    mmixi_answers a[2];                          /* the true ones, the teacher's */
+    const mmix_distill_batch *b = l->batch;
     mmixi_dims d;
-    if (!mmixi_given(m, l->who, "*batch", b)
-        || !mmixi_expect(m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
-                         b->target, b->mask)
-        || mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, &a[0])
-        || (!b->decoded ? s->sequence > 0 && mmixi_distill_decode(run->teacher, l->who, &a[0], &a[1])
-            : !mmixi_expect(m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                            b->decoded_target)
-            || mmixi_answers_find(run->student, l->who, "decoded_target", b->decoded, b->decoded_target,
-                                  &a[1]))
-        || (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return;
-    mmix_tensor *x = mmix_decoder_forward(m, run->teacher, &a->input, &l->teach),
-        *teacher = mmixi_answer_logits(run->teacher, x, a), *student;
-    mmix_record(m, l->record);
-    x = mmix_decoder_forward(m, run->student, &a->input, &l->taught);
-    student = mmixi_answer_logits(run->student, x, a);
-    mmixi_lesson_hidden(l, b->mask);
-    if (!l->learn || s->token > 0)
-        mmixi_lesson_add(l, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
-                         &l->stats->token);
-    if (!l->learn || s->supervised > 0)
-        mmixi_lesson_add(l, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
-                         &l->stats->supervised);
-    if (s->sequence > 0) {
-        if (l->taught.inputs || !mmixi_same_until(&a[1], &a->input))
-            x = mmix_decoder_forward(m, run->student, &a[1].input, NULL);
-        student = mmixi_answer_logits(run->student, x, &a[1]);
-        mmixi_lesson_add(l, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
-                         &l->stats->sequence);
+    if (!mmixi_given(run->m, l->who, "*batch", b)) return -1;
+    if (!mmixi_expect(run->m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
+                      b->target, b->mask)) return -1;
+    if (mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, truth)) return -1;
+    if (!b->decoded) {
+        if (!(l->stage->sequence > 0)) return 0;
+        return mmixi_distill_decode(run->teacher, l->who, truth, decoded);
     }
-    l->stats->tokens = mmix_count(a->rows);
+    if (!mmixi_expect(run->m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                      b->decoded_target)) return -1;
+    return mmixi_answers_find(run->student, l->who, "decoded_target", b->decoded, b->decoded_target,
+                              decoded);
+}
+/* The teacher's logits at the answers. Not recorded. */
+static mmix_tensor *mmixi_decoder_teach(mmixi_lesson *l, const mmixi_answers *a)
+{
+    const mmix_decoder *teacher = l->run->teacher;
+    mmix_decoder_options o;
+    memset(&o, 0, sizeof o);
+    o.mixed = l->teacher_mixed;
+    o.outputs = l->teacher_outputs;
+    mmix_tensor *x = mmix_decoder_forward(l->run->m, teacher, &a->input, &o);
+    return mmixi_answer_logits(teacher, x, a);
+}
+/* The student's tokens. */
+static mmix_tensor *mmixi_decoder_study(mmixi_lesson *l, const mmixi_answers *a)
+{
+    mmix_decoder_options o;
+    memset(&o, 0, sizeof o);
+    o.mixed = l->student_mixed;
+    o.outputs = l->student_outputs;
+    o.inputs = l->student_inputs;
+    return mmix_decoder_forward(l->run->m, l->run->student, &a->input, &o);
+}
+/* L_seq. x is what the student made of the true answers: where it has read the same by itself before the
+   teacher's answers, it need not run again. */
+static void mmixi_lesson_sequence(mmixi_lesson *l, const mmixi_answers *truth,
+                                  const mmixi_answers *decoded, mmix_tensor *x)
+{
+    mmix_ctx *m = l->run->m;
+    const mmix_decoder *student = l->run->student;
+    if (l->student_inputs || !mmixi_same_until(decoded, &truth->input))
+        x = mmix_decoder_forward(m, student, &decoded->input, NULL);
+    mmix_tensor *logits = mmixi_answer_logits(student, x, decoded);
+    mmix_tensor *loss = mmix_cross_entropy(m, logits, decoded->wanted, -1);
+    mmixi_lesson_add(l, l->stage->sequence, loss, &l->stats->sequence);
+}
+static void mmixi_decoder_lesson(mmixi_lesson *l)
+{
+    mmix_distill *run = l->run;
+    const mmix_stage *s = l->stage;
+    mmix_ctx *m = run->m;
+    mmixi_answers truth, decoded;
+    if (mmixi_decoder_answers(l, &truth, &decoded)) return;
+    if (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &truth.input)) return;
+
+    mmix_tensor *teacher = mmixi_decoder_teach(l, &truth);
+    mmix_record(m, l->record);
+    mmix_tensor *x = mmixi_decoder_study(l, &truth);
+    mmix_tensor *student = mmixi_answer_logits(run->student, x, &truth);
+
+    mmixi_lesson_hidden(l, l->batch->mask);
+    if (mmixi_lesson_wants(l, s->token)) {
+        mmix_tensor *loss = mmix_kd_token(m, student, teacher, NULL, s->temperature);
+        mmixi_lesson_add(l, s->token, loss, &l->stats->token);
+    }
+    if (mmixi_lesson_wants(l, s->supervised)) {
+        mmix_tensor *loss = mmix_cross_entropy(m, student, truth.wanted, -1);
+        mmixi_lesson_add(l, s->supervised, loss, &l->stats->supervised);
+    }
+    if (s->sequence > 0) mmixi_lesson_sequence(l, &truth, &decoded, x);
+    l->stats->tokens = mmix_count(truth.rows);
+
     if (l->learn && !mmixi_wants(l->loss))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", l->who, (double)run->stage);
 }
-/* Relative square error of features (B, L, D), or (B, D), and what their mean cosine lacks of 1. */
+
+/* ---- a lesson of backbones ---- */
+
+/* The relative square error of features (B, L, D) or (B, D), and what their mean cosine lacks of 1. */
 static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teacher)
 {
     if (mmix_ndim(x) == 2) {
@@ -10844,41 +11320,123 @@ static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teach
         teacher = mmixi_as(m, teacher, 3, 1, mmix_shape(teacher, 0), mmix_shape(teacher, 1), 0);
     }
     double rows = (double)(mmix_shape(x, 0) * mmix_shape(x, 1));
-    mmix_tensor *cosine = mmix_mul(m, mmix_l2_normalise(m, x, 1e-12), mmix_l2_normalise(m, teacher, 1e-12)),
-        *lacks = mmix_scale(m, mmix_sum(m, cosine), -1 / rows, 1);
+    mmix_tensor *unit = mmix_l2_normalise(m, x, 1e-12);
+    mmix_tensor *teacher_unit = mmix_l2_normalise(m, teacher, 1e-12);
+    mmix_tensor *cosines = mmix_sum(m, mmix_mul(m, unit, teacher_unit));
+    mmix_tensor *lacks = mmix_scale(m, cosines, -1 / rows, 1);
     return mmix_add(m, mmix_kd_hidden(m, x, teacher, NULL, 1), lacks);
 }
-/* Of backbones, whose batch is a tensor of images. */
 static void mmixi_vision_lesson(mmixi_lesson *l)
 {
     mmix_ctx *m = l->run->m;
     const mmix_stage *s = l->stage;
-    mmix_vision *v = l->run->vision_student;
-    mmix_tensor *images = (mmix_tensor *)l->batch;
+    const mmix_vision *teacher = l->run->vision_teacher;
+    mmix_vision *student = l->run->vision_student;
     mmix_vision_options o;
-    if (l->calibrate && mmix_vision_calibrate(v, l->run->vision_teacher, images)) return;
+    if (l->calibrate && mmix_vision_calibrate(student, teacher, l->images)) return;
     memset(&o, 0, sizeof o);
-    o.class_last = v->config.class_token == MMIX_CLASS_LAST;
-    o.mixed = l->teach.mixed; o.outputs = l->teach.outputs;
-    mmix_features t = mmix_vision_forward(m, l->run->vision_teacher, images, &o);
+    o.class_last = student->config.class_token == MMIX_CLASS_LAST;
+    o.mixed = l->teacher_mixed;
+    o.outputs = l->teacher_outputs;
+    mmix_features t = mmix_vision_forward(m, teacher, l->images, &o);
     mmix_record(m, l->record);
-    o.mixed = l->taught.mixed; o.outputs = l->taught.outputs; o.inputs = l->taught.inputs;
-    mmix_features x = mmix_vision_forward(m, v, images, &o);
+    o.mixed = l->student_mixed;
+    o.outputs = l->student_outputs;
+    o.inputs = l->student_inputs;
+    mmix_features x = mmix_vision_forward(m, student, l->images, &o);
     mmixi_lesson_hidden(l, NULL);
-    if (!l->learn && o.inputs) x = mmix_vision_forward(m, v, images, NULL);         /* by itself */
-    if (!l->learn || s->token > 0)
+    /* Who only looks wants the features that the student makes of its own inputs. */
+    if (!l->learn && l->student_inputs) x = mmix_vision_forward(m, student, l->images, NULL);
+    if (mmixi_lesson_wants(l, s->token))
         mmixi_lesson_add(l, s->token, mmixi_unlike(m, x.token, t.token), &l->stats->token);
-    if (!l->learn || s->patches > 0)
+    if (mmixi_lesson_wants(l, s->patches))
         mmixi_lesson_add(l, s->patches, mmixi_unlike(m, x.patches, t.patches), &l->stats->patches);
-    l->stats->tokens = mmix_shape(images, 0);
+    l->stats->tokens = mmix_shape(l->images, 0);
 }
 
-/* The optimiser's step; after an error what has been added up is of no use. 1: go on, -1: error. */
+/* ---- a call ---- */
+
+/* A call on a run that has to be of backbones or else of decoders. Says in stats where the run stands. 0, or
+   -1. `unused` takes the stats that nobody asked for. */
+static int mmixi_lesson_begin(mmixi_lesson *l, const char *who, mmix_distill *run, int of_backbones,
+                              mmix_distill_stats *stats, mmix_distill_stats *unused)
+{
+    memset(l, 0, sizeof *l);
+    l->stats = stats ? stats : unused;
+    memset(l->stats, 0, sizeof *l->stats);
+    if (!run || run->m->error_kind) return -1;
+    if (of_backbones != (run->vision_student != NULL))
+        return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: run of %s is NULL", who,
+                         of_backbones ? "backbones" : "decoders");
+    l->run = run;
+    l->who = who;
+    l->stats->stage = run->stage;
+    l->stats->step = run->step;
+    if (run->stage < run->config.stages) {
+        l->stage = &run->config.stage[run->stage];
+        l->stats->steps = l->stage->steps;
+    } else l->stage = &run->config.stage[run->config.stages - 1];    /* over: it lends its weights */
+    return 0;
+}
+/* Places for what the layers make, as the config and the stage ask for it. 0, or -1. */
+static int mmixi_lesson_places(mmixi_lesson *l)
+{
+    const mmix_distill *run = l->run;
+    size_t depth = run->vision_student ? run->vision_student->config.depth : run->student->config.depth;
+    int hidden = mmixi_lesson_wants(l, l->stage->hidden);
+    int compares_outputs = run->config.hidden_outputs || l->stage->hidden_outputs;
+    int gives_inputs = run->config.teacher_inputs || l->stage->teacher_inputs;
+    /* The student's; the teacher's mixers'; what layers read, and what follows the last of them. */
+    mmix_tensor **student = (mmix_tensor **)mmixi_header(run->m, (3 * depth + 1) * sizeof *student);
+    if (!student) return -1;
+    mmix_tensor **mixed = student + depth, **inputs = mixed + depth;
+    l->depth = depth;
+    if (hidden && compares_outputs) {
+        l->student_outputs = student;
+        l->teacher_outputs = inputs + 1;
+    } else if (hidden) {
+        l->student_mixed = student;
+        l->teacher_mixed = mixed;
+    }
+    if (gives_inputs) {                          /* an output of the teacher's is the next layer's input */
+        l->teacher_outputs = inputs + 1;
+        l->student_inputs = inputs;
+    }
+    return 0;
+}
+/* The losses of the batch. Leaves the recorded loss times the number of answer tokens in *weighted. 0, or
+   -1; recording is as before. */
+static int mmixi_lesson_losses(mmixi_lesson *l, mmix_tensor **weighted)
+{
+    mmix_ctx *m = l->run->m;
+    if (mmixi_lesson_places(l)) return -1;
+    int record = mmix_record(m, 0);
+    if (l->learn) l->record = record ? record : 1;
+    if (l->run->vision_student) mmixi_vision_lesson(l);
+    else mmixi_decoder_lesson(l);
+    l->stats->loss = mmix_item(l->loss);
+    *weighted = mmix_scale(m, l->loss, (double)l->stats->tokens, 0);
+    mmix_record(m, record);
+    return m->error_kind ? -1 : 0;
+}
+/* A call that only looks. 0, or -1. */
+static int mmixi_lesson_look(mmixi_lesson *l)
+{
+    mmix_ctx *m = l->run->m;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *weighted;
+    if (mmixi_lesson_losses(l, &weighted)) return -1;
+    mmix_rewind(m, mark);
+    return 0;
+}
+/* The optimiser's step, and the next stage after the last step of one. After an error what has been added up
+   is of no use and is dropped. 1: go on, -1: error. */
 static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_distill_stats *stats)
 {
     mmix_adamw o = mmix_adamw_default();
-    o.lr = stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup,
-                                            s->lr / (double)(s->warmup + 1), run->step);
+    double start = s->lr / (double)(s->warmup + 1);
+    stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup, start, run->step);
+    o.lr = stats->lr;
     o.weight_decay = s->weight_decay;
     stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip,
                                              NULL);
@@ -10886,102 +11444,115 @@ static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_dis
     mmixi_adamw_zero(run->adamw, 2);
     if (run->m->error_kind) return -1;
     stats->updated = 1;
-    if (++run->step < s->steps) return 1;
-    run->step = 0; run->stage++;
+    run->step++;
+    if (run->step < s->steps) return 1;
+    run->step = 0;
+    run->stage++;
     return mmixi_distill_begin(run) ? -1 : 1;
 }
-/* A call: losses, and with `learn` backward and an optimiser's step on what has been added up. 1: go on, 0:
-   done, -1: error. */
-static int mmixi_distill_call(mmix_distill *run, const char *who, void (*losses)(mmixi_lesson *l),
-                              const void *batch, int learn, mmix_distill_stats *stats)
+/* A call that learns. 1: go on, 0: the stages are over, -1: error. */
+static int mmixi_lesson_learn(mmixi_lesson *l)
 {
-    const int vision = losses == mmixi_vision_lesson;
-    mmix_distill_stats unused;
-    if (!run || !mmixi_given(run->m, who, vision ? "*run of backbones" : "*run of decoders",
-                             vision == !run->student ? run : NULL)) return -1;
+    mmix_distill *run = l->run;
     mmix_ctx *m = run->m;
+    mmix_tensor *weighted;
+    if (run->stage == run->config.stages) return 0;
     mmix_mark mark = mmix_mark_here(m);
-    const int over = run->stage == run->config.stages;
-    const mmix_stage *s = run->config.stage + run->stage - over;
-    if (!stats) stats = &unused;
-    memset(stats, 0, sizeof *stats);
-    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : s->steps;
-    if (learn && over) return 0;
-
-    int hidden = !learn || s->hidden > 0,
-        outputs = hidden && (run->config.hidden_outputs || s->hidden_outputs), mixed = hidden && !outputs,
-        given = run->config.teacher_inputs || s->teacher_inputs;
-    size_t depth = vision ? run->vision_student->config.depth : run->student->config.depth;
-    /* the student's, its teacher's mixers', what the teacher's layers read (the first one the embedding) */
-    mmix_tensor **made = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *made);
-    if (!made) return -1;
-    mmix_tensor **its = made + depth, **inputs = its + depth;        /* of what follows the last layer, too */
-    int record = mmix_record(m, 0);
-    mmixi_lesson l = {
-        run, s, stats, who, batch, learn, !learn ? 0 : record ? record : 1,
-        learn && !run->number && run->config.calibrate, depth, hidden ? made : NULL,
-        mixed ? its : inputs + 1,
-        { mixed ? its : NULL, outputs || given ? inputs + 1 : NULL, NULL, NULL },
-        { mixed ? made : NULL, outputs ? made : NULL, NULL, given ? inputs : NULL }, NULL
-    };
-    losses(&l);
-    stats->loss = mmix_item(l.loss);
-    mmix_tensor *loss = mmix_scale(m, l.loss, (double)stats->tokens, 0);
-    mmix_record(m, record);
-    if (m->error_kind
-        || (learn && mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX,
-                                  DBL_MAX))) return -1;
-    if (learn && !mmix_backward(m, loss)) run->number++, run->tokens += stats->tokens;
+    l->learn = 1;
+    l->calibrate = run->number == 0 && run->config.calibrate;
+    if (mmixi_lesson_losses(l, &weighted)) return -1;
+    if (!mmixi_is_finite(l->stats->loss))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss (a lower rate may help) is %.10g, expected "
+                         "%.10g to %.10g", l->who, l->stats->loss, -DBL_MAX, DBL_MAX);
+    if (!mmix_backward(m, weighted)) {
+        run->number++;
+        run->tokens += l->stats->tokens;
+    }
     mmix_rewind(m, mark);
-    return !learn ? 0 : !m->error_kind && run->tokens < run->config.step_tokens ? 1
-        : mmixi_distill_update(run, s, stats);
+    if (!m->error_kind && run->tokens < run->config.step_tokens) return 1;
+    return mmixi_distill_update(run, l->stage, l->stats);
 }
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
+                                mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_distill_losses", mmixi_decoder_lesson, batch, 0, stats);
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_distill_losses", run, 0, stats, &unused)) return -1;
+    l.batch = batch;
+    return mmixi_lesson_look(&l);
 }
-MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch,
+                              mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_distill_step", mmixi_decoder_lesson, batch, 1, stats);
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_distill_step", run, 0, stats, &unused)) return -1;
+    l.batch = batch;
+    return mmixi_lesson_learn(&l);
 }
-
-/* ---- backbones ---- */
 MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_vision_distill_losses", mmixi_vision_lesson, images, 0, stats);
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_vision_distill_losses", run, 1, stats, &unused)) return -1;
+    l.images = images;
+    return mmixi_lesson_look(&l);
 }
 MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_vision_distill_step", mmixi_vision_lesson, images, 1, stats);
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_vision_distill_step", run, 1, stats, &unused)) return -1;
+    l.images = images;
+    return mmixi_lesson_learn(&l);
+}
+
+/* ---- calibration of a backbone ---- */
+
+/* The attention heads (B, L, D) that a block makes of normed tokens u, before its output weights, which
+   become *weight. */
+static mmix_tensor *mmixi_vision_heads(mmix_ctx *m, const mmixi_vision_run *r,
+                                       const mmixi_vision_block *block, mmix_tensor *u,
+                                       mmix_tensor **weight)
+{
+    if (block->mmate.flex.heads) {
+        *weight = block->mmate.flex.weight[MMIXI_O];
+        return mmixi_flex_heads(m, &block->mmate, u, &r->layout);
+    }
+    mmix_attention_layer attention = block->attention;
+    attention.angles = r->angles;
+    *weight = attention.proj_weight;
+    return mmixi_attention_heads(m, &attention, u, NULL, 0);
+}
+/* Whether block number i has heads to calibrate: Flex-MA or linear attention that came from attention. */
+static int mmixi_vision_calibrates(const mmix_vision *student, const mmix_vision *teacher, size_t i)
+{
+    int kind = mmixi_vision_kind(&student->config, i);
+    if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN) return 0;
+    return mmixi_vision_kind(&teacher->config, i) != MMIX_BLOCK_SWIN;
 }
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
 {
-    mmix_ctx *m = mmixi_vision_alike("mmix_vision_calibrate", teacher, student);
-    if (!m) return -1;
-    mmix_mark mark = mmix_mark_here(m);
-    int record = mmix_record(m, 0);
+    static const char who[] = "mmix_vision_calibrate";
     mmixi_vision_run r;
     mmix_vision_options options;
+    if (!mmixi_vision_alike(who, teacher, student)) return -1;
+    mmix_ctx *m = student->params->m;
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
     memset(&options, 0, sizeof options);
     options.class_last = student->config.class_token == MMIX_CLASS_LAST;
-    mmix_tensor *x = mmixi_vision_begin(m, "mmix_vision_calibrate", &r, teacher, &options, images);
-    for (; x && r.i < teacher->config.depth; x = mmixi_vision_blocks(m, &r, r.i + 1)) {
-        mmix_mark block = mmix_mark_here(m);
-        const mmixi_vision_block *b[2] = { teacher->block + r.i, student->block + r.i };
-        int kind = mmixi_vision_kind(&student->config, r.i);
-        if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN
-            || mmixi_vision_kind(&teacher->config, r.i) == MMIX_BLOCK_SWIN) continue;
-        mmix_tensor *u = mmixi_vision_norm(m, &r, b[0]->norm, x), *o[2], *y[2];
-        for (int k = 0; k < 2; k++) {
-            const mmix_mmate_layer *w = &b[k]->mmate;
-            mmix_attention_layer attention = b[k]->attention;
-            attention.angles = r.angles;
-            o[k] = w->flex.heads ? w->flex.weight[MMIXI_O] : attention.proj_weight;
-            y[k] = w->flex.heads ? mmixi_flex_heads(m, w, u, &r.layout)
-                : mmixi_attention_heads(m, &attention, u, NULL, 0);
+    mmix_tensor *x = mmixi_vision_begin(m, who, &r, teacher, &options, images);
+    while (x && r.i < teacher->config.depth) {
+        if (mmixi_vision_calibrates(student, teacher, r.i)) {
+            mmix_mark block = mmix_mark_here(m);
+            const mmixi_vision_block *both[2] = { teacher->block + r.i, student->block + r.i };
+            mmix_tensor *u = mmixi_vision_norm(m, &r, both[0]->norm, x), *weight[2], *heads[2];
+            for (int k = 0; k < 2; k++) heads[k] = mmixi_vision_heads(m, &r, both[k], u, &weight[k]);
+            mmixi_calibrate(m, weight, heads, teacher->config.heads);
+            mmix_rewind(m, block);
         }
-        mmixi_calibrate(m, o, y, teacher->config.heads);
-        mmix_rewind(m, block);
+        x = mmixi_vision_blocks(m, &r, r.i + 1);
     }
     mmix_record(m, record);
     mmix_rewind(m, mark);
