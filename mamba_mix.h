@@ -10096,14 +10096,16 @@ struct mmix_dino {
     void *sum_user;
 };
 
-/* Whether a number is neither infinite nor NaN, by its bits: a compiler told that there are no NaNs
-   (-ffinite-math-only) drops comparisons that only a NaN fails. */
-static int mmixi_is_finite(double x)
+/* The bits of a number without its sign. They tell a NaN even from a compiler that was told that there are
+   none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
+static uint64_t mmixi_magnitude_bits(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return (bits >> 52 & 2047) != 2047;
+    return bits & ~((uint64_t)1 << 63);
 }
+static int mmixi_is_finite(double x) { return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52; }
+static int mmixi_is_nan(double x) { return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52; }
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
@@ -11561,8 +11563,10 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
 MMIXI_COLD_END
 
 /* ==== >>metrics ======================================================================
-   Feature maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies. Sums are in double; every
-   output is one task's, so threads change nothing.
+   what features are worth: maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies
+
+   Sums are in double, and every output is one task's: the number of threads changes nothing. Where a formula
+   is a few lines, a plain loop stands under it.
    ==================================================================================== */
 
 static inline double mmixi_dot(const double *x, const double *y, size_t n)
@@ -11571,127 +11575,158 @@ static inline double mmixi_dot(const double *x, const double *y, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
     return sum;
 }
-/* 0, or -1 where a number is not finite, or too large for a sum of squares. */
+/* Zeroes what a call fills in. 0, or -1 if there is nothing to fill. */
+static int mmixi_result(mmix_ctx *m, const char *who, void *result, size_t bytes)
+{
+    if (result) {
+        memset(result, 0, bytes);
+        return 0;
+    }
+    if (m) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: result is NULL", who);
+    return -1;
+}
+/* 0, or -1 where a number of t is not finite, or too large for a sum of squares. */
 static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
 {
+    const double bound = MMIXI_DOUBLE ? 1e150 : 1e18;
     for (size_t r = 0; r < mmixi_rows(t); r++) {
         const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
-        for (size_t i = 0; i < mmixi_cols(t); i++)
-            if (!(fabs(x[i]) < (MMIXI_DOUBLE ? 1e150 : 1e18)))
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
-                                 "numbers", who, (double)r, name, x[i]);
+        for (size_t i = 0; i < mmixi_cols(t); i++) {
+            if (mmixi_is_finite(x[i]) && fabs(x[i]) < bound) continue;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite numbers",
+                             who, (double)r, name, x[i]);
+        }
     }
     return 0;
 }
 
-/* The least of n numbers, and the largest. */
+/* Returns the least of n numbers; the largest goes to *high. */
 static double mmixi_ends(const mmix_real *x, size_t n, double *high)
 {
-    double low = *high = *x;
-    for (size_t i = 1; i < n; i++) low = fmin(low, x[i]), *high = fmax(*high, x[i]);
+    double low = *x, most = *x;
+    for (size_t i = 1; i < n; i++) {
+        low = fmin(low, x[i]);
+        most = fmax(most, x[i]);
+    }
+    *high = most;
     return low;
 }
 
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
-   q is the mean of an image's query tokens. Of zeros, too, a cosine is 0: lengths are at least 1e-12.
+   q is the mean of an image's query tokens. A cosine with a row of zeros is 0: lengths are at least 1e-12.
    torch: F.interpolate(scaled, (h, w), mode="bilinear", align_corners=False)
    ------------------------------------------------------------------------------------ */
 
+/* What a map is of, in words: the caller's if there are any, or else what the options say. */
+static void mmixi_map_words(const mmix_map_options *o, size_t gh, size_t gw, size_t h, size_t w,
+                            mmix_map *map)
+{
+    char token[64] = "mean of the given query";
+    if (o->positions && o->n_positions == 1)
+        snprintf(token, sizeof token, "token %.0f", (double)o->positions[0]);
+    else if (o->positions)
+        snprintf(token, sizeof token, "mean of token %.0f and %.0f more", (double)o->positions[0],
+                 (double)o->n_positions - 1);
+    const char *layer = o->layer ? o->layer : "patches as given";
+    const char *query = o->token ? o->token : token;
+    const char *similarity = o->similarity == MMIX_MAP_DOT ? "dot product" : "cosine";
+    snprintf(map->how, sizeof map->how, "%.60s; %.60s; %s with each patch token; min-max scaled to "
+             "[0, 1]; bilinear from %.0f x %.0f to %.0f x %.0f", layer, query, similarity, (double)gh,
+             (double)gw, (double)h, (double)w);
+}
+/* The mean (B, D) of an image's query tokens, (B, L, D) or (B, D). Not recorded. */
+static mmix_tensor *mmixi_map_query(mmix_ctx *m, const mmix_map_options *o, const mmix_tensor *query,
+                                    const mmixi_dims *d)
+{
+    mmix_tensor *tokens = mmixi_as(m, (mmix_tensor *)query, 3, d->B, mmixi_max(d->L, 1), d->D, 0);
+    if (!o->positions) return mmix_pool_tokens(m, tokens, NULL, 0, 1, 0);        /* of all */
+    return mmix_pool_tokens(m, tokens, o->positions, o->n_positions, 0, 0);
+}
+/* Similarities of image b, and the same scaled to [0, 1]; of one value everywhere, 0. */
+static void mmixi_map_image(const mmix_ctx *m, const mmix_map *map, const mmix_tensor *query,
+                            const mmix_tensor *patches, const mmixi_dims *d, size_t b)
+{
+    const mmix_real *q = mmixi_of(query) + b * d->D;
+    mmix_real *similarity = mmixi_of(map->similarity) + b * d->N, *scaled = mmixi_of(map->scaled) + b * d->N;
+    for (size_t i = 0; i < d->N; i++) {
+        const mmix_real *patch = mmixi_of(patches) + mmixi_row_offset(patches, b * d->N + i);
+        similarity[i] = m->k->dot(d->D, q, patch);
+    }
+    double high, low = mmixi_ends(similarity, d->N, &high);
+    for (size_t i = 0; i < d->N; i++) {
+        double share = high > low ? (similarity[i] - low) / (high - low) : 0;
+        scaled[i] = (mmix_real)share;
+    }
+}
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result)
 {
-    mmix_map_options o = { 0, NULL, 0, NULL, NULL };
-    char token[64] = "mean of the given query";
+    static const char who[] = "mmix_feature_map";
+    mmix_map_options o;
+    mmix_map map;
     mmixi_dims d;
-    memset(&d, 0, sizeof d);
-    memset(result, 0, sizeof *result);
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    memset(&o, 0, sizeof o);
     if (options) o = *options;
+    memset(&d, 0, sizeof d);
     d.N = gh * gw;
-    if (!mmixi_expect(m, "mmix_feature_map", &d, mmix_ndim(query) == 2 ? "+query BD, patches BND"
-                      : "+query BLD, patches BND", query, patches)
-        || !mmixi_given(m, "mmix_feature_map", "h, w", h, w)
-        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
-        return -1;
-    if (o.positions)
-        snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
-                 (double)*o.positions, (double)o.n_positions - 1);
+    const char *spec = mmix_ndim(query) == 2 ? "+query BD, patches BND" : "+query BLD, patches BND";
+    if (!mmixi_expect(m, who, &d, spec, query, patches)) return -1;
+    if (!mmixi_given(m, who, "h, w", h, w)) return -1;
+    if (mmixi_within(m, who, "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)) return -1;
+
     int record = mmix_record(m, 0);
-    query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
-    query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
+    mmix_tensor *mean = mmixi_map_query(m, &o, query, &d);
     if (o.similarity == MMIX_MAP_COSINE) {
-        query = mmix_l2_normalise(m, (mmix_tensor *)query, 1e-12);
+        mean = mmix_l2_normalise(m, mean, 1e-12);
         patches = mmix_l2_normalise(m, (mmix_tensor *)patches, 1e-12);
     }
     mmix_record(m, record);
-    mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
-    for (size_t b = 0; r.scaled && b < d.B; b++) {
-        const mmix_real *q = mmixi_of(query) + b * d.D;
-        mmix_real *s = mmixi_of(r.similarity) + b * d.N, *scaled = mmixi_of(r.scaled) + b * d.N;
-        for (size_t i = 0; i < d.N; i++)
-            s[i] = m->k->dot(d.D, q, mmixi_of(patches) + mmixi_row_offset(patches, b * d.N + i));
-        double high, low = mmixi_ends(s, d.N, &high);
-        for (size_t i = 0; i < d.N; i++)
-            scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
-    }
-    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", r.similarity)
-        || !(r.map = mmix_resize(m, r.scaled, MMIX_BILINEAR, h, w, 0, 0))) return -1;
-    snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
-             "bilinear from %.0f x %.0f to %.0f x %.0f", o.layer ? o.layer : "patches as given",
-             o.token ? o.token : token, o.similarity == MMIX_MAP_DOT ? "dot product" : "cosine", (double)gh,
-             (double)gw, (double)h, (double)w);
-    *result = r;
+    memset(&map, 0, sizeof map);
+    map.similarity = mmix_new4(m, d.B, 1, gh, gw);
+    map.scaled = mmix_new4(m, d.B, 1, gh, gw);
+    if (m->error_kind) return -1;
+    for (size_t b = 0; b < d.B; b++) mmixi_map_image(m, &map, mean, patches, &d, b);
+    if (mmixi_bounded(m, who, "similarities", map.similarity)) return -1;
+    map.map = mmix_resize(m, map.scaled, MMIX_BILINEAR, h, w, 0, 0);
+    if (!map.map) return -1;
+    mmixi_map_words(&o, gh, gw, h, w, &map);
+    *result = map;
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------
-   Binary-AUC        R(t, S) = |map ≥ t ∩ S| / |S|;  TPR: S = foreground, FPR: S = background
+/* ---- scores in order ---- */
 
-   The area under (FPR, TPR) by trapezoids. With every distinct value a threshold it is the rank statistic
-   P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area), since a map may be
-   right upside down ("RNN as Linear Transformer").
-   ------------------------------------------------------------------------------------ */
-
-/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
+/* Merges a[begin … middle - 1] and a[middle … end - 1], each falling, into b; of equal scores those of the
+   left half come first. */
+static void mmixi_scored_merge(const mmixi_scored *a, mmixi_scored *b, size_t begin, size_t middle,
+                               size_t end)
+{
+    size_t left = begin, right = middle;
+    for (size_t at = begin; at < end; at++) {
+        if (right >= end || (left < middle && a[left].score >= a[right].score)) b[at] = a[left++];
+        else b[at] = a[right++];
+    }
+}
+/* Merge sort, the largest score first: stable, and faster than qsort by half. Returns a or b, whichever holds
+   the result. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
-        mmixi_scored *swap = a;
-        for (size_t i = 0, j, o = 0; o < n; i = j) {
-            size_t middle = mmixi_min(i + width, n), end = mmixi_min(middle + width, n);
-            for (j = middle; o < end; o++)
-                b[o] = j >= end || (i < middle && a[i].score >= a[j].score) ? a[i++] : a[j++];
+        for (size_t begin = 0; begin < n; begin += 2 * width) {
+            size_t middle = mmixi_min(begin + width, n);
+            mmixi_scored_merge(a, b, begin, middle, mmixi_min(middle + width, n));
         }
-        a = b; b = swap;
+        mmixi_scored *swap = a;
+        a = b;
+        b = swap;
     }
     return a;
 }
-MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass)
-{
-    mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_mass_threshold", &d, "map ...YX", map)
-        || mmixi_settings_check(m, "mmix_mass_threshold", &mass, "double mass 0 1")
-        || mmixi_bounded(m, "mmix_mass_threshold", "map", map)) return NULL;
-    size_t cells = d.Y * d.X, i;
-    mmix_tensor *kept = mmix_fill(mmixi_like(m, "mmix_mass_threshold", map), 0);
-    mmix_mark mark = mmix_mark_here(m);
-    mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
-    for (size_t at = 0; !m->error_kind && at < mmix_count(map); at += cells) {
-        double left = 0;
-        for (i = 0; i < cells; i++) {
-            all[i].score = mmixi_of(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
-            left += mass * all[i].score;
-        }
-        mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
-        for (i = 0; i < cells && left > 0 && sorted[i].score > 0; left -= sorted[i++].score)
-            mmixi_of(kept)[(size_t)sorted[i].label] = 1;
-    }
-    mmix_rewind(m, mark);
-    return m->error_kind ? NULL : kept;
-}
-/* The k largest scores so far, falling: `it` takes its place, behind equal ones. */
+/* best (k): the largest scores so far, falling. A larger one takes its place among them, behind equal ones. */
 static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
 {
     mmixi_scored *at = best + k - 1;
@@ -11701,172 +11736,313 @@ static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored 
 }
 static void mmixi_scored_none(mmixi_scored *best, size_t n)
 {
-    for (size_t i = 0; i < n; i++) best[i].score = -HUGE_VAL, best[i].label = 0;
+    for (size_t i = 0; i < n; i++) {
+        best[i].score = -HUGE_VAL;
+        best[i].label = 0;
+    }
 }
-/* The curve of images first … last-1 as one. The cells of map (N, Y, X) that are not all void, pixels where
-   mask (N, H, W) has its size, have a share of foreground; the unit of length is 1/Y of a pixel down, 1/X
-   across. The area is, over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
+
+MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass)
+{
+    static const char who[] = "mmix_mass_threshold";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "map ...YX", map)) return NULL;
+    if (mmixi_settings_check(m, who, &mass, "double mass 0 1")) return NULL;
+    if (mmixi_bounded(m, who, "map", map)) return NULL;
+    size_t cells = d.Y * d.X;
+    mmix_tensor *kept = mmix_fill(mmixi_like(m, who, map), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
+    if (m->error_kind) return NULL;
+    for (size_t at = 0; at < mmix_count(map); at += cells) {
+        double left = 0;                         /* of the mass that is wanted */
+        for (size_t i = 0; i < cells; i++) {
+            all[i].score = mmixi_of(map)[mmixi_place(map, at + i)];
+            all[i].label = (double)(at + i);
+            left += mass * all[i].score;
+        }
+        const mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
+        for (size_t i = 0; i < cells && left > 0 && sorted[i].score > 0; i++) {
+            mmixi_of(kept)[(size_t)sorted[i].label] = 1;
+            left -= sorted[i].score;
+        }
+    }
+    mmix_rewind(m, mark);
+    return kept;
+}
+
+/* ------------------------------------------------------------------------------------
+   Binary-AUC        R(t, S) = |map ≥ t ∩ S| / |S|;  TPR: S = foreground, FPR: S = background
+
+   The area under (FPR, TPR) by trapezoids. With every distinct value a threshold it is the rank statistic
+   P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area), since a map may be
+   right upside down ("RNN as Linear Transformer"). The plain loop counts all pairs, N² of them; the fast one
+   sorts the pixels once.
+   ------------------------------------------------------------------------------------ */
+
+/* map, mask (n). */
+MMIXI_PLAIN double mmixi_plain_auc(const mmix_real *map, const int32_t *mask, size_t n)
+{
+    double wins = 0, pairs = 0;
+    for (size_t fore = 0; fore < n; fore++)
+        for (size_t back = 0; back < n; back++) {
+            if (mask[fore] == 0 || mask[back] != 0) continue;
+            if (map[fore] > map[back]) wins += 1;
+            if (map[fore] == map[back]) wins += 0.5;
+            pairs++;
+        }
+    return wins / pairs;
+}
+
+/* The area of a cell (i, j) of a map Y x X over an image of mask (N, H, W), without pixels of void_label
+   (0: none are void). *fore is the foreground's part of it. Lengths are counted in 1/Y of a pixel down and
+   1/X across, so that areas are whole numbers. */
+static size_t mmixi_auc_area(const mmix_tensor *mask, size_t image, int32_t void_label, size_t Y, size_t X,
+                             size_t i, size_t j, size_t *fore)
+{
+    size_t H = mask->shape[1], W = mask->shape[2], all = 0;
+    const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, image * H);
+    *fore = 0;
+    for (size_t y = i * H / Y; y * Y < (i + 1) * H; y++) {
+        size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
+        for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
+            size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
+            int32_t label = labels[y * mask->stride[1] + x];
+            if (label != 0 && label == void_label) continue;
+            if (label != 0) *fore += tall * wide;
+            all += tall * wide;
+        }
+    }
+    return all;
+}
+/* The cells of images first … last - 1 that are not all void: the map's value, and as label the share of the
+   cell that is foreground. Returns how many. */
+static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
+                              const mmix_tensor *mask, size_t first, size_t last, mmixi_scored *cell)
+{
+    size_t Y = map->shape[1], X = map->shape[2], n = 0;
+    for (size_t row = first * Y; row < last * Y; row++) {
+        const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
+        for (size_t j = 0; j < X; j++) {
+            size_t fore, all = mmixi_auc_area(mask, row / Y, o->void_label, Y, X, row % Y, j, &fore);
+            if (all == 0) continue;
+            if (!mmixi_is_finite(score[j]))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
+                          "finite numbers", (double)(row / Y), score[j]);
+            cell[n].score = score[j];
+            cell[n].label = (double)fore / (double)all;
+            n++;
+        }
+    }
+    return n;
+}
+/* Threshold number i of T, from the largest value (0) to the least (T - 1), at equal distances. */
+static double mmixi_auc_threshold(const mmixi_scored *sorted, size_t n, size_t i, size_t T)
+{
+    double w = (double)i / (double)(T - 1);
+    return (1 - w) * sorted[0].score + w * sorted[n - 1].score;
+}
+/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as counts, behind a
+   first point (0, 0). Returns the number of points; *area is that under the curve of counts: where shares are
+   whole it is an integer divided by 2, exact. */
+static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr, double *tpr,
+                             double *area)
+{
+    size_t points = 1, above = 0;
+    double fore = 0;
+    *area = 0;
+    fpr[0] = 0;
+    tpr[0] = 0;
+    while (n > 0 && (T ? points <= T : above < n)) {
+        double t = T ? mmixi_auc_threshold(sorted, n, points - 1, T) : sorted[above].score;
+        while (above < n && sorted[above].score >= t) {
+            fore += sorted[above].label;
+            above++;
+        }
+        double back = (double)above - fore;
+        *area += (back - fpr[points - 1]) * (fore + tpr[points - 1]) / 2;
+        fpr[points] = back;
+        tpr[points] = fore;
+        points++;
+    }
+    return points;
+}
+/* The curve of images first … last - 1 as one. 0, or -1. */
 static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
                            const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
 {
-    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0, p = 1,
-        cells = (last - first) * Y * X, T = o->thresholds, points = (T ? T : cells) + 1;
-    double *raw = mmixi_doubles(m, 2 * points + 1, 1), fore = 0, back = 0, area = 0;
+    size_t cells = (last - first) * map->shape[1] * map->shape[2], T = o->thresholds;
+    size_t room = (T ? T : cells) + 1;
+    double *raw = mmixi_doubles(m, 2 * room + 1, 1), area;
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
-    for (size_t row = first * Y; s && row < last * Y; row++) {
-        size_t i = row % Y;
-        const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
-        const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
-        for (size_t j = 0; j < X; j++) {
-            size_t inside = 0, all = 0;
-            for (size_t y = i * H / Y; y * Y < (i + 1) * H; y++) {
-                size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
-                for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
-                    size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
-                    int32_t label = labels[y * mask->stride[1] + x];
-                    if (label && label == o->void_label) continue;
-                    if (label) inside += tall * wide;
-                    all += tall * wide;
-                }
-            }
-            if (!all) continue;
-            s[n].score = score[j]; s[n].label = (double)inside / (double)all;
-            if (!(fabs(s[n++].score) <= DBL_MAX))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
-                          "finite numbers", (double)(row / Y), score[j]);
-        }
-    }
+    mmixi_scored *cell = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *cell);
     if (m->error_kind) return -1;
-    double *fpr = raw + 1, *tpr = fpr + points;
-    s = mmixi_scored_sort(s, s + cells, n);
-    *fpr = *tpr = 0;
-    for (size_t i = 0; n && (T ? p <= T : i < n); p++) {
-        double w = (double)(p - 1) / (double)(T - 1),              /* 0: the largest value, 1: the least */
-            t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
-        while (i < n && s[i].score >= t) fore += s[i++].label;
-        back = (double)i - fore;
-        area += (back - fpr[p - 1]) * (fore + tpr[p - 1]) / 2;
-        fpr[p] = back; tpr[p] = fore;
-    }
+    size_t n = mmixi_auc_cells(m, o, map, mask, first, last, cell);
+    if (m->error_kind) return -1;
+    double *fpr = raw + 1, *tpr = fpr + room;
+    const mmixi_scored *sorted = mmixi_scored_sort(cell, cell + cells, n);
+    size_t points = mmixi_auc_walk(sorted, n, T, fpr, tpr, &area);
+    double back = fpr[points - 1], fore = tpr[points - 1];
     if (!(fore > 0) || !(back > 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
                          fore > 0 ? "background" : "foreground", (double)first, (double)(last - 1));
-    *raw = area / (fore * back);
-    mmix_auc r = { fmax(*raw, 1 - *raw), raw, 1, fpr, tpr, p };
-    while (p-- > 1) {
+    for (size_t p = 1; p < points; p++) {
         fpr[p] /= back;
         tpr[p] /= fore;
     }
+    *raw = area / (fore * back);
+    result->auc = fmax(*raw, 1 - *raw);
+    result->auc_raw = raw;
+    result->count = 1;
+    result->fpr = fpr;
+    result->tpr = tpr;
+    result->points = points;
     mmix_rewind(m, mark);
-    *result = r;
+    return 0;
+}
+/* The mean over images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0). 0, or -1. */
+static int mmixi_auc_mean(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
+                          const mmix_tensor *mask, mmix_auc *result)
+{
+    size_t N = map->shape[0];
+    mmix_auc mean, one;
+    mean.auc = 0;
+    mean.auc_raw = mmixi_doubles(m, N, 1);
+    mean.count = N;
+    mean.points = 102;
+    mean.fpr = mmixi_doubles(m, mean.points, 1);
+    mean.tpr = mmixi_doubles(m, mean.points, 1);
+    if (m->error_kind) return -1;
+    for (size_t p = 0; p < mean.points; p++) {
+        mean.fpr[p] = fmax(0, (double)p - 1) / 100;
+        mean.tpr[p] = 0;
+    }
+    for (size_t i = 0; i < N; i++) {
+        mmix_mark mark = mmix_mark_here(m);
+        if (mmixi_auc_curve(m, o, map, mask, i, i + 1, &one)) return -1;
+        mean.auc_raw[i] = *one.auc_raw;
+        mean.auc += one.auc / (double)N;
+        mmix_roc_add(mean.tpr + 1, mean.points - 1, &one);
+        mmix_rewind(m, mark);
+    }
+    for (size_t p = 0; p < mean.points; p++) mean.tpr[p] /= (double)N;
+    *result = mean;
     return 0;
 }
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result)
 {
+    static const char who[] = "mmix_binary_auc";
     mmix_auc_options o = { 0, 0, 0 };
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
     if (options) o = *options;
-    if (!mmixi_expect(m, "mmix_binary_auc", &d, "map NYX, mask:i32 NHW", map, mask)
-        || (o.thresholds && mmixi_within(m, "mmix_binary_auc", "thresholds, if not 0 (exact),",
-                                         (double)o.thresholds, 2, 1e9))) return -1;
+    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NHW", map, mask)) return -1;
+    if (o.thresholds && mmixi_within(m, who, "thresholds, if not 0 (exact),", (double)o.thresholds, 2, 1e9))
+        return -1;
     if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
-    mmix_auc one, r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1),
-                        102 };
-    for (size_t p = 0; !m->error_kind && p < r.points; p++) {
-        r.fpr[p] = fmax(0, (double)p - 1) / 100;         /* (0, 0), then fpr 0, 0.01, …, 1 */
-        r.tpr[p] = 0;
-    }
-    for (size_t i = 0; i < d.N; i++) {
-        mmix_mark mark = mmix_mark_here(m);
-        if (mmixi_auc_curve(m, &o, map, mask, i, i + 1, &one)) return -1;
-        r.auc_raw[i] = *one.auc_raw; r.auc += one.auc / (double)d.N;
-        mmix_roc_add(r.tpr + 1, r.points - 1, &one);
-        mmix_rewind(m, mark);
-    }
-    for (size_t p = 0; p < r.points; p++) r.tpr[p] /= (double)d.N;
-    *result = r;
-    return 0;
+    return mmixi_auc_mean(m, &o, map, mask, result);
 }
 /* A curve that is better turned, (1-fpr, 1-tpr), is walked from its end. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
+    if (!tpr || !roc || roc->points == 0) return;
     int turned = roc->count == 1 && *roc->auc_raw < 0.5;
-    ptrdiff_t step = turned ? -1 : 1, last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0,
-        end = last - at;
-    const double *fpr = roc->fpr, *rate = roc->tpr;
-    for (size_t i = 0; i < points && roc->points > 0; i++) {
-        double x = (double)i / (double)mmixi_max(points - 1, 1), y;
+    ptrdiff_t last = (ptrdiff_t)roc->points - 1, step = turned ? -1 : 1;
+    ptrdiff_t at = turned ? last : 0, end = turned ? 0 : last;
+    for (size_t i = 0; i < points; i++) {
+        double x = (double)i / (double)mmixi_max(points - 1, 1);
         if (turned) x = 1 - x;
-        while (at != end && (double)step * (fpr[at + step] - x) <= 1e-12) at += step;
-        y = rate[at];
-        if (at != end) y += (rate[at + step] - y) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
+        while (at != end && (double)step * (roc->fpr[at + step] - x) <= 1e-12) at += step;
+        double y = roc->tpr[at];
+        if (at != end) {
+            double width = roc->fpr[at + step] - roc->fpr[at], rise = roc->tpr[at + step] - y;
+            y += rise * (x - roc->fpr[at]) / width;
+        }
         tpr[i] += turned ? 1 - y : y;
     }
 }
+
+/* ------------------------------------------------------------------------------------
+   IoU               |P ∩ F| / |P ∪ F| of two sets of pixels
+   mIoU              iou_c = |pred = c ∩ label = c| / |pred = c ∪ label = c|, from three counts a class
+   ------------------------------------------------------------------------------------ */
+
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
                             int32_t void_label, double *iou)
 {
+    static const char who[] = "mmix_binary_iou";
     mmixi_dims d;
     size_t both = 0, either = 0;
-    *iou = 0;
-    if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
-    if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
+    if (mmixi_result(m, who, iou, sizeof *iou)) return -1;
+    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
+    if (mmixi_is_nan(threshold)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN", who);
     for (size_t r = 0; r < mmixi_rows(map); r++) {
         const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
-            int predicted = value[i] >= threshold;
-            if (label[i] && label[i] == void_label) continue;
-            both += predicted && label[i]; either += predicted || label[i];
+            if (label[i] != 0 && label[i] == void_label) continue;
+            int predicted = value[i] >= threshold, is = label[i] != 0;
+            both += predicted && is;
+            either += predicted || is;
         }
     }
     *iou = either ? (double)both / (double)either : 1;
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------
-   mIoU              iou_c = |pred = c ∩ label = c| / |pred = c ∪ label = c|, from three counts a class
-   ------------------------------------------------------------------------------------ */
-
-/* A pixel of a label and a prediction. */
+/* Takes in a pixel of a label and a prediction. */
 static inline void mmixi_miou_pixel(mmix_miou_count *count, int32_t label, size_t pred)
 {
     count[label].label++;
     count[pred].pred++;
     count[label].both += (size_t)label == pred;
 }
+/* Whether both numbers of a pixel are classes. */
+static int mmixi_miou_check(mmix_ctx *m, size_t classes, int32_t label, int32_t pred)
+{
+    static const char who[] = "mmix_miou_add";
+    double last = (double)classes - 1;
+    if (mmixi_within(m, who, "a label", label, 0, last)) return 0;
+    return !mmixi_within(m, who, "a prediction", pred, 0, last);
+}
 MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
                           const mmix_tensor *label, int32_t void_label)
 {
-    if (!mmixi_expect(m, "mmix_miou_add", NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
-    for (size_t r = 0, rows = mmixi_rows(label); r < 2 * rows; r++) {    /* all are checked, then counted */
-        const int32_t *is = mmix_data_i32(label) + mmixi_row_offset(label, r % rows),
-            *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r % rows);
-        for (size_t i = 0; i < mmixi_cols(label); i++) {
-            if (is[i] == void_label) continue;
-            if (r >= rows) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
-            else if (mmixi_within(m, "mmix_miou_add", "a label", is[i], 0, (double)classes - 1)
-                     || mmixi_within(m, "mmix_miou_add", "a prediction", said[i], 0, (double)classes - 1))
-                return -1;
+    static const char who[] = "mmix_miou_add";
+    if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
+    if (!mmixi_given(m, who, "*count", count)) return -1;
+    size_t rows = mmixi_rows(label), cols = mmixi_cols(label);
+    for (int pass = 0; pass < 2; pass++)         /* all pixels are checked, then counted */
+        for (size_t r = 0; r < rows; r++) {
+            const int32_t *is = mmix_data_i32(label) + mmixi_row_offset(label, r);
+            const int32_t *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r);
+            for (size_t i = 0; i < cols; i++) {
+                if (is[i] == void_label) continue;
+                if (pass == 1) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
+                else if (!mmixi_miou_check(m, classes, is[i], said[i])) return -1;
+            }
         }
-    }
     return 0;
 }
-MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, double *iou)
+MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou)
 {
     mmix_miou_result r = { 0, 0, 0 };
     double seen = 0, tested = 0, pixels = 0;
-    for (size_t k = 0; k < classes; k++, c++) {
-        double both = (double)c->both, label = (double)c->label, either = label + (double)c->pred - both,
-            share = both / fmax(either, 1);
+    for (size_t k = 0; count && k < classes; k++) {
+        double both = (double)count[k].both, label = (double)count[k].label;
+        double either = label + (double)count[k].pred - both, share = both / fmax(either, 1);
         if (iou) iou[k] = share;
-        r.miou += share; r.accuracy += both; r.balanced += both / fmax(label, 1);
-        seen += either > 0; tested += label > 0; pixels += label;
+        r.miou += share;
+        r.accuracy += both;
+        r.balanced += both / fmax(label, 1);
+        seen += either > 0;
+        tested += label > 0;
+        pixels += label;
     }
-    r.miou /= fmax(seen, 1); r.accuracy /= fmax(pixels, 1); r.balanced /= fmax(tested, 1);
+    r.miou /= fmax(seen, 1);
+    r.accuracy /= fmax(pixels, 1);
+    r.balanced /= fmax(tested, 1);
     return r;
 }
 
@@ -11877,6 +12053,33 @@ MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, dou
    test rows shares one walk over the train rows, which stream from memory; the k largest cosines stay sorted.
    ------------------------------------------------------------------------------------ */
 
+MMIXI_PLAIN double mmixi_plain_cosine(const mmix_real *x, const mmix_real *y, size_t D)
+{
+    double dot = 0, square_x = 0, square_y = 0;
+    for (size_t i = 0; i < D; i++) {
+        dot += (double)x[i] * y[i];
+        square_x += (double)x[i] * x[i];
+        square_y += (double)y[i] * y[i];
+    }
+    return dot / (fmax(sqrt(square_x), 1e-12) * fmax(sqrt(square_y), 1e-12));
+}
+/* votes (classes) of one row test (D); train (N, D), label (N). A train row is among the k nearest if fewer
+   than k are nearer; of equal ones the earlier is the nearer. */
+MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmix_real *train,
+                                 const int32_t *label, size_t N, size_t D, size_t classes, size_t k, double T)
+{
+    for (size_t c = 0; c < classes; c++) votes[c] = 0;
+    for (size_t i = 0; i < N; i++) {
+        double cosine = mmixi_plain_cosine(test, train + i * D, D);
+        size_t nearer = 0;
+        for (size_t other = 0; other < N; other++) {
+            double its = mmixi_plain_cosine(test, train + other * D, D);
+            if (its > cosine || (its == cosine && other < i)) nearer++;
+        }
+        if (nearer < k) votes[label[i]] += exp(cosine / T);
+    }
+}
+
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
@@ -11884,68 +12087,94 @@ typedef struct mmixi_knn_job {
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
-    const mmix_knn_result *r;
+    mmixi_scored *best;                          /* (lanes, tile, k): the largest cosines, falling */
+    double *votes;
+    int32_t *pred;
 } mmixi_knn_job;
+/* The votes of a test row's neighbours, and who wins them. */
+static void mmixi_knn_vote(const mmixi_knn_job *j, const mmixi_scored *best, size_t row)
+{
+    double *votes = j->votes + row * j->classes;
+    size_t winner = 0;
+    memset(votes, 0, j->classes * sizeof *votes);
+    for (size_t i = 0; i < j->k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
+    for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
+    j->pred[row] = (int32_t)winner;
+}
 static void mmixi_knn_tile(void *arg, mmixi_range range)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = j->train, test = j->test;
+    int itself = test.p == train.p;
     size_t k = j->k;
-    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
+    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k, it;
     mmixi_scored_none(best, (range.end - range.begin) * k);
     for (size_t t = 0; t < train.rows; t++)
         for (size_t r = range.begin; r < range.end; r++) {
-            if (test.p == train.p && t == r) continue;
-            mmixi_scored it = { j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t)),
-                                (double)j->label[t] };
+            if (itself && t == r) continue;
+            it.score = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
+            it.label = (double)j->label[t];
             mmixi_scored_take(best + (r - range.begin) * k, k, it);
         }
-    for (size_t r = range.begin; r < range.end; r++, best += k) {
-        double *votes = j->r->votes + r * j->classes;
-        size_t winner = 0;
-        memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
-        for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
-        j->r->pred[r] = (int32_t)winner;
-    }
+    for (size_t r = range.begin; r < range.end; r++) mmixi_knn_vote(j, best + (r - range.begin) * k, r);
+}
+/* The arguments of mmix_knn, `others` if each train row is a test row, too. 0, or -1. */
+static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
+                           const mmix_tensor *train_label, const mmix_tensor *test,
+                           const mmix_tensor *test_label, size_t classes, double T, int others)
+{
+    static const char who[] = "mmix_knn";
+    if (!mmixi_expect(m, who, d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
+                      train_label, test, test_label)) return -1;
+    if (mmixi_settings_check(m, who, &classes, "size classes 1")) return -1;
+    if (mmixi_is_nan(T)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature is NaN", who);
+    if (mmixi_within(m, who, "temperature", T, 0.002, HUGE_VAL)) return -1;
+    if (others && mmixi_within(m, who, "train's number of rows", (double)d->N, 2, HUGE_VAL)) return -1;
+    if (mmixi_bounded(m, who, "train", train) || mmixi_bounded(m, who, "test", test)) return -1;
+    if (!mmixi_index_ok(m, who, "train_label", train_label, classes)) return -1;
+    if (!mmixi_index_ok(m, who, "test_label", test_label, classes)) return -1;
+    return 0;
 }
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
                      const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
                      mmix_knn_result *result)
 {
-    double T = temperature != 0 ? temperature : 0.07;
-    int others = !test;
+    int others = test == NULL;
+    mmixi_knn_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (others) { test = train; test_label = train_label; }
-    if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
-                      train_label, test, test_label)
-        || mmixi_settings_check(m, "mmix_knn", &classes, "size classes 1")
-        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
-        || (others && mmixi_within(m, "mmix_knn", "train's number of rows", (double)d.N, 2, HUGE_VAL))
-        || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
-        || !mmixi_index_ok(m, "mmix_knn", "train_label", train_label, classes)
-        || !mmixi_index_ok(m, "mmix_knn", "test_label", test_label, classes)) return -1;
+    if (mmixi_result(m, "mmix_knn", result, sizeof *result)) return -1;
+    if (others) {
+        test = train;
+        test_label = train_label;
+    }
+    j.T = temperature == 0 ? 0.07 : temperature;
+    if (mmixi_knn_check(m, &d, train, train_label, test, test_label, classes, j.T, others)) return -1;
     mmix_tensor *pred = mmix_new(m, MMIX_DTYPE_I32, 1, &d.T);
-    mmix_knn_result r = { mmixi_doubles(m, d.T, classes), mmix_data_i32(pred), 0, 0 };
+    double *votes = mmixi_doubles(m, d.T, classes);
     mmix_mark mark = mmix_mark_here(m);
-    k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
     test = others ? train : mmix_l2_normalise(m, test, 1e-12);
     if (m->error_kind) return -1;
-    mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(test), mmix_data_i32(train_label), k, classes,
-                        T, (mmixi_scored *)mmixi_step_array(m, m->lanes * MMIXI_KNN_TILE, k,
-                                                            sizeof(mmixi_scored)), &r };
+    j.kernel = m->k;
+    j.train = mmixi_values(train);
+    j.test = mmixi_values(test);
+    j.label = mmix_data_i32(train_label);
+    j.k = mmixi_min(k ? k : 20, d.N - (size_t)others);
+    j.classes = classes;
+    j.best = (mmixi_scored *)mmixi_step_array(m, m->lanes * MMIXI_KNN_TILE, j.k, sizeof *j.best);
+    j.votes = votes;
+    j.pred = mmix_data_i32(pred);
     mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
     memset(count, 0, classes * sizeof *count);
     if (test_label) mmix_miou_add(m, count, classes, pred, test_label, -1);
     mmix_miou_result share = mmix_miou(count, classes, NULL);
-    r.top1 = share.accuracy; r.balanced = share.balanced;
+    result->votes = j.votes;
+    result->pred = j.pred;
+    result->top1 = share.accuracy;
+    result->balanced = share.balanced;
     mmix_rewind(m, mark);
-    *result = r;
     return 0;
 }
 
@@ -11959,177 +12188,384 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
    torch: F.cross_entropy(F.interpolate(z, (h, w), mode="bilinear"), label, ignore_index=void)
    ------------------------------------------------------------------------------------ */
 
-/* Pictures and what the heads make of them: their gradient g (of W), or if it is NULL their count. */
+/* So many gradients are added in float, then these sums in double. */
+enum { MMIXI_PROBE_RUN = 64 };
+/* Pictures, and what the heads make of them. */
 typedef struct mmixi_probe_job {
     const mmixi_kernels *kernel;
-    const mmix_source *s;
+    const mmix_source *source;
     size_t K, rates;
     int32_t ignore;
-    mmix_real *w, *g;
-    double *total;                               /* (rates): losses, where there is g */
+    mmix_real *weights;                          /* (rates, K, D + 1) */
     mmix_miou_count *count;                      /* (rates, K) */
+    /* Of the batch at hand: */
     int32_t *label;                              /* (n, h, w) */
-    mmix_real *z, *dz, *scratch;                 /* (n, gh·gw, rates·K) twice; (lanes, 2, rates·K) */
-    double weight, *loss;                        /* of a pixel in the mean; (n, rates) */
+    mmix_real *logits;                           /* (n, gh·gw, rates·K), of tokens */
+    mmix_real *scratch;                          /* (lanes, 4, rates·K) */
+    /* While heads learn: */
+    mmix_real *gradient;                         /* of the weights */
+    mmix_real *d_logits;                         /* as logits */
+    double pixel_weight;                         /* 1 over the pixels that count */
+    double *loss;                                /* (n, rates) */
+    double *corner;                              /* (lanes, 4, rates·K) */
 } mmixi_probe_job;
-static void mmixi_probe_range(void *arg, mmixi_range range)
+/* The four tokens around a pixel: number 2 i + k is the i-th of its two rows, the k-th of its two columns. */
+typedef struct mmixi_probe_taps { mmixi_tap y[2], x[2]; } mmixi_probe_taps;
+static void mmixi_probe_row(const mmix_source *s, size_t y, mmixi_probe_taps *taps)
 {
-    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
-    const mmixi_kernels *k = j->kernel;
-    const mmix_source *s = j->s;
-    size_t K = j->K, C = j->rates * K, pixels = s->h * s->w, at[4];
-    mmix_real *logits = j->scratch + range.lane * 2 * C, *gradient = logits + C, share[4];
-    mmixi_tap y[2], x[2];
-    for (size_t i = range.begin * pixels; i < range.end * pixels; i++) {         /* a pixel of all rates */
-        size_t picture = i / pixels, p = i % pixels;
-        int32_t label = j->label[i];
-        if (label == j->ignore) continue;
-        mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, p / s->w, y);
-        mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, p % s->w, x);
-        memset(logits, 0, C * sizeof *logits);
-        for (int t = 0; t < 4; t++) {
-            at[t] = ((picture * s->gh + y[t / 2].at) * s->gw + x[t % 2].at) * C;
-            share[t] = (mmix_real)(y[t / 2].weight * x[t % 2].weight);
-            if (share[t] > 0) k->axpy(C, share[t], j->z + at[t], logits);
-        }
-        for (size_t r = 0; r < j->rates; r++) {
-            mmix_real *u = logits + r * K, *e = gradient + r * K, top = k->largest(K, u);
-            if (!j->g) {
-                size_t winner = 0;
-                while (u[winner] < top) winner++;
-                mmixi_miou_pixel(j->count + r * K, label, winner);
-                continue;
-            }
-            double sum = k->exp_row(K, 1, u, top, e);
-            j->loss[picture * j->rates + r] += j->weight * (mmixi_log(sum) - ((double)u[label] - top));
-            k->scale(K, (mmix_real)(j->weight / sum), e, e);
-            e[label] -= (mmix_real)j->weight;
-        }
-        for (int t = 0; j->g && t < 4; t++) if (share[t] > 0) k->axpy(C, share[t], gradient, j->dz + at[t]);
+    mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, y, taps->y);
+}
+static void mmixi_probe_column(const mmix_source *s, size_t x, mmixi_probe_taps *taps)
+{
+    mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, x, taps->x);
+}
+/* Where token t of the four begins in logits and d_logits. */
+static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture, const mmixi_probe_taps *taps, int t)
+{
+    const mmix_source *s = j->source;
+    size_t row = picture * s->gh + taps->y[t / 2].at;
+    return (row * s->gw + taps->x[t % 2].at) * j->rates * j->K;
+}
+/* The logits of a pixel, for all rates. */
+static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture, const mmixi_probe_taps *taps,
+                              mmix_real *logits)
+{
+    size_t C = j->rates * j->K;
+    memset(logits, 0, C * sizeof *logits);
+    for (int t = 0; t < 4; t++) {
+        mmix_real share = (mmix_real)(taps->y[t / 2].weight * taps->x[t % 2].weight);
+        if (share > 0) j->kernel->axpy(C, share, j->logits + mmixi_probe_token(j, picture, taps, t), logits);
     }
 }
-/* Reads n pictures; their gradient, with the rates' losses added to total, or more counts. */
-static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n)
+/* Counts what the heads say of pictures. */
+static void mmixi_probe_count_range(void *arg, mmixi_range range)
+{
+    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
+    const mmix_source *s = j->source;
+    size_t K = j->K, pixels = s->h * s->w;
+    mmix_real *logits = j->scratch + range.lane * 4 * j->rates * K;
+    mmixi_probe_taps taps;
+    for (size_t i = range.begin * pixels; i < range.end * pixels; i++) {
+        if (j->label[i] == j->ignore) continue;
+        mmixi_probe_row(s, i % pixels / s->w, &taps);
+        mmixi_probe_column(s, i % s->w, &taps);
+        mmixi_probe_pixel(j, i / pixels, &taps, logits);
+        for (size_t r = 0; r < j->rates; r++) {
+            const mmix_real *u = logits + r * K, top = j->kernel->largest(K, u);
+            size_t winner = 0;
+            while (u[winner] < top) winner++;
+            mmixi_miou_pixel(j->count + r * K, j->label[i], winner);
+        }
+    }
+}
+
+/* A cell: the pixels of a picture that lie between the same four tokens, rows y … y_end - 1 and columns
+   x … x_end - 1; and what a thread needs for it. */
+typedef struct mmixi_probe_cell {
+    size_t picture, y, y_end, x, x_end;
+    mmix_real *logits, *gradient;                /* (C) of a pixel, C = rates · K */
+    mmix_real *side;                             /* (2, C): what a run of pixels gives to left and right */
+    double *corner;                              /* (4, C): what the cell gives to each of the four */
+} mmixi_probe_cell;
+/* The gradient of a pixel of this label, for all rates; its losses are added up. */
+static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_cell *cell, int32_t label)
+{
+    size_t K = j->K;
+    for (size_t r = 0; r < j->rates; r++) {
+        const mmix_real *u = cell->logits + r * K, top = j->kernel->largest(K, u);
+        mmix_real *e = cell->gradient + r * K;
+        double sum = j->kernel->exp_row(K, 1, u, top, e);
+        double loss = mmixi_log(sum) - ((double)u[label] - top);
+        j->loss[cell->picture * j->rates + r] += j->pixel_weight * loss;
+        j->kernel->scale(K, (mmix_real)(j->pixel_weight / sum), e, e);
+        e[label] -= (mmix_real)j->pixel_weight;
+    }
+}
+/* Gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, added to the cell's corners. */
+static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
+                                  size_t x, size_t end, mmixi_probe_taps *taps)
+{
+    const mmix_source *s = j->source;
+    const int32_t *label = j->label + (cell->picture * s->h + y) * s->w;
+    size_t C = j->rates * j->K;
+    memset(cell->side, 0, 2 * C * sizeof *cell->side);
+    for (; x < end; x++) {
+        if (label[x] == j->ignore) continue;
+        mmixi_probe_column(s, x, taps);
+        mmixi_probe_pixel(j, cell->picture, taps, cell->logits);
+        mmixi_probe_learn_pixel(j, cell, label[x]);
+        for (int k = 0; k < 2; k++) {
+            mmix_real share = (mmix_real)taps->x[k].weight;
+            if (share > 0) j->kernel->axpy(C, share, cell->gradient, cell->side + (size_t)k * C);
+        }
+    }
+    for (int t = 0; t < 4; t++) {
+        double share = taps->y[t / 2].weight;
+        const mmix_real *side = cell->side + (size_t)(t % 2) * C;
+        double *corner = cell->corner + (size_t)t * C;
+        for (size_t c = 0; share > 0 && c < C; c++) corner[c] += share * side[c];
+    }
+}
+/* Gradients of a cell's pixels. In float a token would lose digits: it may get those of a million pixels. */
+static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
+{
+    size_t C = j->rates * j->K, end;
+    mmixi_probe_taps taps;
+    memset(cell->corner, 0, 4 * C * sizeof *cell->corner);
+    for (size_t y = cell->y; y < cell->y_end; y++) {
+        mmixi_probe_row(j->source, y, &taps);
+        for (size_t x = cell->x; x < cell->x_end; x = end) {
+            end = mmixi_min(x + MMIXI_PROBE_RUN, cell->x_end);
+            mmixi_probe_learn_run(j, cell, y, x, end, &taps);
+        }
+    }
+    mmixi_probe_column(j->source, cell->x, &taps);
+    for (int t = 0; t < 4; t++) {
+        mmix_real *to = j->d_logits + mmixi_probe_token(j, cell->picture, &taps, t);
+        const double *corner = cell->corner + (size_t)t * C;
+        for (size_t c = 0; c < C; c++) to[c] += (mmix_real)corner[c];
+    }
+}
+/* The first pixel behind `at`, of `pixels` along an axis, that lies between other tokens. */
+static size_t mmixi_probe_cell_end(size_t tokens, size_t pixels, size_t at)
+{
+    mmixi_tap first[2], tap[2];
+    double ratio = (double)tokens / (double)pixels;
+    mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, first);
+    for (at++; at < pixels; at++) {
+        mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, tap);
+        if (tap[0].at != first[0].at || tap[1].at != first[1].at) break;
+    }
+    return at;
+}
+/* Losses and gradients of pictures, cell by cell. */
+static void mmixi_probe_learn_range(void *arg, mmixi_range range)
+{
+    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
+    const mmix_source *s = j->source;
+    size_t C = j->rates * j->K;
+    mmixi_probe_cell cell;
+    cell.logits = j->scratch + range.lane * 4 * C;
+    cell.gradient = cell.logits + C;
+    cell.side = cell.gradient + C;
+    cell.corner = j->corner + range.lane * 4 * C;
+    for (size_t picture = range.begin; picture < range.end; picture++) {
+        cell.picture = picture;
+        for (cell.y = 0; cell.y < s->h; cell.y = cell.y_end) {
+            cell.y_end = mmixi_probe_cell_end(s->gh, s->h, cell.y);
+            for (cell.x = 0; cell.x < s->w; cell.x = cell.x_end) {
+                cell.x_end = mmixi_probe_cell_end(s->gw, s->w, cell.x);
+                mmixi_probe_learn_cell(j, &cell);
+            }
+        }
+    }
+}
+
+/* Reads pictures number rows[0 … n - 1] as X (n · gh·gw, D + 1), with a 1 behind each token's features, and
+   their labels. *counted: pixels that are not void. 0, or -1. */
+static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n, mmix_tensor *X,
+                            size_t *counted)
 {
     static const char who[] = "mmix_linear_probe";
-    const mmix_source *s = j->s;
-    mmix_mark mark = mmix_mark_here(m);
-    size_t D = s->dim, R = j->rates, C = R * j->K, pixels = s->h * s->w, all = mmixi_mul(n, s->gh * s->gw),
-        counted = 0;
-    mmix_tensor *x = mmix_new2(m, all, D + 1);
-    j->label = (int32_t *)mmixi_step_array(m, n, pixels, sizeof *j->label);
-    j->z = mmixi_reals(m, mmixi_mul(all, 2), C);
-    j->scratch = mmixi_reals(m, m->lanes * 2, C);
-    j->loss = mmixi_doubles(m, n, R);
-    if (m->error_kind) return -1;
-    j->dz = j->z + all * C;
-    if (s->read(s->user, rows, n, mmixi_of(x), j->label))
+    const mmix_source *s = j->source;
+    size_t D = s->dim, tokens = mmix_shape(X, 0);
+    mmix_real *x = mmixi_of(X);
+    if (s->read(s->user, rows, n, x, j->label))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
     if (m->error_kind) return -1;
-    for (size_t r = all; r-- > 0; mmixi_of(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
-        memmove(mmixi_of(x) + r * (D + 1), mmixi_of(x) + r * D, D * sizeof(mmix_real));
-    if (mmixi_bounded(m, who, "a batch", x)) return -1;
-    for (size_t i = 0; i < n * pixels; i++)
-        if (j->label[i] != j->ignore) {
-            counted++;
-            if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1)) return -1;
-        }
-    mmixi_mat X = mmixi_values(x), W = mmixi_matrix(j->w, C, D + 1, X.rs),
-        Z = mmixi_matrix(j->z, all, C, (ptrdiff_t)C);
-    if (mmixi_product(m, Z, X, mmixi_t(W), 0)) return -1;
-    j->weight = 1 / (double)mmixi_max(counted, 1);
+    for (size_t r = tokens; r-- > 0;) {          /* the last row moves first */
+        memmove(x + r * (D + 1), x + r * D, D * sizeof *x);
+        x[r * (D + 1) + D] = 1;
+    }
+    if (mmixi_bounded(m, who, "a batch", X)) return -1;
+    *counted = 0;
+    for (size_t i = 0; i < n * s->h * s->w; i++) {
+        if (j->label[i] == j->ignore) continue;
+        if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1)) return -1;
+        ++*counted;
+    }
+    return 0;
+}
+/* Room for a batch of n pictures, the features among it, and their logits. NULL on error. */
+static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n,
+                                       size_t *counted)
+{
+    const mmix_source *s = j->source;
+    size_t D = s->dim, C = j->rates * j->K, tokens = mmixi_mul(n, s->gh * s->gw);
+    mmix_tensor *X = mmix_new2(m, tokens, D + 1);
+    j->label = (int32_t *)mmixi_step_array(m, n, s->h * s->w, sizeof *j->label);
+    j->logits = mmixi_reals(m, tokens, C);
+    j->scratch = mmixi_reals(m, m->lanes * 4, C);
+    if (m->error_kind || mmixi_probe_read(m, j, rows, n, X, counted)) return NULL;
+    mmixi_mat x = mmixi_values(X), W = mmixi_matrix(j->weights, C, D + 1, x.rs);
+    mmixi_mat Z = mmixi_matrix(j->logits, tokens, C, (ptrdiff_t)C);
+    return mmixi_product(m, Z, x, mmixi_t(W), 0) ? NULL : X;
+}
+/* The gradient of n pictures; the rates' losses go to loss. 0, or -1. */
+static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n, double *loss)
+{
+    const mmix_source *s = j->source;
+    mmix_mark mark = mmix_mark_here(m);
+    size_t R = j->rates, C = R * j->K, counted;
+    mmix_tensor *X = mmixi_probe_logits(m, j, rows, n, &counted);
+    if (!X) return -1;
+    size_t tokens = mmix_shape(X, 0);
+    j->d_logits = mmixi_reals(m, tokens, C);
+    j->loss = mmixi_doubles(m, n, R);
+    j->corner = mmixi_doubles(m, m->lanes * 4, C);
+    if (m->error_kind) return -1;
+    j->pixel_weight = 1 / (double)mmixi_max(counted, 1);
+    memset(j->d_logits, 0, tokens * C * sizeof *j->d_logits);
     memset(j->loss, 0, n * R * sizeof *j->loss);
-    if (j->g) memset(j->dz, 0, all * C * sizeof *j->dz);
-    /* counts are one task's */
-    mmixi_ranges(m, n, j->g ? mmixi_row_grain(pixels * C) : n, mmixi_probe_range, j);
-    for (size_t i = 0; j->g && i < n * R; i++) j->total[i % R] += j->loss[i];
-    W.p = j->g; Z.p = j->dz;
-    if (j->g && mmixi_product(m, W, mmixi_t(Z), X, 0)) return -1;
+    mmixi_ranges(m, n, mmixi_row_grain(s->h * s->w * C), mmixi_probe_learn_range, j);
+    memset(loss, 0, R * sizeof *loss);
+    for (size_t i = 0; i < n * R; i++) loss[i % R] += j->loss[i];
+    mmixi_mat x = mmixi_values(X), dW = mmixi_matrix(j->gradient, C, s->dim + 1, x.rs);
+    mmixi_mat dZ = mmixi_matrix(j->d_logits, tokens, C, (ptrdiff_t)C);
+    if (mmixi_product(m, dW, mmixi_t(dZ), x, 0)) return -1;
     mmix_rewind(m, mark);
     return 0;
 }
-/* The counts of n pictures. */
+/* The counts of the first n pictures of order. */
 static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n, size_t batch)
 {
     memset(j->count, 0, j->rates * j->K * sizeof *j->count);
-    j->g = NULL;
-    for (size_t at = 0; at < n && !m->error_kind; at += batch)
-        mmixi_probe_batch(m, j, order + at, mmixi_min(batch, n - at));
+    for (size_t at = 0; at < n; at += batch) {
+        mmix_mark mark = mmix_mark_here(m);
+        size_t pictures = mmixi_min(batch, n - at), counted;
+        if (!mmixi_probe_logits(m, j, order + at, pictures, &counted)) return;
+        mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);         /* counts are one task's */
+        mmix_rewind(m, mark);
+    }
 }
-/* All epochs: batches of the n pictures of order, which is drawn anew for each. */
+/* All epochs: batches of the n pictures of order, which is drawn anew for each. loss (steps, rates). */
 static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
-                              size_t n, size_t batch, const mmix_probe_result *r)
+                              size_t n, size_t batch, size_t steps, double *loss)
 {
-    size_t R = o->rates, part = j->K * (j->s->dim + 1), iters = n / batch;
-    mmix_real *b = mmixi_reals(m, R, part);
-    mmix_sgd sgd = { 0, o->weight_decay, o->momentum, 0, 0 };
-    j->g = mmixi_reals(m, R, part);
-    for (size_t step = 0; step < r->steps && !m->error_kind; step++) {
-        j->total = r->loss + step * R;
-        memset(j->total, 0, R * sizeof *j->total);
-        if (step % iters == 0) mmixi_shuffle(m, order, n, step / iters);
-        if (mmixi_probe_batch(m, j, order + step % iters * batch, batch)) return;
+    size_t R = o->rates, part = j->K * (j->source->dim + 1), iters = n / batch;
+    mmix_real *momentum = mmixi_reals(m, R, part);
+    mmix_sgd sgd;
+    memset(&sgd, 0, sizeof sgd);
+    sgd.weight_decay = o->weight_decay;
+    sgd.momentum = o->momentum;
+    j->gradient = mmixi_reals(m, R, part);
+    if (m->error_kind) return;
+    for (size_t step = 0; step < steps; step++) {
+        size_t epoch = step / iters;
+        if (step % iters == 0) mmixi_shuffle(m, order, n, epoch);
+        if (mmixi_probe_learn(m, j, order + step % iters * batch, batch, loss + step * R)) return;
         for (size_t i = 0; i < R; i++) {
-            sgd.lr = mmix_schedule_cosine(o->rate[i] * (double)batch / 256, 0, o->epochs, 1, 0, 0,
-                                          step / iters);
-            mmixi_sgd_update(&sgd, part, j->w + i * part, j->g + i * part, b + i * part, 1, 1, !step);
+            double lr = o->rate[i] * (double)batch / 256;
+            sgd.lr = mmix_schedule_cosine(lr, 0, o->epochs, 1, 0, 0, epoch);
+            mmixi_sgd_update(&sgd, part, j->weights + i * part, j->gradient + i * part,
+                             momentum + i * part, 1, 1, !step);
         }
     }
 }
 MMIXI_COLD_BEGIN
 MMIXDEF mmix_probe_config mmix_probe_default(void)
 {
-    mmix_probe_config o = { 0, 256, 100, 1, { 1e-3 }, 0.9, 0, 0.1, -1, NULL };
+    mmix_probe_config o;
+    memset(&o, 0, sizeof o);
+    o.batch = 256;
+    o.epochs = 100;
+    o.rates = 1;
+    o.rate[0] = 1e-3;
+    o.momentum = 0.9;
+    o.held = 0.1;
+    o.void_label = -1;
     return o;
+}
+/* A source of features of this width. 0, or -1. */
+static int mmixi_source_check(mmix_ctx *m, const char *who, const mmix_source *s, size_t dim)
+{
+    if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
+                             "size h 1 65536, size w 1 65536")) return -1;
+    if (!s->read) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who);
+    return mmixi_within(m, who, "dim", (double)s->dim, (double)dim, (double)dim);
+}
+/* The arguments of mmix_linear_probe. 0, or -1. */
+static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
+                             const mmix_source *test)
+{
+    static const char who[] = "mmix_linear_probe";
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*config, *train", o, train)) return -1;
+    if (mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
+                             "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
+                             "double held 0 9e-1")) return -1;
+    if (mmixi_source_check(m, who, train, train->dim)) return -1;
+    if (test && mmixi_source_check(m, who, test, train->dim)) return -1;
+    memset(&d, 0, sizeof d);
+    d.D = train->dim + 1;
+    d.K = o->classes;
+    return mmixi_expect(m, who, &d, "+start? KD", o->start) ? 0 : -1;
+}
+/* Element i of a head (K, D + 1) before it learns. */
+static mmix_real mmixi_probe_start(const mmix_ctx *m, const mmix_probe_config *o, size_t i, size_t width)
+{
+    if (o->start) return mmixi_of(o->start)[mmixi_place(o->start, i)];
+    if (i % width == width - 1) return 0;        /* a bias */
+    return (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i));
+}
+/* The rate that does best on the pictures held out, the first of equal ones: r->held and r->best. `last`: the
+   losses of the last step, or NULL. 0, or -1 if no loss is finite. */
+static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const double *last,
+                              mmix_probe_result *r)
+{
+    size_t labels = j->source->h * j->source->w;
+    for (size_t i = 0; i < j->rates; i++) {
+        mmix_miou_result share = mmix_miou(j->count + i * j->K, j->K, NULL);
+        r->held[i] = labels > 1 ? share.miou : share.accuracy;
+        if (last && !mmixi_is_finite(last[i])) r->held[i] = -1;
+        if (r->held[i] > r->held[r->best]) r->best = i;
+    }
+    if (r->held[r->best] >= 0) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_probe: rate: no loss stays finite");
 }
 MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
                               const mmix_source *test, mmix_probe_result *result)
 {
-    static const char who[] = "mmix_linear_probe";
-    mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    memset(&d, 0, sizeof d);
-    if (!mmixi_given(m, who, "*config, *train", o, train)
-        || mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
-                                "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
-                                "double held 0 9e-1")) return -1;
-    for (const mmix_source *s = train; s; s = s == test ? NULL : test)
-        if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
-                                 "size h 1 65536, size w 1 65536")
-            || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
-            || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
-    size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
-        held = R > 1 ? mmixi_min((size_t)ceil((double)most * o->held), most - 1) : 0,
-        batch = mmixi_min(o->batch, most - held),
-        steps = o->epochs * ((most - held) / batch);
-    if (!mmixi_expect(m, who, &d, "+start? KD", o->start)) return -1;
-    mmix_probe_result r = { mmix_new2(m, K, D), NULL, NULL, 0, steps, mmixi_doubles(m, steps, R),
-                            mmixi_doubles(m, R, 1), NULL, { 0, 0, 0 } };
+    mmix_probe_result r;
+    mmixi_probe_job j;
+    if (mmixi_result(m, "mmix_linear_probe", result, sizeof *result)) return -1;
+    if (mmixi_probe_check(m, o, train, test)) return -1;
+    size_t R = o->rates, D = train->dim + 1, K = o->classes, part = K * D, held = 0;
+    if (R > 1) held = mmixi_min((size_t)ceil((double)train->count * o->held), train->count - 1);
+    size_t learned = train->count - held, batch = mmixi_min(o->batch, learned);
+    memset(&r, 0, sizeof r);
+    r.steps = o->epochs * (learned / batch);
+    r.head = mmix_new2(m, K, D);
+    r.loss = mmixi_doubles(m, r.steps, R);
+    r.held = mmixi_doubles(m, R, 1);
     r.count = (mmix_miou_count *)mmixi_step_array(m, R, K, sizeof *r.count);
     mmix_mark mark = mmix_mark_here(m);
-    if (test) most = mmixi_max(most, test->count);
+    size_t most = test ? mmixi_max(train->count, test->count) : train->count;
     size_t *order = (size_t *)mmixi_step_array(m, most, 1, sizeof *order);
-    mmixi_probe_job j = { m->k, train, K, R, o->void_label, mmixi_reals(m, R, part), NULL, NULL, r.count,
-                          NULL, NULL, NULL, NULL, 0, NULL };
+    memset(&j, 0, sizeof j);
+    j.kernel = m->k;
+    j.source = train;
+    j.K = K;
+    j.rates = R;
+    j.ignore = o->void_label;
+    j.weights = mmixi_reals(m, R, part);
+    j.count = r.count;
     if (m->error_kind) return -1;
-    for (size_t i = 0; i < R * part; i++)
-        j.w[i] = o->start ? mmixi_of(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
-            : (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i % part));
+
+    for (size_t i = 0; i < R * part; i++) j.weights[i] = mmixi_probe_start(m, o, i % part, D);
     for (size_t i = 0; i < most; i++) order[i] = i;
-    mmixi_shuffle(m, order, train->count, UINT32_MAX);
-    mmixi_probe_train(m, o, &j, order + held, train->count - held, batch, &r);
+    mmixi_shuffle(m, order, train->count, UINT32_MAX);           /* the first are held out */
+    mmixi_probe_train(m, o, &j, order + held, learned, batch, r.steps, r.loss);
+    if (m->error_kind) return -1;
     mmixi_probe_count(m, &j, order, held, batch);
     if (m->error_kind) return -1;
-    for (size_t i = 0; i < R; i++) {
-        mmix_miou_result share = mmix_miou(r.count + i * K, K, NULL);
-        double loss = j.total ? j.total[i] : 0;  /* of the last step */
-        r.held[i] = loss - loss != 0 ? -1 : train->h * train->w > 1 ? share.miou : share.accuracy;
-        if (r.held[i] > r.held[r.best]) r.best = i;
-    }
-    if (r.held[r.best] < 0) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rate: no loss stays finite", who);
-    j.w += r.best * part; j.s = test; j.rates = 1;
-    memcpy(mmixi_of(r.head), j.w, part * sizeof *j.w);
+    if (mmixi_probe_choose(m, &j, r.steps > 0 ? r.loss + (r.steps - 1) * R : NULL, &r)) return -1;
+
+    j.weights += r.best * part;
+    j.rates = 1;
+    memcpy(mmixi_of(r.head), j.weights, part * sizeof *j.weights);
     for (size_t i = 0; i < most; i++) order[i] = i;
+    j.source = test;
     mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
     mmix_rewind(m, mark);
@@ -12142,13 +12578,63 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
 MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
-   Rank              σ of a block; numerical, effective and stable rank; the bounds of the paper
+   Rank              σ of a block; p = σ/Σσ
+                     numerical: how many σ > max(height, width) eps σ₁
+                     effective: e^(-Σ p log p);   stable: Σσ² / σ₁²
 
+   Effective: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380.
    One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then their
    lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
-/* The n rows of a (n, len) are the columns in question; made orthogonal, of falling lengths sigma. */
+/* Both of n singular values, not all of them 0. */
+MMIXI_PLAIN double mmixi_plain_effective_rank(const double *sigma, size_t n)
+{
+    double sum = 0, entropy = 0;
+    for (size_t i = 0; i < n; i++) sum += sigma[i];
+    for (size_t i = 0; i < n; i++) {
+        double p = sigma[i] / sum;
+        if (p > 0) entropy -= p * log(p);
+    }
+    return exp(entropy);
+}
+MMIXI_PLAIN double mmixi_plain_stable_rank(const double *sigma, size_t n)
+{
+    double squares = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        squares += sigma[i] * sigma[i];
+        largest = fmax(largest, sigma[i]);
+    }
+    return squares / (largest * largest);
+}
+
+/* Turns the columns x and y, of squared lengths *p and *q, so that they are orthogonal and x is the longer
+   one. Returns 0 if they are so already. */
+static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, double *q)
+{
+    double along = mmixi_dot(x, y, len), size = fabs(along), more = fmax(*p, *q), less = fmin(*p, *q);
+    int swap = *p < more;
+    if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) return 0;
+    /* The cotangent of twice the angle (Jacobi 1846), then tangent, cosine and sine of the angle. more - less
+       may be flushed to 0 where the lengths differ, so size itself is asked. */
+    double cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
+    double t = 1 / (cot + sqrt(cot * cot + 1));
+    double c = 1 / sqrt(t * t + 1), s = along < 0 ? -t * c : t * c;
+    *p = more + t * size;                        /* the longer becomes longer */
+    *q = fmax(less - t * size, 0);
+    if (swap) {
+        double sine = s;
+        s = c;
+        c = sine;
+    }
+    for (size_t i = 0; i < len; i++) {
+        double u = x[i], v = y[i];
+        x[i] = c * u + s * v;
+        y[i] = c * v - s * u;
+    }
+    return 1;
+}
+/* The n rows of a (n, len) are the columns in question: they are made orthogonal, of falling lengths sigma. */
 static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
     int turned = 1;
@@ -12156,25 +12642,8 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
         turned = 0;
         for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
         for (size_t p = 0; p < n; p++)
-            for (size_t q = p + 1; q < n; q++) {
-                double *x = a + p * len, *y = a + q * len, along = mmixi_dot(x, y, len), size = fabs(along),
-                    more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]), cot, t, c, s;
-                int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
-                if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) continue;
-                turned = 1;
-                /* of twice the angle; Jacobi 1846. A difference may be flushed to 0 where lengths differ. */
-                cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
-                t = 1 / (cot + sqrt(cot * cot + 1)); c = 1 / sqrt(t * t + 1);
-                s = along < 0 ? -t * c : t * c; sigma[p] = more + t * size;
-                sigma[q] = fmax(less - t * size, 0);
-                if (swap) {
-                    t = c; c = s; s = t;
-                }
-                for (size_t i = 0; i < len; i++) {
-                    double u = x[i], v = y[i];
-                    x[i] = c * u + s * v; y[i] = c * v - s * u;
-                }
-            }
+            for (size_t q = p + 1; q < n; q++)
+                turned |= mmixi_singular_turn(a + p * len, a + q * len, len, sigma + p, sigma + q);
     }
     for (size_t i = 0; i < n; i++) sigma[i] = sqrt(sigma[i]);
 }
@@ -12182,109 +12651,184 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 typedef struct mmixi_rank_job {
     mmixi_mat M;                                 /* matrices of R rows, in blocks of up to h x w */
     size_t R, h, w;
-    double eps, *scratch;
+    double eps, *scratch;                        /* (lanes, h, w) */
     mmix_rank r;
 } mmixi_rank_job;
-static void mmixi_rank_task(void *arg, mmixi_range range)
+/* Copies a block to a, its largest number made 1. Returns that number's size. */
+static double mmixi_rank_copy(mmixi_mat block, double *a)
 {
-    const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
-    const mmix_rank *r = &j->r;
-    size_t index = range.begin, i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
-    mmixi_mat block = mmixi_part(j->M, index / r->cols / r->rows * j->R + i, k, mmixi_min(j->h, j->R - i),
-                                 mmixi_min(j->w, j->M.cols - k));
+    double top = 0;
     size_t n = block.rows * block.cols;
-    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0,
-        sum = 0, logs = 0;
-    if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
     for (size_t e = 0; e < n; e++) {
         a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
         top = fmax(top, fabs(a[e]));
     }
+    for (size_t e = 0; top > 0 && e < n; e++) a[e] /= top;
+    return top;
+}
+static void mmixi_rank_task(void *arg, mmixi_range range)
+{
+    const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
+    const mmix_rank *r = &j->r;
+    size_t index = range.begin, matrix = index / r->cols / r->rows;
+    size_t i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
+    mmixi_mat block = mmixi_part(j->M, matrix * j->R + i, k, mmixi_min(j->h, j->R - i),
+                                 mmixi_min(j->w, j->M.cols - k));
+    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width;
+    if (block.cols <= block.rows) block = mmixi_t(block);        /* the shorter side is turned */
+    double top = mmixi_rank_copy(block, a), sum = 0, logs = 0;
     if (!(top > 0)) return;
-    for (size_t e = 0; e < n; e++) a[e] /= top;
     mmixi_singular(a, block.rows, block.cols, sigma);
-    top *= *sigma;
+    double largest = sigma[0], unit = top * largest;
     for (size_t z = block.rows; z-- > 0;) {
-        double p = sigma[z] / *sigma;
+        double p = sigma[z] / largest;
         r->numerical[index] += p > (double)block.cols * j->eps;
-        r->stable[index] += p * p; sum += p;
+        r->stable[index] += p * p;
+        sum += p;
         if (p > 0) logs += p * mmixi_log(p);
-        sigma[z] = p * top;
+        sigma[z] = p * unit;
     }
-    r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
+    r->effective[index] = sum * mmixi_exp(-logs / sum);  /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
 }
 
 MMIXI_COLD_BEGIN
 MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
+    static const char who[] = "mmix_rank_of";
+    mmixi_rank_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)
-        || !(M = mmixi_strided(m, M))) return -1;
-    size_t h = mmixi_min(block ? block : d.R, d.R), w = mmixi_min(block ? block : d.C, d.C),
-        width = mmixi_min(h, w), down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w),
-        matrices = mmixi_rows(M) / d.R, n = matrices * down * across;
-    double *of = mmixi_doubles(m, n, 3 + width), *scratch = mmixi_doubles(m, m->lanes, h * w);
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!mmixi_expect(m, who, &d, "M ...RC", M) || mmixi_bounded(m, who, "M", M)) return -1;
+    M = mmixi_strided(m, M);
+    if (!M) return -1;
+    j.M = mmixi_values(M);
+    j.R = d.R;
+    j.h = mmixi_min(block ? block : d.R, d.R);
+    j.w = mmixi_min(block ? block : d.C, d.C);
+    j.r.matrices = mmixi_rows(M) / d.R;
+    j.r.rows = mmixi_ceil_div(d.R, j.h);
+    j.r.cols = mmixi_ceil_div(d.C, j.w);
+    j.r.width = mmixi_min(j.h, j.w);
+    size_t n = j.r.matrices * j.r.rows * j.r.cols;
+    double *numbers = mmixi_doubles(m, n, 3 + j.r.width);
+    j.scratch = mmixi_doubles(m, m->lanes, j.h * j.w);
     if (m->error_kind) return -1;
-    memset(of, 0, n * (3 + width) * sizeof *of);
-    if (!(eps > 0)) eps = sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON;
-    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, eps, scratch,
-                         { matrices, down, across, width, of, of + n, of + 2 * n, of + 3 * n } };
+    memset(numbers, 0, n * (3 + j.r.width) * sizeof *numbers);
+    j.r.numerical = numbers;
+    j.r.effective = numbers + n;
+    j.r.stable = numbers + 2 * n;
+    j.r.singular = numbers + 3 * n;
+    j.eps = eps;
+    if (!(eps > 0)) j.eps = MMIXI_DOUBLE ? DBL_EPSILON : FLT_EPSILON;
     mmixi_ranges(m, n, 1, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_proj, size_t block, double eps,
-                          mmix_mixer_rank *result)
+/* The numerical ranks of L's blocks: with scores of 1 the matrix of an SSD mixer is L alone. NULL on error. */
+static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi_dims *d, size_t block,
+                                 double eps)
 {
-    int ssd = x->kind == MMIX_SSD;
-    mmix_tensor *M = mmix_mix_matrix(m, x);
+    mmix_mixer decay = *ssd;
+    mmix_tensor *ones = mmix_fill(mmix_new4(m, d->B, d->L, 1, 1), 1);
+    mmix_rank rank;
+    decay.q = ones;
+    decay.k = ones;
+    decay.D = NULL;
+    decay.final_state = NULL;
+    return mmix_rank_of(m, mmix_mix_matrix(m, &decay), block, eps, &rank) ? NULL : rank.numerical;
+}
+/* What mmix_mix_rank measures, and on what. */
+typedef struct mmixi_mix_rank_job {
+    const mmix_mixer *mixer;
+    mmix_tensor *M, *out_proj;                   /* (B, H, L, L); (D, W) or NULL */
+    double eps;
+    mmixi_dims d;                                /* B, H, L, P, and W = H·P */
     mmix_mixer_rank r;
-    mmixi_dims d;
-    memset(&d, 0, sizeof d);
-    memset(&r, 0, sizeof r);
-    *result = r;
-    d.P = mmix_shape(x->v, 3);
-    d.W = mmix_shape(M, 1) * d.P;
-    if (!mmixi_expect(m, "mmix_mix_rank", &d, "+M BHLL, out_proj? *W", M, out_proj)) return -1;
-    r.block = block = mmixi_min(block ? block : mmixi_max(d.L / 2, 1), d.L);
-    mmix_rank_of(m, M, block, eps, &r.M);
-    if (ssd) {
-        mmix_mixer ones = *x;                    /* with scores of 1 its matrix is L alone */
-        ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1); ones.D = NULL;
-        ones.final_state = NULL;
-        mmix_rank_of(m, mmix_mix_matrix(m, &ones), block, eps, &r.whole);
-        r.decay = r.whole.numerical;
+} mmixi_mix_rank_job;
+/* Block (i, j) of all heads' matrices of a sequence, by its first row and column. */
+typedef struct mmixi_mix_block {
+    size_t sequence, index;                      /* index: among the n x n blocks of a matrix */
+    size_t row, column, rows, cols;
+} mmixi_mix_block;
+/* The bound of one head's block, number `at` of all blocks. */
+static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block *b, size_t at)
+{
+    const mmix_mixer *x = j->mixer;
+    double full = (double)mmixi_min(b->rows, b->cols), N = (double)mmix_shape(x->k, 3);
+    int diagonal = b->row == b->column;
+    if (!(j->r.M.numerical[at] > 0)) return 0;   /* zeros, as a mask leaves them */
+    if (x->kind == MMIX_SSD) return diagonal ? full : fmin(full, N * j->r.decay[at]);
+    if (x->kind == MMIX_LINEAR) {
+        int triangular = diagonal && x->mask == MMIX_MASK_CAUSAL;
+        return triangular ? full : fmin(full, N);
     }
-    mmix_rank_of(m, M, 0, eps, &r.whole);
-    size_t n = r.M.rows * r.M.cols;
-    r.bound = mmixi_doubles(m, r.M.matrices, n);
-    r.diagonal = mmixi_doubles(m, r.M.matrices, 1);
-    r.joined = mmixi_doubles(m, d.B, n);
-    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d.H);
-    for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
-        size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block,
-            rows = mmixi_min(block, d.L - i), cols = mmixi_min(block, d.L - j);
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *out = mmix_new2(m, rows, d.W);
-        mmix_rank of;
-        for (size_t h = 0; out && h < d.H; h++) {
-            size_t head = e / n * d.H + h, at = head * n + e % n;
-            double rank = r.M.numerical[at], most = (double)mmixi_min(rows, cols);
-            if (x->kind != MMIX_SOFTMAX && (i != j || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
-                most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[at] : 1));
-            r.bound[at] = rank > 0 ? most : 0;
-            r.diagonal[head] = (e % n ? r.diagonal[head] : 0) + (i == j ? rank : 0);
-            mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d.P, rows, d.P),
-                           mmixi_part(mmixi_values(M), head * d.L + i, j, rows, cols),
-                           mmixi_matrix(mmixi_at(&v, e / n, j, h), cols, d.P, v.token), 0);
-        }
-        if (!mmix_rank_of(m, out_proj ? mmix_linear(m, out, out_proj, NULL) : out, 0, eps, &of))
-            r.joined[e] = *of.numerical;
-        mmix_rewind(m, mark);
+    return full;
+}
+/* A block's bounds and its part in the diagonals, head by head; what it adds to the layer's output, M_IJ x_J
+   of all heads side by side, and the rank of that. */
+static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const mmixi_mix_block *b,
+                                 double *joined)
+{
+    const mmixi_dims *d = &j->d;
+    const mmix_mixer *x = j->mixer;
+    const mmix_mixer_rank *r = &j->r;
+    size_t n = r->M.rows * r->M.cols;
+    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d->H);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *out = mmix_new2(m, b->rows, d->W);
+    mmix_rank rank;
+    for (size_t h = 0; out && h < d->H; h++) {
+        size_t head = b->sequence * d->H + h, at = head * n + b->index;
+        r->bound[at] = mmixi_mix_bound(j, b, at);
+        if (b->index == 0) r->diagonal[head] = 0;
+        if (b->row == b->column) r->diagonal[head] += r->M.numerical[at];
+        mmixi_mat M = mmixi_part(mmixi_values(j->M), head * d->L + b->row, b->column, b->rows, b->cols);
+        mmixi_mat X = mmixi_matrix(mmixi_at(&v, b->sequence, b->column, h), b->cols, d->P, v.token);
+        mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d->P, b->rows, d->P), M, X, 0);
+    }
+    if (j->out_proj) out = mmix_linear(m, out, j->out_proj, NULL);
+    if (!mmix_rank_of(m, out, 0, j->eps, &rank)) *joined = *rank.numerical;
+    mmix_rewind(m, mark);
+}
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
+                          double eps, mmix_mixer_rank *result)
+{
+    static const char who[] = "mmix_mix_rank";
+    mmixi_mix_rank_job j;
+    mmixi_dims *d = &j.d;
+    mmix_mixer_rank *r = &j.r;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!mmixi_given(m, who, "*mixer", mixer)) return -1;
+    memset(&j, 0, sizeof j);
+    j.mixer = mixer;
+    j.out_proj = out_proj;
+    j.eps = eps;
+    j.M = mmix_mix_matrix(m, mixer);
+    d->P = mmix_shape(mixer->v, 3);
+    d->W = mmix_shape(j.M, 1) * d->P;
+    if (!mmixi_expect(m, who, d, "+M BHLL, out_proj? *W", j.M, out_proj)) return -1;
+    if (block == 0) block = mmixi_max(d->L / 2, 1);
+    block = mmixi_min(block, d->L);
+    r->block = block;
+    if (mmix_rank_of(m, j.M, block, eps, &r->M)) return -1;
+    if (mixer->kind == MMIX_SSD) r->decay = mmixi_decay_ranks(m, mixer, d, block, eps);
+    if (mmix_rank_of(m, j.M, 0, eps, &r->whole)) return -1;
+    size_t n = r->M.rows * r->M.cols;
+    r->bound = mmixi_doubles(m, r->M.matrices, n);
+    r->diagonal = mmixi_doubles(m, r->M.matrices, 1);
+    r->joined = mmixi_doubles(m, d->B, n);
+    for (size_t e = 0; e < d->B * n && !m->error_kind; e++) {
+        mmixi_mix_block b;
+        b.sequence = e / n;
+        b.index = e % n;
+        b.row = b.index / r->M.cols * block;
+        b.column = b.index % r->M.cols * block;
+        b.rows = mmixi_min(block, d->L - b.row);
+        b.cols = mmixi_min(block, d->L - b.column);
+        mmixi_mix_rank_block(m, &j, &b, r->joined + e);
     }
     if (m->error_kind) return -1;
-    *result = r;
+    *result = *r;
     return 0;
 }
 MMIXI_COLD_END
@@ -12294,107 +12838,188 @@ MMIXI_COLD_END
 
    Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and again;
    between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each round gains a
-   factor λ_k / λ_(block+1); a block of all D directions is done after two.
+   factor λ_k / λ_(block+1); a block of all D directions is done after two. A trace of the unit matrix is
+   added to C, so that no image vanishes.
    ------------------------------------------------------------------------------------ */
 
-/* y (·, D) = w x, w (·, rows), x (rows, D). w NULL: xᵀ x, from the diagonal on. */
-typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t rows, D; } mmixi_pca_product;
-static void mmixi_pca_task(void *arg, mmixi_range range)
+typedef struct mmixi_pca_job {
+    size_t N, D, k, block;
+    double *centred;                             /* (N, D): x - mean */
+    double *covariance;                          /* (D, D): C */
+    double *v, *images;                          /* (block, D): V, of length 1, and V C */
+    double *lambda;                              /* (block): lengths of the images */
+    double energy, trace;                        /* Σ λ, 0 nowhere; what is added to C's diagonal */
+} mmixi_pca_job;
+/* Row i of C from its diagonal on. */
+static void mmixi_pca_covariance_row(void *arg, mmixi_range range)
 {
-    const mmixi_pca_product *j = (const mmixi_pca_product *)arg;
-    double *y = j->y + range.begin * j->D;
-    memset(y, 0, j->D * sizeof *y);
-    for (size_t r = 0; r < j->rows; r++) {
-        const double *x = j->x + r * j->D, w = j->w ? j->w[range.begin * j->rows + r] : x[range.begin];
-        for (size_t d = j->w ? 0 : range.begin; d < j->D; d++) y[d] += w * x[d];
+    const mmixi_pca_job *j = (const mmixi_pca_job *)arg;
+    size_t D = j->D, i = range.begin;
+    double *row = j->covariance + i * D;
+    memset(row, 0, D * sizeof *row);
+    for (size_t r = 0; r < j->N; r++) {
+        const double *x = j->centred + r * D;
+        for (size_t d = i; d < D; d++) row[d] += x[i] * x[d];
     }
+}
+/* The image of vector number i. */
+static void mmixi_pca_image(void *arg, mmixi_range range)
+{
+    const mmixi_pca_job *j = (const mmixi_pca_job *)arg;
+    size_t D = j->D, i = range.begin;
+    const double *v = j->v + i * D;
+    double *image = j->images + i * D;
+    memset(image, 0, D * sizeof *image);
+    for (size_t r = 0; r < D; r++) {
+        const double *row = j->covariance + r * D;
+        for (size_t d = 0; d < D; d++) image[d] += v[r] * row[d];
+    }
+}
+/* The rows of x without their mean. */
+static void mmixi_pca_centre(mmixi_pca_job *j, const mmix_tensor *x, double *mean)
+{
+    size_t D = j->D, numbers = j->N * D;
+    memset(mean, 0, D * sizeof *mean);
+    for (size_t i = 0; i < numbers; i++) {
+        j->centred[i] = mmixi_of(x)[mmixi_place(x, i)];
+        mean[i % D] += j->centred[i] / (double)j->N;
+    }
+    j->energy = 1e-124;
+    for (size_t i = 0; i < numbers; i++) {
+        j->centred[i] -= mean[i % D];
+        j->energy += j->centred[i] * j->centred[i];
+    }
+    j->trace = 1e-16 * j->energy;
+}
+static void mmixi_pca_covariance(mmix_ctx *m, mmixi_pca_job *j)
+{
+    size_t D = j->D;
+    mmixi_ranges(m, D, 1, mmixi_pca_covariance_row, j);
+    for (size_t a = 0; a < D; a++) {             /* the other half */
+        for (size_t b = 0; b < a; b++) j->covariance[a * D + b] = j->covariance[b * D + a];
+        j->covariance[a * D + a] += j->trace;
+    }
+}
+/* Vectors to begin with: noise, or if all D directions are in the block, the axes. */
+static void mmixi_pca_start(mmixi_pca_job *j)
+{
+    uint32_t noise = 1;
+    for (size_t i = 0; i < j->block * j->D; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        j->v[i] = noise / 4294967296.0 - 0.5;
+        if (j->block == j->D) j->v[i] = i % (j->D + 1) == 0;
+    }
+}
+/* One round. Returns |C v - λ v|² for all k vectors together. */
+static double mmixi_pca_round(mmix_ctx *m, mmixi_pca_job *j)
+{
+    size_t D = j->D;
+    double wrong = 0;
+    mmixi_ranges(m, j->block, 1, mmixi_pca_image, j);
+    mmixi_singular(j->images, j->block, D, j->lambda);
+    for (size_t i = 0; i < j->block * D; i++) {
+        double lambda = j->lambda[i / D], error = j->images[i] - lambda * j->v[i];
+        if (i < j->k * D) wrong += error * error;
+        j->v[i] = j->images[i] / lambda;
+    }
+    return wrong;
+}
+/* Component number i of the result: its sign, its variance, and the projections on it. */
+static void mmixi_pca_component(const mmixi_pca_job *j, size_t i, const mmix_pca_result *r)
+{
+    size_t D = j->D;
+    const double *v = j->v + i * D;
+    double *component = r->components + i * D, most = 0;
+    for (size_t e = 0; e < D; e++) if (fabs(v[e]) > fabs(most)) most = v[e];
+    for (size_t e = 0; e < D; e++) component[e] = most < 0 ? -v[e] : v[e];
+    r->variance[i] = fmax(j->lambda[i] - j->trace, 0) / (double)(j->N - 1);
+    for (size_t row = 0; row < j->N; row++)
+        r->projection[row * j->k + i] = mmixi_dot(j->centred + row * D, component, D);
 }
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result)
 {
+    static const char who[] = "mmix_pca";
+    mmix_pca_result r;
+    mmixi_pca_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, "mmix_pca", &d, "x ND", x)
-        || mmixi_within(m, "mmix_pca", "k", (double)k, 1, (double)d.D)
-        || mmixi_within(m, "mmix_pca", "x's number of rows", (double)d.N, 2, HUGE_VAL)
-        || mmixi_bounded(m, "mmix_pca", "x", x)) return -1;
-    size_t N = d.N, D = d.D, block = mmixi_min(2 * k + 8, D);
-    mmix_pca_result r = { mmixi_doubles(m, D, 1), mmixi_doubles(m, k, D), mmixi_doubles(m, k, 1),
-                          mmixi_doubles(m, N, k) };
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!mmixi_expect(m, who, &d, "x ND", x)) return -1;
+    if (mmixi_within(m, who, "k", (double)k, 1, (double)d.D)) return -1;
+    if (mmixi_within(m, who, "x's number of rows", (double)d.N, 2, HUGE_VAL)) return -1;
+    if (mmixi_bounded(m, who, "x", x)) return -1;
+    j.N = d.N;
+    j.D = d.D;
+    j.k = k;
+    j.block = mmixi_min(2 * k + 8, d.D);
+    r.mean = mmixi_doubles(m, d.D, 1);
+    r.components = mmixi_doubles(m, k, d.D);
+    r.variance = mmixi_doubles(m, k, 1);
+    r.projection = mmixi_doubles(m, d.N, k);
     mmix_mark mark = mmix_mark_here(m);
-    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), wrong = HUGE_VAL,
-        energy = 1e-124;                         /* Σ λ; 0 nowhere */
+    j.centred = mmixi_doubles(m, d.N, d.D);
+    j.covariance = mmixi_doubles(m, d.D, d.D);
+    j.v = mmixi_doubles(m, j.block, d.D);
+    j.images = mmixi_doubles(m, j.block, d.D);
+    j.lambda = mmixi_doubles(m, j.block, 1);
     if (m->error_kind) return -1;
-    double *c = centred + N * D, *v = c + D * D, *y = v + block * D, *lambda = y + block * D;
-    mmixi_pca_product covariance = { c, NULL, centred, N, D }, images = { y, v, c, D, D };
-    uint32_t noise = 1;
-    memset(r.mean, 0, D * sizeof *r.mean);
-    for (size_t i = 0; i < N * D; i++) {
-        centred[i] = mmixi_of(x)[mmixi_place(x, i)];
-        r.mean[i % D] += centred[i] / (double)N;
-    }
-    for (size_t i = 0; i < N * D; i++) {
-        centred[i] -= r.mean[i % D]; energy += centred[i] * centred[i];
-    }
-    mmixi_ranges(m, D, 1, mmixi_pca_task, &covariance);
-    for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I, so that no image vanishes */
-        for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
-        c[a * D + a] += 1e-16 * energy;
-    }
-    for (size_t i = 0; i < block * D; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        v[i] = block < D ? noise / 4294967296.0 - 0.5 : i % (D + 1) == 0;
-    }
-    /* what 300 rounds do not tell apart varies equally */
-    for (int round = 0; round < 300 && wrong > 1e-26 * energy * energy; round++) {
-        mmixi_ranges(m, block, 1, mmixi_pca_task, &images);
-        mmixi_singular(y, block, D, lambda);
-        wrong = 0;                               /* |C v - λ v|² for all k together */
-        for (size_t i = 0; i < block * D; i++) {
-            double error = y[i] - lambda[i / D] * v[i];
-            if (i < k * D) wrong += error * error;
-            v[i] = y[i] / lambda[i / D];
-        }
-    }
-    for (size_t i = 0; i < k; i++, v += D) {
-        double *component = r.components + i * D, most = 0;
-        for (size_t e = 0; e < D; e++) if (fabs(v[e]) > fabs(most)) most = v[e];
-        for (size_t e = 0; e < D; e++) component[e] = most < 0 ? -v[e] : v[e];
-        r.variance[i] = fmax(lambda[i] - 1e-16 * energy, 0) / (double)(N - 1);
-        for (size_t row = 0; row < N; row++)
-            r.projection[row * k + i] = mmixi_dot(centred + row * D, component, D);
-    }
+    mmixi_pca_centre(&j, x, r.mean);
+    mmixi_pca_covariance(m, &j);
+    mmixi_pca_start(&j);
+    double wrong = HUGE_VAL;                     /* what 300 rounds do not tell apart varies equally */
+    for (int round = 0; round < 300 && wrong > 1e-26 * j.energy * j.energy; round++)
+        wrong = mmixi_pca_round(m, &j);
+    for (size_t i = 0; i < k; i++) mmixi_pca_component(&j, i, &r);
     mmix_rewind(m, mark);
     *result = r;
     return 0;
 }
 
+/* ------------------------------------------------------------------------------------
+   Class strategies  the mean or the maximum over tokens
+   ------------------------------------------------------------------------------------ */
+
+/* The mean, or the maximum, of one feature over the tokens that are used, x being that of token 0. */
+static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, const char *used, int max)
+{
+    double sum = 0, count = 0, most = -HUGE_VAL;
+    for (size_t t = 0; t < tokens->shape[1]; t++, x += tokens->stride[1]) {
+        if (!used[t]) continue;
+        sum += *x;
+        count++;
+        most = fmax(most, *x);
+    }
+    return max ? most : sum / count;
+}
+/* Marks in used (L) the n tokens at positions, or all others. Returns how many tokens are used, 0 after an
+   error. */
+static size_t mmixi_pool_uses(mmix_ctx *m, const size_t *positions, size_t n, int others, size_t L,
+                              char *used)
+{
+    static const char who[] = "mmix_pool_tokens";
+    size_t count = 0;
+    if (n > 0 && !mmixi_given(m, who, "*positions", positions)) return 0;
+    memset(used, others != 0, L);
+    for (size_t i = 0; i < n; i++) {
+        if (mmixi_within(m, who, "a position", (double)positions[i], 0, (double)L - 1)) return 0;
+        used[positions[i]] = !others;
+    }
+    for (size_t t = 0; t < L; t++) count += used[t] != 0;
+    if (count == 0)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: none of %.0f tokens is left", who, (double)L);
+    return count;
+}
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
                                       size_t n, int others, int max)
 {
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
     mmix_tensor *out = mmix_new2(m, d.B, d.D);
-    char *uses = (char *)mmixi_step_array(m, d.L, 1, 1);
-    if (m->error_kind) return NULL;
-    memset(uses, others != 0, d.L);
-    for (size_t i = 0; i < n; i++) {
-        if (mmixi_within(m, "mmix_pool_tokens", "a position", (double)positions[i], 0, (double)d.L - 1))
-            return NULL;
-        uses[positions[i]] = !others;
-    }
-    for (size_t i = 0; i < d.B * d.D; i++) {
-        const mmix_real *x = mmixi_of(tokens) + i / d.D * tokens->stride[0] + i % d.D;
-        double sum = 0, count = 0, most = -HUGE_VAL;
-        for (size_t t = 0; t < d.L; t++, x += tokens->stride[1]) {
-            if (!uses[t]) continue;
-            sum += *x;
-            count++;
-            most = fmax(most, *x);
-        }
-        if (!(count > 0))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
-                                        "left", (double)d.L));
-        mmixi_of(out)[i] = (mmix_real)(max ? most : sum / count);
+    char *used = (char *)mmixi_step_array(m, d.L, 1, 1);
+    if (m->error_kind || mmixi_pool_uses(m, positions, n, others, d.L, used) == 0) return NULL;
+    for (size_t b = 0; b < d.B; b++) {
+        const mmix_real *x = mmixi_of(tokens) + b * tokens->stride[0];
+        mmix_real *to = mmixi_of(out) + b * d.D;
+        for (size_t i = 0; i < d.D; i++) to[i] = (mmix_real)mmixi_pool_feature(tokens, x + i, used, max);
     }
     return out;
 }
