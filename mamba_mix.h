@@ -13025,7 +13025,7 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
 }
 
 /* ==== >>video ========================================================================
-   Labels of a first frame carried through a video by likeness of patches; J and F.
+   labels of a first frame carried through a video by likeness of patches; the measures J and F
    ==================================================================================== */
 
 /* ------------------------------------------------------------------------------------
@@ -13040,8 +13040,8 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
    where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
    drawn as large as before, since each map is scaled by its own largest value, as there.
 
-   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384 and 8 frames
-   on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
+   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384 and 8
+   frames on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
    ------------------------------------------------------------------------------------ */
 
 struct mmix_video {
@@ -13051,129 +13051,202 @@ struct mmix_video {
     size_t seen;                                 /* frames, the first included */
     mmix_params *memory;                         /* without parameters: where this and the frames lie */
     mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
-    /* While a frame is being worked on: its tokens (N, D) of length 1 and labels (K, N); (lanes, k): the
-       largest cosines, falling, and where in `frame` the labels of those tokens lie. */
+    /* While a frame is being worked on: its tokens (N, D) of length 1 and its labels (K, N); and best
+       (lanes, k), the largest cosines, falling, and where in `frame` the labels of those tokens lie. */
     mmix_real *x, *soft;
     mmixi_scored *best;
 };
-/* Where the memory of a frame begins; the last ones take turns. */
+/* Numbers of a frame in memory. */
+static size_t mmixi_video_frame_size(const mmix_video *v) { return v->d.N * (v->d.D + v->d.K); }
+/* Where the memory of a frame begins: the first has a place of its own, the last ones take turns. */
 static mmix_real *mmixi_video_at(const mmix_video *v, size_t frame)
 {
-    return v->frame + (frame ? 1 + (frame - 1) % v->config.frames : 0) * v->d.N * (v->d.D + v->d.K);
+    size_t place = frame == 0 ? 0 : 1 + (frame - 1) % v->config.frames;
+    return v->frame + place * mmixi_video_frame_size(v);
+}
+/* The frame of the context behind this one: behind the first, the earliest of the last ones. */
+static size_t mmixi_video_after(const mmix_video *v, size_t frame)
+{
+    size_t earliest = v->seen - mmixi_min(v->seen, v->config.frames);
+    return mmixi_max(frame + 1, earliest);
 }
 /* Takes x and soft over as the frame seen last. */
 static void mmixi_video_keep(mmix_video *v)
 {
-    size_t tokens = v->d.N * v->d.D;
-    if (v->seen && !v->config.frames) return;
-    mmix_real *to = mmixi_video_at(v, v->seen++);
+    size_t tokens = v->d.N * v->d.D, labels = v->d.N * v->d.K;
+    if (v->seen > 0 && v->config.frames == 0) return;
+    mmix_real *to = mmixi_video_at(v, v->seen);
     memcpy(to, v->x, tokens * sizeof *to);
-    memcpy(to + tokens, v->soft, v->d.N * v->d.K * sizeof *to);
+    memcpy(to + tokens, v->soft, labels * sizeof *to);
+    v->seen++;
 }
 
+/* The k tokens of a frame of the context that are most like the token at row y, column x. */
+static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_t x, mmixi_scored *best)
+{
+    size_t X = v->d.X, D = v->d.D, R = v->config.radius;
+    size_t top = y - mmixi_min(y, R), bottom = mmixi_min(v->d.Y, y + R + 1);
+    size_t left = x - mmixi_min(x, R), right = mmixi_min(X, x + R + 1);
+    const mmix_real *token = v->x + (y * X + x) * D, *tokens = mmixi_video_at(v, frame);
+    const mmix_real *labels = tokens + v->d.N * D;
+    mmixi_scored it;
+    for (size_t there = top; there < bottom; there++)
+        for (size_t at = there * X + left; at < there * X + right; at++) {
+            it.score = v->m->k->dot(D, token, tokens + at * D);
+            it.label = (double)(labels + at - v->frame);
+            mmixi_scored_take(best, v->config.k, it);
+        }
+}
+/* The labels of the token at row y, column x: the mean of those of the best, weighted by the softmax. */
+static void mmixi_video_mean(const mmix_video *v, size_t y, size_t x, mmixi_scored *best)
+{
+    size_t N = v->d.N, k = v->config.k;
+    double top = best->score, sum = 0;
+    for (size_t i = 0; i < k; i++) {
+        best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
+        sum += best[i].score;
+    }
+    for (size_t c = 0; c < v->d.K; c++) {
+        const mmix_real *labels = v->frame + c * N;
+        double mean = 0;
+        for (size_t i = 0; i < k; i++) mean += best[i].score * labels[(size_t)best[i].label];
+        v->soft[c * N + y * v->d.X + x] = (mmix_real)(mean / sum);
+    }
+}
+/* A row of tokens. */
 static void mmixi_video_row(void *arg, mmixi_range range)
 {
     const mmix_video *v = (const mmix_video *)arg;
-    size_t X = v->d.X, D = v->d.D, N = v->d.N, k = v->config.k, y = range.begin, R = v->config.radius;
+    size_t k = v->config.k, y = range.begin;
     mmixi_scored *best = v->best + range.lane * k;
-    for (size_t x = 0; x < X; x++) {
-        double sum = 0;
+    for (size_t x = 0; x < v->d.X; x++) {
         mmixi_scored_none(best, k);
-        for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
-            for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
-                for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
-                    const mmix_real *frame = mmixi_video_at(v, f);
-                    size_t at = there * X + q;
-                    mmixi_scored it = { v->m->k->dot(D, v->x + (y * X + x) * D, frame + at * D),
-                                        (double)(frame + N * D + at - v->frame) };
-                    mmixi_scored_take(best, k, it);
-                }
-        double top = best->score;
-        for (size_t i = 0; i < k; i++)
-            sum += best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
-        for (size_t at = 0; at < v->d.K * N; at += N) {
-            double mean = 0;
-            for (size_t i = 0; i < k; i++) mean += best[i].score * v->frame[(size_t)best[i].label + at];
-            v->soft[at + y * X + x] = (mmix_real)(mean / sum);
-        }
+        for (size_t f = 0; f < v->seen; f = mmixi_video_after(v, f)) mmixi_video_match(v, f, y, x, best);
+        mmixi_video_mean(v, y, x, best);
     }
 }
 
 MMIXDEF mmix_video_config mmix_video_davis(void)
 {
-    mmix_video_config c = { 7, 12, 5, 0.1 };
+    mmix_video_config c;
+    c.frames = 7;
+    c.radius = 12;
+    c.k = 5;
+    c.temperature = 0.1;
     return c;
 }
 /* The tokens of a frame as rows of length 1. 0, or -1. */
 static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const mmix_tensor *tokens)
 {
-    if (!mmixi_expect(m, who, &v->d, mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND", tokens)
-        || mmixi_bounded(m, who, "tokens", tokens)) return -1;
+    const char *spec = mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND";
+    if (!mmixi_expect(m, who, &v->d, spec, tokens)) return -1;
+    if (mmixi_bounded(m, who, "tokens", tokens)) return -1;
     v->x = mmixi_of(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
     return m->error_kind ? -1 : 0;
 }
 /* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have (resized
    to the grid, nearest): each token is one object's, and figures compare with published ones. An object that
    no middle meets is lost. */
+static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d, const mmix_tensor *mask)
+{
+    mmix_real *soft = mmixi_of(mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0));
+    for (size_t i = 0; soft && i < d->N; i++) {
+        size_t y = (2 * (i / d->X) + 1) * d->H / (2 * d->Y), x = (2 * (i % d->X) + 1) * d->W / (2 * d->X);
+        size_t label = (size_t)mmixi_index(mask, y * d->W + x);
+        soft[label * d->N + i] = 1;
+    }
+    return soft;
+}
+/* A video in memory of its own, of a draft that has everything but frames. NULL on error. */
+static mmix_video *mmixi_video_new(const mmix_video *draft)
+{
+    mmix_ctx *m = draft->m;
+    size_t frames = draft->config.frames + 1;
+    size_t bytes = mmixi_mul(draft->d.N, draft->d.D + draft->d.K);
+    bytes = mmixi_mul(bytes, frames * sizeof(mmix_real));
+    mmix_params *memory = mmix_params_create(m);
+    mmix_real *frame = (mmix_real *)mmixi_own(memory, mmixi_min(SIZE_MAX / 2, bytes));
+    mmix_video *v = (mmix_video *)mmixi_own(memory, sizeof *v);
+    if (m->error_kind) {
+        mmix_params_destroy(memory);
+        return NULL;
+    }
+    *v = *draft;
+    v->memory = memory;
+    v->frame = frame;
+    return v;
+}
 MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, const mmix_tensor *tokens,
                                       size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
-    mmix_video first, *v;
-    memset(&first, 0, sizeof first);
-    mmixi_dims *d = &first.d;
-    d->N = mmixi_mul(gh, gw); d->Y = gh; d->X = gw; d->K = K;
-    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)
-        || mmixi_settings_check(m, who, &config,
-                                "size frames 0 1e6, size radius, size k 1, double temperature 1e-6")
-        || !mmixi_expect(m, who, d, "+mask:i32 HW", mask) || !mmixi_index_ok(m, who, "mask", mask, K))
-        return NULL;
+    mmix_video draft;
+    memset(&draft, 0, sizeof draft);
+    draft.d.N = mmixi_mul(gh, gw);
+    draft.d.Y = gh;
+    draft.d.X = gw;
+    draft.d.K = K;
+    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)) return NULL;
+    if (mmixi_settings_check(m, who, &config, "size frames 0 1e6, size radius, size k 1, "
+                             "double temperature 1e-6")) return NULL;
+    if (!mmixi_expect(m, who, &draft.d, "+mask:i32 HW", mask)) return NULL;
+    if (!mmixi_index_ok(m, who, "mask", mask, K)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (mmixi_video_tokens(m, who, &first, tokens)) return NULL;
-    first.soft = mmixi_of(mmix_fill(mmix_new3(m, K, gh, gw), 0));
-    for (size_t i = 0; first.soft && i < d->N; i++) {
-        size_t y = (2 * (i / gw) + 1) * d->H / (2 * gh), x = (2 * (i % gw) + 1) * d->W / (2 * gw);
-        first.soft[(size_t)mmixi_index(mask, y * d->W + x) * d->N + i] = 1;
-    }
-    config.radius = mmixi_min(config.radius - 1, mmixi_max(gh, gw)) + 1;       /* 0 is the largest, too */
-    config.k = mmixi_min(config.k, (config.frames + 1) * d->N);
-    first.m = m; first.config = config; first.memory = mmix_params_create(m);
-    first.frame = (mmix_real *)mmixi_own(first.memory, mmixi_min(SIZE_MAX / 2, mmixi_mul(
-        mmixi_mul(d->N, d->D + K), (config.frames + 1) * sizeof(mmix_real))));
-    v = (mmix_video *)mmixi_own(first.memory, sizeof *v);
-    if (m->error_kind) return mmix_params_destroy(first.memory), (mmix_video *)NULL;
-    *v = first;
+    if (mmixi_video_tokens(m, who, &draft, tokens)) return NULL;
+    draft.m = m;
+    draft.soft = mmixi_video_first_labels(m, &draft.d, mask);
+    draft.config = config;
+    draft.config.radius = mmixi_max(gh, gw);     /* 0 is everywhere: nothing is farther away than that */
+    if (config.radius > 0) draft.config.radius = mmixi_min(config.radius, draft.config.radius);
+    draft.config.k = mmixi_min(config.k, (config.frames + 1) * draft.d.N);
+    mmix_video *v = mmixi_video_new(&draft);
+    if (!v) return NULL;
     mmixi_video_keep(v);
     mmix_rewind(m, mark);
     return v;
 }
-MMIXDEF void mmix_video_destroy(mmix_video *v) { if (v) mmix_params_destroy(v->memory); }
+MMIXDEF void mmix_video_destroy(mmix_video *v)
+{
+    if (v) mmix_params_destroy(v->memory);
+}
+/* The labels (h, w) of a frame: at each pixel the largest of the maps (K, h, w), each scaled so that its least
+   value is 0 and its largest 1; of equal ones the lower. A map of one value everywhere, but for rounding,
+   stays as it is. Where map 0 was there are then the largest values. */
+static void mmixi_video_labels(const mmix_video *v, mmix_real *maps, int32_t *labels)
+{
+    size_t pixels = v->d.H * v->d.W;
+    mmix_real *best = maps;
+    for (size_t c = 0; c < v->d.K; c++) {
+        const mmix_real *map = maps + c * pixels;
+        double high, low = mmixi_ends(map, pixels, &high);
+        int even = !(high - low > 1e-5 * high);
+        for (size_t i = 0; i < pixels; i++) {
+            double scaled = even ? map[i] : (map[i] - low) / (high - low);
+            mmix_real value = (mmix_real)scaled;
+            if (c > 0 && !(value > best[i])) continue;
+            best[i] = value;
+            labels[i] = (int32_t)c;
+        }
+    }
+}
 MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result)
 {
-    memset(result, 0, sizeof *result);
-    if (!v) return -1;
+    static const char who[] = "mmix_video_next";
+    mmix_video_frame r;
+    if (mmixi_result(v ? v->m : NULL, who, result, sizeof *result) || !v) return -1;
     mmix_ctx *m = v->m;
-    size_t pixels = v->d.H * v->d.W, shape[2] = { v->d.H, v->d.W };
-    mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
+    const size_t shape[2] = { v->d.H, v->d.W };
+    r.soft = mmix_new3(m, v->d.K, v->d.Y, v->d.X);
+    r.labels = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
     v->soft = mmixi_of(r.soft);
     v->best = (mmixi_scored *)mmixi_step_array(m, m->lanes, v->config.k, sizeof *v->best);
-    if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
+    if (mmixi_video_tokens(m, who, v, tokens)) return -1;
     mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
-    mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
-                                     v->d.H, v->d.W, 0, 0);
+    mmix_tensor *planes = mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X);
+    mmix_tensor *large = mmix_resize(m, planes, MMIX_BILINEAR, v->d.H, v->d.W, 0, 0);
     if (!large) return -1;
-    mmix_real *map = mmixi_of(large), *best = map;        /* of the labels so far, where label 0 was */
-    for (size_t c = 0; c < v->d.K; c++, map += pixels) {
-        double high, low = mmixi_ends(map, pixels, &high);
-        int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
-        for (size_t i = 0; i < pixels; i++) {
-            mmix_real scaled = (mmix_real)(one ? map[i] : (map[i] - low) / (high - low));
-            if (c && !(scaled > best[i])) continue;
-            best[i] = scaled;
-            mmix_data_i32(r.labels)[i] = (int32_t)c;
-        }
-    }
+    mmixi_video_labels(v, mmixi_of(large), mmix_data_i32(r.labels));
     mmixi_video_keep(v);
     mmix_rewind(m, mark);
     *result = r;
@@ -13186,51 +13259,71 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
    Perazzi et al. 2016. A pixel is on an object's boundary if it and its right, lower or lower right
    neighbour are not alike, one inside, one outside: the border of the picture is none. p is the share of the
    prediction's boundary that has a pixel of the truth's within a disk of 0.008 of the picture's diagonal,
-   rounded up to pixels, r the share of the truth's that has one of the prediction's. A share of nothing is 1:
-   F is 1 without any boundary, 0 if one of the two has none. J of nothing at all is 1.
+   rounded up to pixels, r the share of the truth's that has one of the prediction's. A share of nothing is
+   1: F is 1 without any boundary, 0 if one of the two has none. J of nothing at all is 1.
    ------------------------------------------------------------------------------------ */
 
+/* Whether pixel (y, x) of a mask is on the object's boundary. */
 static int mmixi_video_edge(const mmix_tensor *mask, int32_t object, size_t y, size_t x)
 {
     const int32_t *at = mmix_data_i32(mask) + y * mask->stride[0] + x;
-    size_t down = y + 1 < mask->shape[0] ? mask->stride[0] : 0, right = x + 1 < mask->shape[1];
-    int in = *at == object;
+    size_t down = y + 1 < mask->shape[0] ? mask->stride[0] : 0;
+    size_t right = x + 1 < mask->shape[1] ? 1 : 0;
+    int in = at[0] == object;
     return in != (at[right] == object) || in != (at[down] == object) || in != (at[down + right] == object);
+}
+/* Whether the boundary in a mask comes within R pixels of (y, x). */
+static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y, size_t x, size_t R)
+{
+    size_t bottom = mmixi_min(mask->shape[0], y + R + 1), right = mmixi_min(mask->shape[1], x + R + 1);
+    for (size_t v = y - mmixi_min(y, R); v < bottom; v++)
+        for (size_t u = x - mmixi_min(x, R); u < right; u++) {
+            size_t square = (v - y) * (v - y) + (u - x) * (u - x);
+            if (square <= R * R && mmixi_video_edge(mask, object, v, u)) return 1;
+        }
+    return 0;
 }
 /* The share of a's boundary that is near b's. */
 static double mmixi_video_near(const mmix_tensor *a, const mmix_tensor *b, int32_t object)
 {
-    size_t h = a->shape[0], w = a->shape[1], R = (size_t)ceil(0.008 * sqrt((double)(h * h + w * w)));
+    size_t h = a->shape[0], w = a->shape[1];
+    size_t R = (size_t)ceil(0.008 * sqrt((double)(h * h + w * w)));
     double found = 0, all = 0;
     for (size_t y = 0; y < h; y++)
         for (size_t x = 0; x < w; x++) {
-            int hit = 0;
             if (!mmixi_video_edge(a, object, y, x)) continue;
-            for (size_t v = y - mmixi_min(y, R); v < mmixi_min(h, y + R + 1) && !hit; v++)
-                for (size_t u = x - mmixi_min(x, R); u < mmixi_min(w, x + R + 1) && !hit; u++)
-                    hit = (v - y) * (v - y) + (u - x) * (u - x) <= R * R && mmixi_video_edge(b, object, v, u);
-            found += hit;
+            found += mmixi_video_touches(b, object, y, x, R);
             all++;
         }
     return all > 0 ? found / all : 1;
 }
-MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth, int32_t object,
-                          mmix_video_scores *scores)
+/* Takes a number into the mean of n. */
+static void mmixi_video_mean_of(double *mean, double x, double n) { *mean += (x - *mean) / n; }
+MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
+                          int32_t object, mmix_video_scores *scores)
 {
+    static const char who[] = "mmix_video_jf";
     double both = 0, either = 0;
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_video_jf", &d, "predicted:i32 HW, truth:i32 HW", predicted, truth)) return -1;
+    if (!mmixi_expect(m, who, &d, "predicted:i32 HW, truth:i32 HW", predicted, truth)) return -1;
+    if (!mmixi_given(m, who, "*scores", scores)) return -1;
     for (size_t i = 0; i < d.H * d.W; i++) {
-        int a = mmixi_index(predicted, i) == object, b = mmixi_index(truth, i) == object;
-        both += a && b; either += a || b;
+        int in_predicted = mmixi_index(predicted, i) == object, in_truth = mmixi_index(truth, i) == object;
+        both += in_predicted && in_truth;
+        either += in_predicted || in_truth;
     }
-    double p = mmixi_video_near(predicted, truth, object), r = mmixi_video_near(truth, predicted, object),
-        J = either > 0 ? both / either : 1, F = p + r > 0 ? 2 * p * r / (p + r) : 0,
-        n = (double)++scores->count;
-    scores->last_J = J; scores->last_F = F;
-    scores->J += (J - scores->J) / n; scores->F += (F - scores->F) / n;
-    scores->J_recall += ((J > 0.5) - scores->J_recall) / n;
-    scores->F_recall += ((F > 0.5) - scores->F_recall) / n;
+    double J = either > 0 ? both / either : 1;
+    double precision = mmixi_video_near(predicted, truth, object);
+    double recall = mmixi_video_near(truth, predicted, object), sum = precision + recall;
+    double F = sum > 0 ? 2 * precision * recall / sum : 0;
+    scores->count++;
+    double n = (double)scores->count;
+    scores->last_J = J;
+    scores->last_F = F;
+    mmixi_video_mean_of(&scores->J, J, n);
+    mmixi_video_mean_of(&scores->F, F, n);
+    mmixi_video_mean_of(&scores->J_recall, J > 0.5, n);
+    mmixi_video_mean_of(&scores->F_recall, F > 0.5, n);
     return 0;
 }
 
