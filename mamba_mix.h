@@ -10071,8 +10071,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
 enum { MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
 /* A run has collapsed after so many steps in a row that look like it. */
 enum { MMIXI_COLLAPSE_STEPS = 50 };
-/* What a shard brings beside its gradients: four sums, and from MMIXI_DINO_CENTER on its part of the next
-   centres. */
+/* What a shard brings beside its gradients: four sums, and from MMIXI_DINO_CENTER on its part of
+   the next centres. */
 enum { MMIXI_DINO_LOSS, MMIXI_DINO_ENTROPY, MMIXI_DINO_KL, MMIXI_DINO_PATCHES, MMIXI_DINO_CENTER };
 
 typedef struct mmixi_dino_net {                  /* a backbone and its head */
@@ -10096,8 +10096,8 @@ struct mmix_dino {
     void *sum_user;
 };
 
-/* The bits of a number without its sign. They tell a NaN even from a compiler that was told that there are
-   none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
+/* The bits of a number without its sign. They tell a NaN even from a compiler that was told that
+   there are none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
 static uint64_t mmixi_magnitude_bits(double x)
 {
     uint64_t bits;
@@ -10155,14 +10155,15 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
     c.batch = 48;
     c.lr = 1e-3 * 256 / 48;
     c.momentum = 0.99;
-    /* At 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short run. */
+    /* At 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short
+       run. */
     c.teacher_temp = 0.02;
     c.teacher_temp_warm = 0.02;
     return c;
 }
 
-/* All numbers of a config behind the backbone's. The crops' are checked where crops are made; 3e38 is what a
-   float holds. */
+/* All numbers of a config behind the backbone's. The crops' are checked where crops are made; 3e38
+   is what a float holds. */
 static const char mmixi_dino_settings[] =
     "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
     "|size augment.global_size, size augment.local_size, size augment.local_count, "
@@ -10205,7 +10206,8 @@ static int mmixi_dino_begin(mmix_dino *d)
     d->center = (mmix_real *)mmixi_own(head, centers * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
-    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)) return -1;
+    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params))
+        return -1;
     return mmix_adamw_init(&d->adamw[1], head);
 }
 /* One network as the config says, with values if `start`. 0, or -1. */
@@ -10232,12 +10234,13 @@ static int mmixi_dino_net_make(const mmix_dino *d, mmixi_dino_net *net, int star
 static int mmixi_dino_check(mmix_ctx *m, const mmix_dino_config *c)
 {
     static const char who[] = "mmix_dino_create";
-    if (mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings)) return -1;
+    if (mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings))
+        return -1;
     if (c->head_layers == 1) return 0;           /* nothing lies between the layers */
     return mmixi_settings_check(m, who, &c->head_hidden, "size head_hidden 1");
 }
-/* Networks as the config says; start 0: without values, as mmixi_vision_create, for a file that brings them.
-   Returns whether that failed. */
+/* Networks as the config says; start 0: without values, as mmixi_vision_create, for a file that
+   brings them. Returns whether that failed. */
 static int mmixi_dino_make(mmix_dino *d, int start)
 {
     mmix_ctx *m = d->m;
@@ -10245,7 +10248,8 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     int failed = m->error_kind || mmixi_dino_check(m, &d->config);
     d->iters = d->config.iters;
     m->seed = d->config.seed;                    /* a run's numbers are its own, whatever came before */
-    for (int i = 0; i < 2 && !failed; i++) failed = mmixi_dino_net_make(d, &d->net[i], start);
+    for (int i = 0; i < 2 && !failed; i++)
+        failed = mmixi_dino_net_make(d, &d->net[i], start);
     m->seed = seed;
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
     if (m->error_kind) return 1;
@@ -10303,7 +10307,8 @@ static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_
                             mmix_tensor *crops[2])
 {
     mmix_ctx *m = d->m;
-    if (b->pictures) return mmixi_dino_cut(d, b, at, n, crops);
+    if (b->pictures)
+        return mmixi_dino_cut(d, b, at, n, crops);
     for (int i = 0; i < 2; i++) {
         crops[i] = NULL;
         if (!b->crops[i]) continue;
@@ -10329,8 +10334,8 @@ static double mmixi_dino_draw(const mmix_dino *d, uint64_t crop, uint64_t i)
 {
     return mmix_random_uniform(d->m, MMIXI_RANDOM_MASK, d->step, crop << 20 | i);
 }
-/* One try to hide a rectangle of patches of which at most `left` are not hidden yet; `draw` numbers its four
-   random numbers. Returns how many more it hides, 0 if it does not fit. */
+/* One try to hide a rectangle of patches of which at most `left` are not hidden yet; `draw` numbers
+   its four random numbers. Returns how many more it hides, 0 if it does not fit. */
 static size_t mmixi_dino_hide_more(const mmix_dino *d, uint64_t crop, uint64_t draw, size_t left,
                                    size_t gh, size_t gw, mmix_real *mask)
 {
@@ -10339,21 +10344,25 @@ static size_t mmixi_dino_hide_more(const mmix_dino *d, uint64_t crop, uint64_t d
     double ratio = mmixi_exp((2 * mmixi_dino_draw(d, crop, draw) - 1) * mmixi_log(0.3));
     area += ((double)left - area) * mmixi_dino_draw(d, crop, draw + 1);
     size_t h = (size_t)rint(sqrt(area * ratio)), w = (size_t)rint(sqrt(area / ratio)), more = 0;
-    if (h == 0 || w == 0 || h >= gh || w >= gw) return 0;
+    if (h == 0 || w == 0 || h >= gh || w >= gw)
+        return 0;
     size_t y = (size_t)(mmixi_dino_draw(d, crop, draw + 2) * (double)(gh - h + 1));
     size_t x = (size_t)(mmixi_dino_draw(d, crop, draw + 3) * (double)(gw - w + 1));
     mmix_real *corner = mask + y * gw + x;
-    for (size_t k = 0; k < h * w; k++) more += corner[k / w * gw + k % w] == 0;
+    for (size_t k = 0; k < h * w; k++)
+        more += corner[k / w * gw + k % w] == 0;
     if (more > left) return 0;
-    for (size_t k = 0; more > 0 && k < h * w; k++) corner[k / w * gw + k % w] = 1;
+    for (size_t k = 0; more > 0 && k < h * w; k++)
+        corner[k / w * gw + k % w] = 1;
     return more;
 }
-/* Hides patches of a crop of gh x gw in rectangles, until ten tries in a row find no room for another (Bao et
-   al. 2022, algorithm 1, with the least area of iBOT's code). Returns how many. */
+/* Hides patches of a crop of gh x gw in rectangles, until ten tries in a row find no room for
+   another (Bao et al. 2022, algorithm 1, with the least area of iBOT's code). Returns how many. */
 static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw, mmix_real *mask)
 {
     const double *part = d->config.mask_part;
-    if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance) return 0;
+    if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance)
+        return 0;
     double wanted = part[0] + (part[1] - part[0]) * mmixi_dino_draw(d, crop, 1);
     size_t count = (size_t)(wanted * (double)(gh * gw)), left = count;
     int misses = 0;
@@ -10402,8 +10411,10 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
 static mmix_tensor *mmixi_dino_read_picture(const mmix_dino *d, const mmix_features *f)
 {
     mmix_tensor *both[2] = { f->token, NULL };
-    if (d->config.read != MMIX_READ_TOKEN) both[1] = mmixi_vision_mean(d->m, f->patches);
-    if (d->config.read == MMIX_READ_BOTH) return mmix_concat(d->m, 1, both, 2);
+    if (d->config.read != MMIX_READ_TOKEN)
+        both[1] = mmixi_vision_mean(d->m, f->patches);
+    if (d->config.read == MMIX_READ_BOTH)
+        return mmix_concat(d->m, 1, both, 2);
     return both[d->config.read];
 }
 /* What it reads of the patches that iBOT hides: each patch stands for token and mean. */
@@ -10412,11 +10423,12 @@ static mmix_tensor *mmixi_dino_read_patches(const mmix_dino *d, const mmix_featu
 {
     mmix_tensor *hidden = mmix_gather(d->m, mmixi_flat(d->m, f->patches), mask->at);
     mmix_tensor *both[2] = { hidden, hidden };
-    if (d->config.read == MMIX_READ_BOTH) return mmix_concat(d->m, 1, both, 2);
+    if (d->config.read == MMIX_READ_BOTH)
+        return mmix_concat(d->m, 1, both, 2);
     return hidden;
 }
-/* What a network says of the first `kinds` kinds of crops, global and local, and then of the patches in the
-   mask, seen in the global ones. */
+/* What a network says of the first `kinds` kinds of crops, global and local, and then of the
+   patches in the mask, seen in the global ones. */
 static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, const mmixi_dino_net *net,
                                        mmix_tensor *const crops[2], size_t kinds,
                                        const mmixi_dino_mask *mask, mmix_vision_options *options)
@@ -10436,8 +10448,8 @@ static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, const mmixi_dino_net 
     }
     return mmix_dino_head_forward(m, &net->head, mmix_concat(m, 0, x, count));
 }
-/* Streams of drop path's random numbers: a slice's are numbered by its first picture, and the teacher's are
-   apart from the student's. */
+/* Streams of drop path's random numbers: a slice's are numbered by its first picture, and the
+   teacher's are apart from the student's. */
 static mmix_tensor *mmixi_dino_teach(const mmix_dino *d, mmix_tensor *const crops[2],
                                      const mmixi_dino_mask *mask, size_t at)
 {
@@ -10472,7 +10484,8 @@ typedef struct mmixi_dino_shard {
     double *sum;                                 /* (MMIXI_DINO_CENTER + K): what all slices bring */
     mmix_real *center;                           /* (K): the next centres as a slice alone would make them */
 } mmixi_dino_shard;
-/* The loss of a slice, of which `part` is the share in the batch. Adds all but the centres to the sums. */
+/* The loss of a slice, of which `part` is the share in the batch. Adds all but the centres to the
+   sums. */
 static mmix_tensor *mmixi_dino_slice_loss(const mmixi_dino_shard *j, mmix_tensor *student,
                                           mmix_tensor *teacher, const mmixi_dino_mask *mask,
                                           size_t pictures, double part)
@@ -10507,8 +10520,10 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
     mmix_mark all = mmix_mark_here(m);
     mmixi_dino_mask mask;
     mmix_tensor *crops[2];
-    if (mmixi_dino_crops(d, j->batch, at, pictures, crops)) return -1;
-    if (mmixi_dino_masks(d, j->batch, at, pictures, crops[0], &mask)) return -1;
+    if (mmixi_dino_crops(d, j->batch, at, pictures, crops))
+        return -1;
+    if (mmixi_dino_masks(d, j->batch, at, pictures, crops[0], &mask))
+        return -1;
 
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *teacher = mmixi_keep_only(m, mark, mmixi_dino_teach(d, crops, &mask, at));
@@ -10516,16 +10531,18 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
     mmix_record(m, j->record);
     mmix_tensor *student = mmixi_dino_study(d, crops, &mask, at);
     mmix_tensor *loss = NULL;
-    if (!m->error_kind) loss = mmixi_dino_slice_loss(j, student, teacher, &mask, pictures, part);
+    if (!m->error_kind)
+        loss = mmixi_dino_slice_loss(j, student, teacher, &mask, pictures, part);
     loss = mmix_scale(m, loss, part, 0);
     mmix_record(m, 0);
     if (!loss || mmix_backward(m, loss)) return -1;
-    for (size_t k = 0; k < K; k++) j->sum[MMIXI_DINO_CENTER + k] += part * j->center[k];
+    for (size_t k = 0; k < K; k++)
+        j->sum[MMIXI_DINO_CENTER + k] += part * j->center[k];
     mmix_rewind(m, all);
     return 0;
 }
-/* (1) to (3) for one shard, slice by slice: its gradients, and in `share` what else it brings, `add`: on top
-   of what is there. */
+/* (1) to (3) for one shard, slice by slice: its gradients, and in `share` what else it brings,
+   `add`: on top of what is there. */
 static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard,
                                  double teacher_temp, mmix_real *share, int add)
 {
@@ -10557,8 +10574,8 @@ static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, 
         share[k] = add ? share[k] + sum : sum;
     }
 }
-/* Copies every gradient that there is to x, one behind the other, or adds it to what is there. Returns where
-   they end in x. */
+/* Copies every gradient that there is to x, one behind the other, or adds it to what is there.
+   Returns where they end in x. */
 static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add)
 {
     for (int i = 0; i < 2; i++)
@@ -10588,16 +10605,17 @@ static void mmixi_dino_report(const mmix_dino *d, const mmix_real *share, mmix_d
 {
     const mmix_real *center = share + MMIXI_DINO_CENTER;
     double square = 0;
-    for (size_t k = 0; k < d->config.prototypes; k++) square += (double)center[k] * center[k];
+    for (size_t k = 0; k < d->config.prototypes; k++)
+        square += (double)center[k] * center[k];
     s->center_norm = sqrt(square);
     s->loss = share[MMIXI_DINO_LOSS];
     s->teacher_entropy = share[MMIXI_DINO_ENTROPY];
     s->teacher_kl_uniform = share[MMIXI_DINO_KL];
     s->patch_loss = share[MMIXI_DINO_PATCHES];
 }
-/* Gradients of the whole batch, shard after shard, or of this process's shard and from the others. Returns
-   the next centres, NULL on error. What is added up in `share` has the gradients behind it; a batch that is
-   one shard leaves them where they are. */
+/* Gradients of the whole batch, shard after shard, or of this process's shard and from the others.
+   Returns the next centres, NULL on error. What is added up in `share` has the gradients behind it;
+   a batch that is one shard leaves them where they are. */
 static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b,
                                              mmix_dino_stats *s)
 {
@@ -10608,12 +10626,14 @@ static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_din
     int adds = shards > 1 || d->sum;
     double teacher_temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
                                                c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
-    for (int i = 0; adds && i < 2; i++) room += d->adamw[i].params->elements;
+    for (int i = 0; adds && i < 2; i++)
+        room += d->adamw[i].params->elements;
     mmix_real *share = mmixi_reals(m, room, 1), *packed = NULL;
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
         mmixi_adamw_zero(d->adamw, 2);
         mmixi_dino_shard_run(d, b, shard, teacher_temp, share, shard > begin);
-        if (adds && !m->error_kind) packed = mmixi_dino_pack(d, share + n, shard > begin);
+        if (adds && !m->error_kind)
+            packed = mmixi_dino_pack(d, share + n, shard > begin);
     }
     if (m->error_kind) return NULL;
     if (d->sum && d->sum(d->sum_user, share, (size_t)(packed - share)))
@@ -10628,7 +10648,8 @@ MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, 
 {
     if (!d || d->m->error_kind) return -1;
     size_t shards = mmixi_max(1, d->config.shards);
-    if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1)) return -1;
+    if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1))
+        return -1;
     d->shard = shard;
     d->sum = sum;
     d->sum_user = user;
@@ -10651,7 +10672,8 @@ static mmix_adamw mmixi_dino_schedules(const mmix_dino *d, mmix_dino_stats *s)
     adamw.weight_decay = s->weight_decay;
     return adamw;
 }
-/* Counts the steps in a row that look like a collapse. Returns NULL, or in words which one it is. */
+/* Counts the steps in a row that look like a collapse. Returns NULL, or in words which one it is.
+   */
 static const char *mmixi_dino_collapse(mmix_dino *d, const mmix_dino_stats *s)
 {
     double uniform = mmixi_log((double)d->config.prototypes);
@@ -10678,7 +10700,8 @@ static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_st
     s->steps = c->epochs * d->iters;
     s->epoch = d->step / d->iters;
     if (s->step >= s->steps) return 0;
-    if (mmixi_within(m, who, "config.shards", (double)c->shards, 0, (double)b->B)) return -1;
+    if (mmixi_within(m, who, "config.shards", (double)c->shards, 0, (double)b->B))
+        return -1;
     m->seed = c->seed;
     const mmix_real *center = mmixi_dino_gradients(d, b, s);
     m->seed = seed;
@@ -10705,8 +10728,10 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmixi_dims k;
     if (!d) return -1;
     mmix_ctx *m = d->m;
-    if (!mmixi_given(m, who, "config.iters", (size_t)d->iters)) return -1;
-    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (!mmixi_given(m, who, "config.iters", (size_t)d->iters))
+        return -1;
+    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local))
+        return -1;
     memset(&b, 0, sizeof b);
     b.crops[0] = global;
     b.crops[1] = local;
@@ -10733,19 +10758,23 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     if (!d) return -1;
     mmix_ctx *m = d->m;
     mmix_reset(m);
-    if (!mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
+    if (!mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count))
+        return -1;
     const mmix_augment *a = &d->config.augment;
     size_t B = d->config.batch;
     size_t global = a->global_size * a->global_size, local = a->local_size * a->local_size;
     size_t *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
     uint64_t seed = m->seed, iters = d->iters;
     if (!order) return -1;
-    if (d->iters == 0) d->iters = mmixi_max(1, count / B);
-    for (size_t i = 0; i < count; i++) order[i] = i;
+    if (d->iters == 0)
+        d->iters = mmixi_max(1, count / B);
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
     m->seed = d->config.seed;
     mmixi_shuffle(m, order, count, d->step / d->iters);
     m->seed = seed;
-    for (size_t i = 0; i < B; i++) order[count + i] = order[i];  /* behind the last come the first again */
+    for (size_t i = 0; i < B; i++)
+        order[count + i] = order[i];  /* behind the last come the first again */
     mmixi_dino_batch b;
     memset(&b, 0, sizeof b);
     b.pictures = pictures;
@@ -10847,8 +10876,8 @@ static const char mmixi_distill_settings[] =
 
 /* ---- what a stage trains ---- */
 
-/* The MMIX_TRAIN_… flags that a stage needs, all of them, to train the parameter of this name, which is of
-   the form blocks.0.attn.…; v is the backbone, or NULL for a decoder. */
+/* The MMIX_TRAIN_… flags that a stage needs, all of them, to train the parameter of this name,
+   which is of the form blocks.0.attn.…; v is the backbone, or NULL for a decoder. */
 static int mmixi_param_needs(const char *name, const mmix_vision *v)
 {
     if (strstr(name, ".lora_")) return MMIX_TRAIN_LORA;
@@ -10870,7 +10899,8 @@ static int mmixi_param_trains(int train, const char *name, const mmix_vision *v)
 static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v)
 {
     for (size_t k = 0; p && k < p->count; k++)
-        if (mmixi_param_trains(train, p->at[k].name, v)) return 1;
+        if (mmixi_param_trains(train, p->at[k].name, v))
+            return 1;
     return 0;
 }
 /* Freezes what does not belong to it, and nothing else. */
@@ -10893,12 +10923,13 @@ static int mmixi_distill_adapt(mmix_distill *run, int train)
     c->lora_targets = model->lora.targets;
     return 0;
 }
-/* Begins the run's stage, or the next one that has steps: freezes the rest and sets moments to 0. When all
-   stages are over nothing is frozen and there are no moments. 0, or -1. */
+/* Begins the run's stage, or the next one that has steps: freezes the rest and sets moments to 0.
+   When all stages are over nothing is frozen and there are no moments. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     const mmix_distill_config *c = &run->config;
-    while (run->stage < c->stages && c->stage[run->stage].steps == 0) run->stage++;
+    while (run->stage < c->stages && c->stage[run->stage].steps == 0)
+        run->stage++;
     int over = run->stage >= c->stages;
     int train = over ? ~0 : c->stage[run->stage].train;
     if (mmixi_distill_adapt(run, over ? 0 : train)) return -1;
@@ -10907,15 +10938,18 @@ static int mmixi_distill_begin(mmix_distill *run)
         mmix_adamw_free(&run->adamw[i]);
         mmix_params_train(list[i], 0);
         mmixi_stage_freeze(train, list[i], run->vision_student);
-        if (over || !mmixi_stage_trains(train, list[i], run->vision_student)) continue;
-        if (mmix_adamw_init(&run->adamw[i], list[i])) return -1;
+        if (over || !mmixi_stage_trains(train, list[i], run->vision_student))
+            continue;
+        if (mmix_adamw_init(&run->adamw[i], list[i]))
+            return -1;
     }
     return 0;
 }
 
 /* ---- a run ---- */
 
-/* Whether a stage finds something to train: in the student, or in the adapters that it will have. */
+/* Whether a stage finds something to train: in the student, or in the adapters that it will have.
+   */
 static int mmixi_stage_has(const mmix_distill *run, const mmix_stage *stage)
 {
     const mmix_distill_config *c = &run->config;
@@ -10952,13 +10986,14 @@ static int mmixi_distill_check(const char *who, const mmix_distill *run)
     if (own_teacher)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is another model than its "
                          "teacher", who);
-    if (mmixi_settings_check(m, who, &run->config.stages, mmixi_distill_settings)) return -1;
+    if (mmixi_settings_check(m, who, &run->config.stages, mmixi_distill_settings))
+        return -1;
     for (size_t i = 0; i < run->config.stages; i++)
         if (mmixi_stage_check(who, run, i)) return -1;
     return 0;
 }
-/* A run in its first stage, of a draft that holds context, config, both models and the student's parameters.
-   NULL on error, and after one. */
+/* A run in its first stage, of a draft that holds context, config, both models and the student's
+   parameters. NULL on error, and after one. */
 static mmix_distill *mmixi_distill_new(const char *who, const mmix_distill *draft)
 {
     if (draft->m->error_kind || mmixi_distill_check(who, draft)) return NULL;
@@ -10997,8 +11032,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     draft.params = student->params;
     return mmixi_distill_new(who, &draft);
 }
-/* Whether mmix_vision_from may have made the student of this teacher with attention. 1, or 0 with a message,
-   or without one if either is NULL. */
+/* Whether mmix_vision_from may have made the student of this teacher with attention. 1, or 0 with a
+   message, or without one if either is NULL. */
 static int mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
 {
     if (!teacher || !student || student->params->m->error_kind) return 0;
@@ -11037,13 +11072,14 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 
 /* ---- answers ---- */
 
-/* The answers to a sequence (B, L): of each the row among B·L, rising, and the token wanted after it. */
+/* The answers to a sequence (B, L): of each the row among B·L, rising, and the token wanted after
+   it. */
 typedef struct mmixi_answers {
     mmix_sequence input;
     mmix_tensor *rows, *wanted;                  /* (1, n) int32 */
 } mmixi_answers;
-/* Finds the answers in target (B, L): its tokens that are not negative, at least one, each in the decoder's
-   vocabulary. `name` is what the message calls the target. 0, or -1. */
+/* Finds the answers in target (B, L): its tokens that are not negative, at least one, each in the
+   decoder's vocabulary. `name` is what the message calls the target. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
                               const mmix_sequence *input, const mmix_tensor *target, mmixi_answers *a)
 {
@@ -11084,7 +11120,8 @@ typedef struct mmixi_answer_group {
     size_t from;                                 /* the position of the first answer in each */
     size_t longest;                              /* answers of the sequence that has most */
 } mmixi_answer_group;
-/* The group that begins with answer g->begin. 0, or -1 if the answers of a sequence are not one run. */
+/* The group that begins with answer g->begin. 0, or -1 if the answers of a sequence are not one
+   run. */
 static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers *a,
                                mmixi_answer_group *g)
 {
@@ -11096,7 +11133,8 @@ static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers
     g->longest = 0;
     while (g->end < answers && mmixi_answer_row(a, g->end) == (g->first + g->count) * L + g->from) {
         size_t sequence = g->first + g->count, start = g->end;
-        while (g->end < answers && mmixi_answer_row(a, g->end) / L == sequence) g->end++;
+        while (g->end < answers && mmixi_answer_row(a, g->end) / L == sequence)
+            g->end++;
         size_t length = g->end - start, last = mmixi_answer_row(a, g->end - 1) % L;
         if (last != g->from + length - 1)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
@@ -11107,8 +11145,8 @@ static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers
     }
     return 0;
 }
-/* The teacher's answers to a group: into made->wanted, and as input where an answer is not the last token.
-   0, or -1. */
+/* The teacher's answers to a group: into made->wanted, and as input where an answer is not the last
+   token. 0, or -1. */
 static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *who,
                                       const mmixi_answer_group *g, mmixi_answers *made)
 {
@@ -11116,17 +11154,21 @@ static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *w
     const mmix_sequence *input = &made->input;
     size_t L = input->tokens->shape[1];
     mmix_sequence asked = *input;                /* the tokens before the answers, and the last one of these */
-    if (!mmixi_spans_check(m, who, input->spans, input->n_spans, g->from + 1)) return -1;
+    if (!mmixi_spans_check(m, who, input->spans, input->n_spans, g->from + 1))
+        return -1;
     asked.tokens = mmix_slice(m, input->tokens, 0, g->first, g->count);
     asked.tokens = mmix_slice(m, asked.tokens, 1, 0, g->from + 1);
-    if (input->media) asked.media = mmix_slice(m, input->media, 0, g->first, g->count);
+    if (input->media)
+        asked.media = mmix_slice(m, input->media, 0, g->first, g->count);
     int32_t *said = (int32_t *)mmixi_step_array(m, g->count, g->longest, sizeof *said);
-    if (!mmix_decoder_continue(m, teacher, &asked, NULL, said, g->longest)) return -1;
+    if (!mmix_decoder_continue(m, teacher, &asked, NULL, said, g->longest))
+        return -1;
     for (size_t k = g->begin; k < g->end; k++) {
         size_t row = mmixi_answer_row(made, k), sequence = row / L, position = row % L;
         int32_t token = said[(sequence - g->first) * g->longest + position - g->from];
         mmix_data_i32(made->wanted)[k] = token;
-        if (position + 1 < L) mmix_data_i32(input->tokens)[row + 1] = token;
+        if (position + 1 < L)
+            mmix_data_i32(input->tokens)[row + 1] = token;
     }
     return 0;
 }
@@ -11156,19 +11198,21 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
 
 /* ---- losses ---- */
 
-/* Whether the student reads the same before all answers in q as in their own sequence. In each row only the
-   tokens up to the last answer matter. */
+/* Whether the student reads the same before all answers in q as in their own sequence. In each row
+   only the tokens up to the last answer matter. */
 static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 {
     const mmix_sequence *own = &a->input;
     size_t L = own->tokens->shape[1], i = 0;
-    if (own->media != q->media || own->spans != q->spans || own->n_spans != q->n_spans) return 0;
+    if (own->media != q->media || own->spans != q->spans || own->n_spans != q->n_spans)
+        return 0;
     if (q->tokens->shape[1] != L) return 0;
     for (size_t k = 0; k < mmix_count(a->rows); k++) {
         size_t answer = mmixi_answer_row(a, k);
         for (; i <= answer; i++) {
             int matters = i / L == answer / L;   /* the next answer may be of a later row */
-            if (matters && mmixi_index(own->tokens, i) != mmixi_index(q->tokens, i)) return 0;
+            if (matters && mmixi_index(own->tokens, i) != mmixi_index(q->tokens, i))
+                return 0;
         }
     }
     return 1;
@@ -11179,8 +11223,8 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, mmixi_flat(d->m, x), a->rows));
 }
 
-/* A call on one batch. It computes the losses whose λ is above 0; a call that does not learn computes the
-   others, too, but for L_seq, which needs the teacher's answers. */
+/* A call on one batch. It computes the losses whose λ is above 0; a call that does not learn
+   computes the others, too, but for L_seq, which needs the teacher's answers. */
 typedef struct mmixi_lesson {
     mmix_distill *run;
     const mmix_stage *stage;
@@ -11190,9 +11234,9 @@ typedef struct mmixi_lesson {
     mmix_tensor *images;                         /* of backbones */
     int learn, calibrate;                        /* calibrate: before anything else */
     int record;                                  /* the state of recording while the student runs */
-    /* Places for a tensor a layer: what the mixers and the layers of both networks make, and what the
-       student's layers read in place of the layer before (its first place stays NULL: the embedding, as
-       usual). NULL where nobody asks. */
+    /* Places for a tensor a layer: what the mixers and the layers of both networks make, and what
+       the student's layers read in place of the layer before (its first place stays NULL: the
+       embedding, as usual). NULL where nobody asks. */
     size_t depth;
     mmix_tensor **teacher_mixed, **teacher_outputs;
     mmix_tensor **student_mixed, **student_outputs, **student_inputs;
@@ -11227,17 +11271,19 @@ static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
 
 /* ---- a lesson of decoders ---- */
 
-/* The true answers of the batch, and those for L_seq: the batch's own, or what the teacher decodes now if
-   the stage wants them. 0, or -1. */
+/* The true answers of the batch, and those for L_seq: the batch's own, or what the teacher decodes
+   now if the stage wants them. 0, or -1. */
 static int mmixi_decoder_answers(const mmixi_lesson *l, mmixi_answers *truth, mmixi_answers *decoded)
 {
     const mmix_distill *run = l->run;
     const mmix_distill_batch *b = l->batch;
     mmixi_dims d;
-    if (!mmixi_given(run->m, l->who, "*batch", b)) return -1;
+    if (!mmixi_given(run->m, l->who, "*batch", b))
+        return -1;
     if (!mmixi_expect(run->m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
                       b->target, b->mask)) return -1;
-    if (mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, truth)) return -1;
+    if (mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, truth))
+        return -1;
     if (!b->decoded) {
         if (!(l->stage->sequence > 0)) return 0;
         return mmixi_distill_decode(run->teacher, l->who, truth, decoded);
@@ -11268,8 +11314,8 @@ static mmix_tensor *mmixi_decoder_study(mmixi_lesson *l, const mmixi_answers *a)
     o.inputs = l->student_inputs;
     return mmix_decoder_forward(l->run->m, l->run->student, &a->input, &o);
 }
-/* L_seq. x is what the student made of the true answers: where it has read the same by itself before the
-   teacher's answers, it need not run again. */
+/* L_seq. x is what the student made of the true answers: where it has read the same by itself
+   before the teacher's answers, it need not run again. */
 static void mmixi_lesson_sequence(mmixi_lesson *l, const mmixi_answers *truth,
                                   const mmixi_answers *decoded, mmix_tensor *x)
 {
@@ -11288,7 +11334,8 @@ static void mmixi_decoder_lesson(mmixi_lesson *l)
     mmix_ctx *m = run->m;
     mmixi_answers truth, decoded;
     if (mmixi_decoder_answers(l, &truth, &decoded)) return;
-    if (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &truth.input)) return;
+    if (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &truth.input))
+        return;
 
     mmix_tensor *teacher = mmixi_decoder_teach(l, &truth);
     mmix_record(m, l->record);
@@ -11304,7 +11351,8 @@ static void mmixi_decoder_lesson(mmixi_lesson *l)
         mmix_tensor *loss = mmix_cross_entropy(m, student, truth.wanted, -1);
         mmixi_lesson_add(l, s->supervised, loss, &l->stats->supervised);
     }
-    if (s->sequence > 0) mmixi_lesson_sequence(l, &truth, &decoded, x);
+    if (s->sequence > 0)
+        mmixi_lesson_sequence(l, &truth, &decoded, x);
     l->stats->tokens = mmix_count(truth.rows);
 
     if (l->learn && !mmixi_wants(l->loss))
@@ -11314,7 +11362,8 @@ static void mmixi_decoder_lesson(mmixi_lesson *l)
 
 /* ---- a lesson of backbones ---- */
 
-/* The relative square error of features (B, L, D) or (B, D), and what their mean cosine lacks of 1. */
+/* The relative square error of features (B, L, D) or (B, D), and what their mean cosine lacks of 1.
+   */
 static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teacher)
 {
     if (mmix_ndim(x) == 2) {
@@ -11348,7 +11397,8 @@ static void mmixi_vision_lesson(mmixi_lesson *l)
     mmix_features x = mmix_vision_forward(m, student, l->images, &o);
     mmixi_lesson_hidden(l, NULL);
     /* Who only looks wants the features that the student makes of its own inputs. */
-    if (!l->learn && l->student_inputs) x = mmix_vision_forward(m, student, l->images, NULL);
+    if (!l->learn && l->student_inputs)
+        x = mmix_vision_forward(m, student, l->images, NULL);
     if (mmixi_lesson_wants(l, s->token))
         mmixi_lesson_add(l, s->token, mmixi_unlike(m, x.token, t.token), &l->stats->token);
     if (mmixi_lesson_wants(l, s->patches))
@@ -11358,8 +11408,8 @@ static void mmixi_vision_lesson(mmixi_lesson *l)
 
 /* ---- a call ---- */
 
-/* A call on a run that has to be of backbones or else of decoders. Says in stats where the run stands. 0, or
-   -1. `unused` takes the stats that nobody asked for. */
+/* A call on a run that has to be of backbones or else of decoders. Says in stats where the run
+   stands. 0, or -1. `unused` takes the stats that nobody asked for. */
 static int mmixi_lesson_begin(mmixi_lesson *l, const char *who, mmix_distill *run, int of_backbones,
                               mmix_distill_stats *stats, mmix_distill_stats *unused)
 {
@@ -11406,8 +11456,8 @@ static int mmixi_lesson_places(mmixi_lesson *l)
     }
     return 0;
 }
-/* The losses of the batch. Leaves the recorded loss times the number of answer tokens in *weighted. 0, or
-   -1; recording is as before. */
+/* The losses of the batch. Leaves the recorded loss times the number of answer tokens in *weighted.
+   0, or -1; recording is as before. */
 static int mmixi_lesson_losses(mmixi_lesson *l, mmix_tensor **weighted)
 {
     mmix_ctx *m = l->run->m;
@@ -11431,8 +11481,8 @@ static int mmixi_lesson_look(mmixi_lesson *l)
     mmix_rewind(m, mark);
     return 0;
 }
-/* The optimiser's step, and the next stage after the last step of one. After an error what has been added up
-   is of no use and is dropped. 1: go on, -1: error. */
+/* The optimiser's step, and the next stage after the last step of one. After an error what has been
+   added up is of no use and is dropped. 1: go on, -1: error. */
 static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_distill_stats *stats)
 {
     mmix_adamw o = mmix_adamw_default();
@@ -11471,7 +11521,8 @@ static int mmixi_lesson_learn(mmixi_lesson *l)
         run->tokens += l->stats->tokens;
     }
     mmix_rewind(m, mark);
-    if (!m->error_kind && run->tokens < run->config.step_tokens) return 1;
+    if (!m->error_kind && run->tokens < run->config.step_tokens)
+        return 1;
     return mmixi_distill_update(run, l->stage, l->stats);
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
@@ -11479,7 +11530,8 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 {
     mmix_distill_stats unused;
     mmixi_lesson l;
-    if (mmixi_lesson_begin(&l, "mmix_distill_losses", run, 0, stats, &unused)) return -1;
+    if (mmixi_lesson_begin(&l, "mmix_distill_losses", run, 0, stats, &unused))
+        return -1;
     l.batch = batch;
     return mmixi_lesson_look(&l);
 }
@@ -11488,7 +11540,8 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 {
     mmix_distill_stats unused;
     mmixi_lesson l;
-    if (mmixi_lesson_begin(&l, "mmix_distill_step", run, 0, stats, &unused)) return -1;
+    if (mmixi_lesson_begin(&l, "mmix_distill_step", run, 0, stats, &unused))
+        return -1;
     l.batch = batch;
     return mmixi_lesson_learn(&l);
 }
@@ -11496,7 +11549,8 @@ MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, m
 {
     mmix_distill_stats unused;
     mmixi_lesson l;
-    if (mmixi_lesson_begin(&l, "mmix_vision_distill_losses", run, 1, stats, &unused)) return -1;
+    if (mmixi_lesson_begin(&l, "mmix_vision_distill_losses", run, 1, stats, &unused))
+        return -1;
     l.images = images;
     return mmixi_lesson_look(&l);
 }
@@ -11504,15 +11558,16 @@ MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmi
 {
     mmix_distill_stats unused;
     mmixi_lesson l;
-    if (mmixi_lesson_begin(&l, "mmix_vision_distill_step", run, 1, stats, &unused)) return -1;
+    if (mmixi_lesson_begin(&l, "mmix_vision_distill_step", run, 1, stats, &unused))
+        return -1;
     l.images = images;
     return mmixi_lesson_learn(&l);
 }
 
 /* ---- calibration of a backbone ---- */
 
-/* The attention heads (B, L, D) that a block makes of normed tokens u, before its output weights, which
-   become *weight. */
+/* The attention heads (B, L, D) that a block makes of normed tokens u, before its output weights,
+   which become *weight. */
 static mmix_tensor *mmixi_vision_heads(mmix_ctx *m, const mmixi_vision_run *r,
                                        const mmixi_vision_block *block, mmix_tensor *u,
                                        mmix_tensor **weight)
@@ -11526,7 +11581,8 @@ static mmix_tensor *mmixi_vision_heads(mmix_ctx *m, const mmixi_vision_run *r,
     *weight = attention.proj_weight;
     return mmixi_attention_heads(m, &attention, u, NULL, 0);
 }
-/* Whether block number i has heads to calibrate: Flex-MA or linear attention that came from attention. */
+/* Whether block number i has heads to calibrate: Flex-MA or linear attention that came from
+   attention. */
 static int mmixi_vision_calibrates(const mmix_vision *student, const mmix_vision *teacher, size_t i)
 {
     int kind = mmixi_vision_kind(&student->config, i);
@@ -11550,7 +11606,8 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
             mmix_mark block = mmix_mark_here(m);
             const mmixi_vision_block *both[2] = { teacher->block + r.i, student->block + r.i };
             mmix_tensor *u = mmixi_vision_norm(m, &r, both[0]->norm, x), *weight[2], *heads[2];
-            for (int k = 0; k < 2; k++) heads[k] = mmixi_vision_heads(m, &r, both[k], u, &weight[k]);
+            for (int k = 0; k < 2; k++)
+                heads[k] = mmixi_vision_heads(m, &r, both[k], u, &weight[k]);
             mmixi_calibrate(m, weight, heads, teacher->config.heads);
             mmix_rewind(m, block);
         }
@@ -11572,7 +11629,8 @@ MMIXI_COLD_END
 static inline double mmixi_dot(const double *x, const double *y, size_t n)
 {
     double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
     return sum;
 }
 /* Zeroes what a call fills in. 0, or -1 if there is nothing to fill. */
@@ -11592,7 +11650,8 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
     for (size_t r = 0; r < mmixi_rows(t); r++) {
         const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
         for (size_t i = 0; i < mmixi_cols(t); i++) {
-            if (mmixi_is_finite(x[i]) && fabs(x[i]) < bound) continue;
+            if (mmixi_is_finite(x[i]) && fabs(x[i]) < bound)
+                continue;
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite numbers",
                              who, (double)r, name, x[i]);
         }
@@ -11641,7 +11700,8 @@ static mmix_tensor *mmixi_map_query(mmix_ctx *m, const mmix_map_options *o, cons
                                     const mmixi_dims *d)
 {
     mmix_tensor *tokens = mmixi_as(m, (mmix_tensor *)query, 3, d->B, mmixi_max(d->L, 1), d->D, 0);
-    if (!o->positions) return mmix_pool_tokens(m, tokens, NULL, 0, 1, 0);        /* of all */
+    if (!o->positions)
+        return mmix_pool_tokens(m, tokens, NULL, 0, 1, 0);        /* of all */
     return mmix_pool_tokens(m, tokens, o->positions, o->n_positions, 0, 0);
 }
 /* Similarities of image b, and the same scaled to [0, 1]; of one value everywhere, 0. */
@@ -11674,9 +11734,12 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     memset(&d, 0, sizeof d);
     d.N = gh * gw;
     const char *spec = mmix_ndim(query) == 2 ? "+query BD, patches BND" : "+query BLD, patches BND";
-    if (!mmixi_expect(m, who, &d, spec, query, patches)) return -1;
-    if (!mmixi_given(m, who, "h, w", h, w)) return -1;
-    if (mmixi_within(m, who, "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)) return -1;
+    if (!mmixi_expect(m, who, &d, spec, query, patches))
+        return -1;
+    if (!mmixi_given(m, who, "h, w", h, w))
+        return -1;
+    if (mmixi_within(m, who, "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
+        return -1;
 
     int record = mmix_record(m, 0);
     mmix_tensor *mean = mmixi_map_query(m, &o, query, &d);
@@ -11689,7 +11752,8 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     map.similarity = mmix_new4(m, d.B, 1, gh, gw);
     map.scaled = mmix_new4(m, d.B, 1, gh, gw);
     if (m->error_kind) return -1;
-    for (size_t b = 0; b < d.B; b++) mmixi_map_image(m, &map, mean, patches, &d, b);
+    for (size_t b = 0; b < d.B; b++)
+        mmixi_map_image(m, &map, mean, patches, &d, b);
     if (mmixi_bounded(m, who, "similarities", map.similarity)) return -1;
     map.map = mmix_resize(m, map.scaled, MMIX_BILINEAR, h, w, 0, 0);
     if (!map.map) return -1;
@@ -11700,19 +11764,20 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
 
 /* ---- scores in order ---- */
 
-/* Merges a[begin … middle - 1] and a[middle … end - 1], each falling, into b; of equal scores those of the
-   left half come first. */
+/* Merges a[begin … middle - 1] and a[middle … end - 1], each falling, into b; of equal scores those
+   of the left half come first. */
 static void mmixi_scored_merge(const mmixi_scored *a, mmixi_scored *b, size_t begin, size_t middle,
                                size_t end)
 {
     size_t left = begin, right = middle;
     for (size_t at = begin; at < end; at++) {
-        if (right >= end || (left < middle && a[left].score >= a[right].score)) b[at] = a[left++];
+        if (right >= end || (left < middle && a[left].score >= a[right].score))
+            b[at] = a[left++];
         else b[at] = a[right++];
     }
 }
-/* Merge sort, the largest score first: stable, and faster than qsort by half. Returns a or b, whichever holds
-   the result. */
+/* Merge sort, the largest score first: stable, and faster than qsort by half. Returns a or b,
+   whichever holds the result. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
@@ -11726,12 +11791,14 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
-/* best (k): the largest scores so far, falling. A larger one takes its place among them, behind equal ones. */
+/* best (k): the largest scores so far, falling. A larger one takes its place among them, behind
+   equal ones. */
 static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
 {
     mmixi_scored *at = best + k - 1;
     if (!(it.score > at->score)) return;
-    for (; at > best && it.score > at[-1].score; at--) *at = at[-1];
+    for (; at > best && it.score > at[-1].score; at--)
+        *at = at[-1];
     *at = it;
 }
 static void mmixi_scored_none(mmixi_scored *best, size_t n)
@@ -11746,7 +11813,8 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
 {
     static const char who[] = "mmix_mass_threshold";
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "map ...YX", map)) return NULL;
+    if (!mmixi_expect(m, who, &d, "map ...YX", map))
+        return NULL;
     if (mmixi_settings_check(m, who, &mass, "double mass 0 1")) return NULL;
     if (mmixi_bounded(m, who, "map", map)) return NULL;
     size_t cells = d.Y * d.X;
@@ -11794,9 +11862,9 @@ MMIXI_PLAIN double mmixi_plain_auc(const mmix_real *map, const int32_t *mask, si
     return wins / pairs;
 }
 
-/* The area of a cell (i, j) of a map Y x X over an image of mask (N, H, W), without pixels of void_label
-   (0: none are void). *fore is the foreground's part of it. Lengths are counted in 1/Y of a pixel down and
-   1/X across, so that areas are whole numbers. */
+/* The area of a cell (i, j) of a map Y x X over an image of mask (N, H, W), without pixels of
+   void_label (0: none are void). *fore is the foreground's part of it. Lengths are counted in 1/Y
+   of a pixel down and 1/X across, so that areas are whole numbers. */
 static size_t mmixi_auc_area(const mmix_tensor *mask, size_t image, int32_t void_label, size_t Y, size_t X,
                              size_t i, size_t j, size_t *fore)
 {
@@ -11815,8 +11883,8 @@ static size_t mmixi_auc_area(const mmix_tensor *mask, size_t image, int32_t void
     }
     return all;
 }
-/* The cells of images first … last - 1 that are not all void: the map's value, and as label the share of the
-   cell that is foreground. Returns how many. */
+/* The cells of images first … last - 1 that are not all void: the map's value, and as label the
+   share of the cell that is foreground. Returns how many. */
 static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
                               const mmix_tensor *mask, size_t first, size_t last, mmixi_scored *cell)
 {
@@ -11842,9 +11910,9 @@ static double mmixi_auc_threshold(const mmixi_scored *sorted, size_t n, size_t i
     double w = (double)i / (double)(T - 1);
     return (1 - w) * sorted[0].score + w * sorted[n - 1].score;
 }
-/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as counts, behind a
-   first point (0, 0). Returns the number of points; *area is that under the curve of counts: where shares are
-   whole it is an integer divided by 2, exact. */
+/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as
+   counts, behind a first point (0, 0). Returns the number of points; *area is that under the curve
+   of counts: where shares are whole it is an integer divided by 2, exact. */
 static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr, double *tpr,
                              double *area)
 {
@@ -11900,7 +11968,8 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     mmix_rewind(m, mark);
     return 0;
 }
-/* The mean over images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0). 0, or -1. */
+/* The mean over images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0). 0, or
+   -1. */
 static int mmixi_auc_mean(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
                           const mmix_tensor *mask, mmix_auc *result)
 {
@@ -11919,13 +11988,15 @@ static int mmixi_auc_mean(mmix_ctx *m, const mmix_auc_options *o, const mmix_ten
     }
     for (size_t i = 0; i < N; i++) {
         mmix_mark mark = mmix_mark_here(m);
-        if (mmixi_auc_curve(m, o, map, mask, i, i + 1, &one)) return -1;
+        if (mmixi_auc_curve(m, o, map, mask, i, i + 1, &one))
+            return -1;
         mean.auc_raw[i] = *one.auc_raw;
         mean.auc += one.auc / (double)N;
         mmix_roc_add(mean.tpr + 1, mean.points - 1, &one);
         mmix_rewind(m, mark);
     }
-    for (size_t p = 0; p < mean.points; p++) mean.tpr[p] /= (double)N;
+    for (size_t p = 0; p < mean.points; p++)
+        mean.tpr[p] /= (double)N;
     *result = mean;
     return 0;
 }
@@ -11937,10 +12008,12 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
     if (options) o = *options;
-    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NHW", map, mask)) return -1;
+    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NHW", map, mask))
+        return -1;
     if (o.thresholds && mmixi_within(m, who, "thresholds, if not 0 (exact),", (double)o.thresholds, 2, 1e9))
         return -1;
-    if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
+    if (o.pooled || d.N == 1)
+        return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
     return mmixi_auc_mean(m, &o, map, mask, result);
 }
 /* A curve that is better turned, (1-fpr, 1-tpr), is walked from its end. */
@@ -11953,7 +12026,8 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
     for (size_t i = 0; i < points; i++) {
         double x = (double)i / (double)mmixi_max(points - 1, 1);
         if (turned) x = 1 - x;
-        while (at != end && (double)step * (roc->fpr[at + step] - x) <= 1e-12) at += step;
+        while (at != end && (double)step * (roc->fpr[at + step] - x) <= 1e-12)
+            at += step;
         double y = roc->tpr[at];
         if (at != end) {
             double width = roc->fpr[at + step] - roc->fpr[at], rise = roc->tpr[at + step] - y;
@@ -11975,7 +12049,8 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     mmixi_dims d;
     size_t both = 0, either = 0;
     if (mmixi_result(m, who, iou, sizeof *iou)) return -1;
-    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
+    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NYX", map, mask))
+        return -1;
     if (mmixi_is_nan(threshold)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN", who);
     for (size_t r = 0; r < mmixi_rows(map); r++) {
         const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
@@ -12003,14 +12078,16 @@ static int mmixi_miou_check(mmix_ctx *m, size_t classes, int32_t label, int32_t 
 {
     static const char who[] = "mmix_miou_add";
     double last = (double)classes - 1;
-    if (mmixi_within(m, who, "a label", label, 0, last)) return 0;
+    if (mmixi_within(m, who, "a label", label, 0, last))
+        return 0;
     return !mmixi_within(m, who, "a prediction", pred, 0, last);
 }
 MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
                           const mmix_tensor *label, int32_t void_label)
 {
     static const char who[] = "mmix_miou_add";
-    if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
+    if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label))
+        return -1;
     if (!mmixi_given(m, who, "*count", count)) return -1;
     size_t rows = mmixi_rows(label), cols = mmixi_cols(label);
     for (int pass = 0; pass < 2; pass++)         /* all pixels are checked, then counted */
@@ -12019,7 +12096,8 @@ MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, c
             const int32_t *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r);
             for (size_t i = 0; i < cols; i++) {
                 if (is[i] == void_label) continue;
-                if (pass == 1) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
+                if (pass == 1)
+                    mmixi_miou_pixel(count, is[i], (size_t)said[i]);
                 else if (!mmixi_miou_check(m, classes, is[i], said[i])) return -1;
             }
         }
@@ -12063,12 +12141,13 @@ MMIXI_PLAIN double mmixi_plain_cosine(const mmix_real *x, const mmix_real *y, si
     }
     return dot / (fmax(sqrt(square_x), 1e-12) * fmax(sqrt(square_y), 1e-12));
 }
-/* votes (classes) of one row test (D); train (N, D), label (N). A train row is among the k nearest if fewer
-   than k are nearer; of equal ones the earlier is the nearer. */
+/* votes (classes) of one row test (D); train (N, D), label (N). A train row is among the k nearest
+   if fewer than k are nearer; of equal ones the earlier is the nearer. */
 MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmix_real *train,
                                  const int32_t *label, size_t N, size_t D, size_t classes, size_t k, double T)
 {
-    for (size_t c = 0; c < classes; c++) votes[c] = 0;
+    for (size_t c = 0; c < classes; c++)
+        votes[c] = 0;
     for (size_t i = 0; i < N; i++) {
         double cosine = mmixi_plain_cosine(test, train + i * D, D);
         size_t nearer = 0;
@@ -12076,7 +12155,8 @@ MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmi
             double its = mmixi_plain_cosine(test, train + other * D, D);
             if (its > cosine || (its == cosine && other < i)) nearer++;
         }
-        if (nearer < k) votes[label[i]] += exp(cosine / T);
+        if (nearer < k)
+            votes[label[i]] += exp(cosine / T);
     }
 }
 
@@ -12097,8 +12177,10 @@ static void mmixi_knn_vote(const mmixi_knn_job *j, const mmixi_scored *best, siz
     double *votes = j->votes + row * j->classes;
     size_t winner = 0;
     memset(votes, 0, j->classes * sizeof *votes);
-    for (size_t i = 0; i < j->k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
-    for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
+    for (size_t i = 0; i < j->k; i++)
+        votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
+    for (size_t c = 1; c < j->classes; c++)
+        if (votes[c] > votes[winner]) winner = c;
     j->pred[row] = (int32_t)winner;
 }
 static void mmixi_knn_tile(void *arg, mmixi_range range)
@@ -12116,7 +12198,8 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
             it.label = (double)j->label[t];
             mmixi_scored_take(best + (r - range.begin) * k, k, it);
         }
-    for (size_t r = range.begin; r < range.end; r++) mmixi_knn_vote(j, best + (r - range.begin) * k, r);
+    for (size_t r = range.begin; r < range.end; r++)
+        mmixi_knn_vote(j, best + (r - range.begin) * k, r);
 }
 /* The arguments of mmix_knn, `others` if each train row is a test row, too. 0, or -1. */
 static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
@@ -12128,11 +12211,16 @@ static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
                       train_label, test, test_label)) return -1;
     if (mmixi_settings_check(m, who, &classes, "size classes 1")) return -1;
     if (mmixi_is_nan(T)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature is NaN", who);
-    if (mmixi_within(m, who, "temperature", T, 0.002, HUGE_VAL)) return -1;
-    if (others && mmixi_within(m, who, "train's number of rows", (double)d->N, 2, HUGE_VAL)) return -1;
-    if (mmixi_bounded(m, who, "train", train) || mmixi_bounded(m, who, "test", test)) return -1;
-    if (!mmixi_index_ok(m, who, "train_label", train_label, classes)) return -1;
-    if (!mmixi_index_ok(m, who, "test_label", test_label, classes)) return -1;
+    if (mmixi_within(m, who, "temperature", T, 0.002, HUGE_VAL))
+        return -1;
+    if (others && mmixi_within(m, who, "train's number of rows", (double)d->N, 2, HUGE_VAL))
+        return -1;
+    if (mmixi_bounded(m, who, "train", train) || mmixi_bounded(m, who, "test", test))
+        return -1;
+    if (!mmixi_index_ok(m, who, "train_label", train_label, classes))
+        return -1;
+    if (!mmixi_index_ok(m, who, "test_label", test_label, classes))
+        return -1;
     return 0;
 }
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
@@ -12148,7 +12236,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
         test_label = train_label;
     }
     j.T = temperature == 0 ? 0.07 : temperature;
-    if (mmixi_knn_check(m, &d, train, train_label, test, test_label, classes, j.T, others)) return -1;
+    if (mmixi_knn_check(m, &d, train, train_label, test, test_label, classes, j.T, others))
+        return -1;
     mmix_tensor *pred = mmix_new(m, MMIX_DTYPE_I32, 1, &d.T);
     double *votes = mmixi_doubles(m, d.T, classes);
     mmix_mark mark = mmix_mark_here(m);
@@ -12168,7 +12257,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
     memset(count, 0, classes * sizeof *count);
-    if (test_label) mmix_miou_add(m, count, classes, pred, test_label, -1);
+    if (test_label)
+        mmix_miou_add(m, count, classes, pred, test_label, -1);
     mmix_miou_result share = mmix_miou(count, classes, NULL);
     result->votes = j.votes;
     result->pred = j.pred;
@@ -12209,7 +12299,8 @@ typedef struct mmixi_probe_job {
     double *loss;                                /* (n, rates) */
     double *corner;                              /* (lanes, 4, rates·K) */
 } mmixi_probe_job;
-/* The four tokens around a pixel: number 2 i + k is the i-th of its two rows, the k-th of its two columns. */
+/* The four tokens around a pixel: number 2 i + k is the i-th of its two rows, the k-th of its two
+   columns. */
 typedef struct mmixi_probe_taps { mmixi_tap y[2], x[2]; } mmixi_probe_taps;
 static void mmixi_probe_row(const mmix_source *s, size_t y, mmixi_probe_taps *taps)
 {
@@ -12234,7 +12325,8 @@ static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture, const mm
     memset(logits, 0, C * sizeof *logits);
     for (int t = 0; t < 4; t++) {
         mmix_real share = (mmix_real)(taps->y[t / 2].weight * taps->x[t % 2].weight);
-        if (share > 0) j->kernel->axpy(C, share, j->logits + mmixi_probe_token(j, picture, taps, t), logits);
+        if (share > 0)
+            j->kernel->axpy(C, share, j->logits + mmixi_probe_token(j, picture, taps, t), logits);
     }
 }
 /* Counts what the heads say of pictures. */
@@ -12259,8 +12351,8 @@ static void mmixi_probe_count_range(void *arg, mmixi_range range)
     }
 }
 
-/* A cell: the pixels of a picture that lie between the same four tokens, rows y … y_end - 1 and columns
-   x … x_end - 1; and what a thread needs for it. */
+/* A cell: the pixels of a picture that lie between the same four tokens, rows y … y_end - 1 and
+   columns x … x_end - 1; and what a thread needs for it. */
 typedef struct mmixi_probe_cell {
     size_t picture, y, y_end, x, x_end;
     mmix_real *logits, *gradient;                /* (C) of a pixel, C = rates · K */
@@ -12281,7 +12373,8 @@ static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_
         e[label] -= (mmix_real)j->pixel_weight;
     }
 }
-/* Gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, added to the cell's corners. */
+/* Gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, added to the cell's corners.
+   */
 static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
                                   size_t x, size_t end, mmixi_probe_taps *taps)
 {
@@ -12296,17 +12389,20 @@ static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_ce
         mmixi_probe_learn_pixel(j, cell, label[x]);
         for (int k = 0; k < 2; k++) {
             mmix_real share = (mmix_real)taps->x[k].weight;
-            if (share > 0) j->kernel->axpy(C, share, cell->gradient, cell->side + (size_t)k * C);
+            if (share > 0)
+                j->kernel->axpy(C, share, cell->gradient, cell->side + (size_t)k * C);
         }
     }
     for (int t = 0; t < 4; t++) {
         double share = taps->y[t / 2].weight;
         const mmix_real *side = cell->side + (size_t)(t % 2) * C;
         double *corner = cell->corner + (size_t)t * C;
-        for (size_t c = 0; share > 0 && c < C; c++) corner[c] += share * side[c];
+        for (size_t c = 0; share > 0 && c < C; c++)
+            corner[c] += share * side[c];
     }
 }
-/* Gradients of a cell's pixels. In float a token would lose digits: it may get those of a million pixels. */
+/* Gradients of a cell's pixels. In float a token would lose digits: it may get those of a million
+   pixels. */
 static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
 {
     size_t C = j->rates * j->K, end;
@@ -12323,7 +12419,8 @@ static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_c
     for (int t = 0; t < 4; t++) {
         mmix_real *to = j->d_logits + mmixi_probe_token(j, cell->picture, &taps, t);
         const double *corner = cell->corner + (size_t)t * C;
-        for (size_t c = 0; c < C; c++) to[c] += (mmix_real)corner[c];
+        for (size_t c = 0; c < C; c++)
+            to[c] += (mmix_real)corner[c];
     }
 }
 /* The first pixel behind `at`, of `pixels` along an axis, that lies between other tokens. */
@@ -12334,7 +12431,8 @@ static size_t mmixi_probe_cell_end(size_t tokens, size_t pixels, size_t at)
     mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, first);
     for (at++; at < pixels; at++) {
         mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, tap);
-        if (tap[0].at != first[0].at || tap[1].at != first[1].at) break;
+        if (tap[0].at != first[0].at || tap[1].at != first[1].at)
+            break;
     }
     return at;
 }
@@ -12361,8 +12459,8 @@ static void mmixi_probe_learn_range(void *arg, mmixi_range range)
     }
 }
 
-/* Reads pictures number rows[0 … n - 1] as X (n · gh·gw, D + 1), with a 1 behind each token's features, and
-   their labels. *counted: pixels that are not void. 0, or -1. */
+/* Reads pictures number rows[0 … n - 1] as X (n · gh·gw, D + 1), with a 1 behind each token's
+   features, and their labels. *counted: pixels that are not void. 0, or -1. */
 static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n, mmix_tensor *X,
                             size_t *counted)
 {
@@ -12381,7 +12479,8 @@ static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows,
     *counted = 0;
     for (size_t i = 0; i < n * s->h * s->w; i++) {
         if (j->label[i] == j->ignore) continue;
-        if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1)) return -1;
+        if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1))
+            return -1;
         ++*counted;
     }
     return 0;
@@ -12396,7 +12495,8 @@ static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const si
     j->label = (int32_t *)mmixi_step_array(m, n, s->h * s->w, sizeof *j->label);
     j->logits = mmixi_reals(m, tokens, C);
     j->scratch = mmixi_reals(m, m->lanes * 4, C);
-    if (m->error_kind || mmixi_probe_read(m, j, rows, n, X, counted)) return NULL;
+    if (m->error_kind || mmixi_probe_read(m, j, rows, n, X, counted))
+        return NULL;
     mmixi_mat x = mmixi_values(X), W = mmixi_matrix(j->weights, C, D + 1, x.rs);
     mmixi_mat Z = mmixi_matrix(j->logits, tokens, C, (ptrdiff_t)C);
     return mmixi_product(m, Z, x, mmixi_t(W), 0) ? NULL : X;
@@ -12419,10 +12519,12 @@ static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     memset(j->loss, 0, n * R * sizeof *j->loss);
     mmixi_ranges(m, n, mmixi_row_grain(s->h * s->w * C), mmixi_probe_learn_range, j);
     memset(loss, 0, R * sizeof *loss);
-    for (size_t i = 0; i < n * R; i++) loss[i % R] += j->loss[i];
+    for (size_t i = 0; i < n * R; i++)
+        loss[i % R] += j->loss[i];
     mmixi_mat x = mmixi_values(X), dW = mmixi_matrix(j->gradient, C, s->dim + 1, x.rs);
     mmixi_mat dZ = mmixi_matrix(j->d_logits, tokens, C, (ptrdiff_t)C);
-    if (mmixi_product(m, dW, mmixi_t(dZ), x, 0)) return -1;
+    if (mmixi_product(m, dW, mmixi_t(dZ), x, 0))
+        return -1;
     mmix_rewind(m, mark);
     return 0;
 }
@@ -12433,12 +12535,14 @@ static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *ord
     for (size_t at = 0; at < n; at += batch) {
         mmix_mark mark = mmix_mark_here(m);
         size_t pictures = mmixi_min(batch, n - at), counted;
-        if (!mmixi_probe_logits(m, j, order + at, pictures, &counted)) return;
+        if (!mmixi_probe_logits(m, j, order + at, pictures, &counted))
+            return;
         mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);         /* counts are one task's */
         mmix_rewind(m, mark);
     }
 }
-/* All epochs: batches of the n pictures of order, which is drawn anew for each. loss (steps, rates). */
+/* All epochs: batches of the n pictures of order, which is drawn anew for each. loss (steps,
+   rates). */
 static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
                               size_t n, size_t batch, size_t steps, double *loss)
 {
@@ -12453,7 +12557,8 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
     for (size_t step = 0; step < steps; step++) {
         size_t epoch = step / iters;
         if (step % iters == 0) mmixi_shuffle(m, order, n, epoch);
-        if (mmixi_probe_learn(m, j, order + step % iters * batch, batch, loss + step * R)) return;
+        if (mmixi_probe_learn(m, j, order + step % iters * batch, batch, loss + step * R))
+            return;
         for (size_t i = 0; i < R; i++) {
             double lr = o->rate[i] * (double)batch / 256;
             sgd.lr = mmix_schedule_cosine(lr, 0, o->epochs, 1, 0, 0, epoch);
@@ -12490,12 +12595,14 @@ static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix
 {
     static const char who[] = "mmix_linear_probe";
     mmixi_dims d;
-    if (!mmixi_given(m, who, "*config, *train", o, train)) return -1;
+    if (!mmixi_given(m, who, "*config, *train", o, train))
+        return -1;
     if (mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
                              "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
                              "double held 0 9e-1")) return -1;
     if (mmixi_source_check(m, who, train, train->dim)) return -1;
-    if (test && mmixi_source_check(m, who, test, train->dim)) return -1;
+    if (test && mmixi_source_check(m, who, test, train->dim))
+        return -1;
     memset(&d, 0, sizeof d);
     d.D = train->dim + 1;
     d.K = o->classes;
@@ -12504,12 +12611,13 @@ static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix
 /* Element i of a head (K, D + 1) before it learns. */
 static mmix_real mmixi_probe_start(const mmix_ctx *m, const mmix_probe_config *o, size_t i, size_t width)
 {
-    if (o->start) return mmixi_of(o->start)[mmixi_place(o->start, i)];
+    if (o->start)
+        return mmixi_of(o->start)[mmixi_place(o->start, i)];
     if (i % width == width - 1) return 0;        /* a bias */
     return (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i));
 }
-/* The rate that does best on the pictures held out, the first of equal ones: r->held and r->best. `last`: the
-   losses of the last step, or NULL. 0, or -1 if no loss is finite. */
+/* The rate that does best on the pictures held out, the first of equal ones: r->held and r->best.
+   `last`: the losses of the last step, or NULL. 0, or -1 if no loss is finite. */
 static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const double *last,
                               mmix_probe_result *r)
 {
@@ -12517,8 +12625,10 @@ static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const doubl
     for (size_t i = 0; i < j->rates; i++) {
         mmix_miou_result share = mmix_miou(j->count + i * j->K, j->K, NULL);
         r->held[i] = labels > 1 ? share.miou : share.accuracy;
-        if (last && !mmixi_is_finite(last[i])) r->held[i] = -1;
-        if (r->held[i] > r->held[r->best]) r->best = i;
+        if (last && !mmixi_is_finite(last[i]))
+            r->held[i] = -1;
+        if (r->held[i] > r->held[r->best])
+            r->best = i;
     }
     if (r->held[r->best] >= 0) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_probe: rate: no loss stays finite");
@@ -12531,7 +12641,8 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     if (mmixi_result(m, "mmix_linear_probe", result, sizeof *result)) return -1;
     if (mmixi_probe_check(m, o, train, test)) return -1;
     size_t R = o->rates, D = train->dim + 1, K = o->classes, part = K * D, held = 0;
-    if (R > 1) held = mmixi_min((size_t)ceil((double)train->count * o->held), train->count - 1);
+    if (R > 1)
+        held = mmixi_min((size_t)ceil((double)train->count * o->held), train->count - 1);
     size_t learned = train->count - held, batch = mmixi_min(o->batch, learned);
     memset(&r, 0, sizeof r);
     r.steps = o->epochs * (learned / batch);
@@ -12552,19 +12663,23 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     j.count = r.count;
     if (m->error_kind) return -1;
 
-    for (size_t i = 0; i < R * part; i++) j.weights[i] = mmixi_probe_start(m, o, i % part, D);
-    for (size_t i = 0; i < most; i++) order[i] = i;
+    for (size_t i = 0; i < R * part; i++)
+        j.weights[i] = mmixi_probe_start(m, o, i % part, D);
+    for (size_t i = 0; i < most; i++)
+        order[i] = i;
     mmixi_shuffle(m, order, train->count, UINT32_MAX);           /* the first are held out */
     mmixi_probe_train(m, o, &j, order + held, learned, batch, r.steps, r.loss);
     if (m->error_kind) return -1;
     mmixi_probe_count(m, &j, order, held, batch);
     if (m->error_kind) return -1;
-    if (mmixi_probe_choose(m, &j, r.steps > 0 ? r.loss + (r.steps - 1) * R : NULL, &r)) return -1;
+    if (mmixi_probe_choose(m, &j, r.steps > 0 ? r.loss + (r.steps - 1) * R : NULL, &r))
+        return -1;
 
     j.weights += r.best * part;
     j.rates = 1;
     memcpy(mmixi_of(r.head), j.weights, part * sizeof *j.weights);
-    for (size_t i = 0; i < most; i++) order[i] = i;
+    for (size_t i = 0; i < most; i++)
+        order[i] = i;
     j.source = test;
     mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
@@ -12591,7 +12706,8 @@ MMIXI_COLD_END
 MMIXI_PLAIN double mmixi_plain_effective_rank(const double *sigma, size_t n)
 {
     double sum = 0, entropy = 0;
-    for (size_t i = 0; i < n; i++) sum += sigma[i];
+    for (size_t i = 0; i < n; i++)
+        sum += sigma[i];
     for (size_t i = 0; i < n; i++) {
         double p = sigma[i] / sum;
         if (p > 0) entropy -= p * log(p);
@@ -12608,15 +12724,16 @@ MMIXI_PLAIN double mmixi_plain_stable_rank(const double *sigma, size_t n)
     return squares / (largest * largest);
 }
 
-/* Turns the columns x and y, of squared lengths *p and *q, so that they are orthogonal and x is the longer
-   one. Returns 0 if they are so already. */
+/* Turns the columns x and y, of squared lengths *p and *q, so that they are orthogonal and x is the
+   longer one. Returns 0 if they are so already. */
 static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, double *q)
 {
     double along = mmixi_dot(x, y, len), size = fabs(along), more = fmax(*p, *q), less = fmin(*p, *q);
     int swap = *p < more;
-    if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) return 0;
-    /* The cotangent of twice the angle (Jacobi 1846), then tangent, cosine and sine of the angle. more - less
-       may be flushed to 0 where the lengths differ, so size itself is asked. */
+    if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290)
+        return 0;
+    /* The cotangent of twice the angle (Jacobi 1846), then tangent, cosine and sine of the angle.
+       more - less may be flushed to 0 where the lengths differ, so size itself is asked. */
     double cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
     double t = 1 / (cot + sqrt(cot * cot + 1));
     double c = 1 / sqrt(t * t + 1), s = along < 0 ? -t * c : t * c;
@@ -12634,18 +12751,21 @@ static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, doub
     }
     return 1;
 }
-/* The n rows of a (n, len) are the columns in question: they are made orthogonal, of falling lengths sigma. */
+/* The n rows of a (n, len) are the columns in question: they are made orthogonal, of falling
+   lengths sigma. */
 static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
     int turned = 1;
     for (int sweep = 0; sweep < 60 && turned; sweep++) {
         turned = 0;
-        for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
+        for (size_t i = 0; i < n; i++)
+            sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
         for (size_t p = 0; p < n; p++)
             for (size_t q = p + 1; q < n; q++)
                 turned |= mmixi_singular_turn(a + p * len, a + q * len, len, sigma + p, sigma + q);
     }
-    for (size_t i = 0; i < n; i++) sigma[i] = sqrt(sigma[i]);
+    for (size_t i = 0; i < n; i++)
+        sigma[i] = sqrt(sigma[i]);
 }
 
 typedef struct mmixi_rank_job {
@@ -12663,7 +12783,8 @@ static double mmixi_rank_copy(mmixi_mat block, double *a)
         a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
         top = fmax(top, fabs(a[e]));
     }
-    for (size_t e = 0; top > 0 && e < n; e++) a[e] /= top;
+    for (size_t e = 0; top > 0 && e < n; e++)
+        a[e] /= top;
     return top;
 }
 static void mmixi_rank_task(void *arg, mmixi_range range)
@@ -12698,7 +12819,8 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, 
     mmixi_rank_job j;
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
-    if (!mmixi_expect(m, who, &d, "M ...RC", M) || mmixi_bounded(m, who, "M", M)) return -1;
+    if (!mmixi_expect(m, who, &d, "M ...RC", M) || mmixi_bounded(m, who, "M", M))
+        return -1;
     M = mmixi_strided(m, M);
     if (!M) return -1;
     j.M = mmixi_values(M);
@@ -12724,7 +12846,8 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, 
     *result = j.r;
     return 0;
 }
-/* The numerical ranks of L's blocks: with scores of 1 the matrix of an SSD mixer is L alone. NULL on error. */
+/* The numerical ranks of L's blocks: with scores of 1 the matrix of an SSD mixer is L alone. NULL
+   on error. */
 static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi_dims *d, size_t block,
                                  double eps)
 {
@@ -12756,16 +12879,18 @@ static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block
     const mmix_mixer *x = j->mixer;
     double full = (double)mmixi_min(b->rows, b->cols), N = (double)mmix_shape(x->k, 3);
     int diagonal = b->row == b->column;
-    if (!(j->r.M.numerical[at] > 0)) return 0;   /* zeros, as a mask leaves them */
-    if (x->kind == MMIX_SSD) return diagonal ? full : fmin(full, N * j->r.decay[at]);
+    if (!(j->r.M.numerical[at] > 0))
+        return 0;   /* zeros, as a mask leaves them */
+    if (x->kind == MMIX_SSD)
+        return diagonal ? full : fmin(full, N * j->r.decay[at]);
     if (x->kind == MMIX_LINEAR) {
         int triangular = diagonal && x->mask == MMIX_MASK_CAUSAL;
         return triangular ? full : fmin(full, N);
     }
     return full;
 }
-/* A block's bounds and its part in the diagonals, head by head; what it adds to the layer's output, M_IJ x_J
-   of all heads side by side, and the rank of that. */
+/* A block's bounds and its part in the diagonals, head by head; what it adds to the layer's output,
+   M_IJ x_J of all heads side by side, and the rank of that. */
 static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const mmixi_mix_block *b,
                                  double *joined)
 {
@@ -12781,13 +12906,16 @@ static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const
         size_t head = b->sequence * d->H + h, at = head * n + b->index;
         r->bound[at] = mmixi_mix_bound(j, b, at);
         if (b->index == 0) r->diagonal[head] = 0;
-        if (b->row == b->column) r->diagonal[head] += r->M.numerical[at];
+        if (b->row == b->column)
+            r->diagonal[head] += r->M.numerical[at];
         mmixi_mat M = mmixi_part(mmixi_values(j->M), head * d->L + b->row, b->column, b->rows, b->cols);
         mmixi_mat X = mmixi_matrix(mmixi_at(&v, b->sequence, b->column, h), b->cols, d->P, v.token);
         mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d->P, b->rows, d->P), M, X, 0);
     }
-    if (j->out_proj) out = mmix_linear(m, out, j->out_proj, NULL);
-    if (!mmix_rank_of(m, out, 0, j->eps, &rank)) *joined = *rank.numerical;
+    if (j->out_proj)
+        out = mmix_linear(m, out, j->out_proj, NULL);
+    if (!mmix_rank_of(m, out, 0, j->eps, &rank))
+        *joined = *rank.numerical;
     mmix_rewind(m, mark);
 }
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
@@ -12806,13 +12934,17 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out
     j.M = mmix_mix_matrix(m, mixer);
     d->P = mmix_shape(mixer->v, 3);
     d->W = mmix_shape(j.M, 1) * d->P;
-    if (!mmixi_expect(m, who, d, "+M BHLL, out_proj? *W", j.M, out_proj)) return -1;
+    if (!mmixi_expect(m, who, d, "+M BHLL, out_proj? *W", j.M, out_proj))
+        return -1;
     if (block == 0) block = mmixi_max(d->L / 2, 1);
     block = mmixi_min(block, d->L);
     r->block = block;
-    if (mmix_rank_of(m, j.M, block, eps, &r->M)) return -1;
-    if (mixer->kind == MMIX_SSD) r->decay = mmixi_decay_ranks(m, mixer, d, block, eps);
-    if (mmix_rank_of(m, j.M, 0, eps, &r->whole)) return -1;
+    if (mmix_rank_of(m, j.M, block, eps, &r->M))
+        return -1;
+    if (mixer->kind == MMIX_SSD)
+        r->decay = mmixi_decay_ranks(m, mixer, d, block, eps);
+    if (mmix_rank_of(m, j.M, 0, eps, &r->whole))
+        return -1;
     size_t n = r->M.rows * r->M.cols;
     r->bound = mmixi_doubles(m, r->M.matrices, n);
     r->diagonal = mmixi_doubles(m, r->M.matrices, 1);
@@ -12859,7 +12991,8 @@ static void mmixi_pca_covariance_row(void *arg, mmixi_range range)
     memset(row, 0, D * sizeof *row);
     for (size_t r = 0; r < j->N; r++) {
         const double *x = j->centred + r * D;
-        for (size_t d = i; d < D; d++) row[d] += x[i] * x[d];
+        for (size_t d = i; d < D; d++)
+            row[d] += x[i] * x[d];
     }
 }
 /* The image of vector number i. */
@@ -12872,7 +13005,8 @@ static void mmixi_pca_image(void *arg, mmixi_range range)
     memset(image, 0, D * sizeof *image);
     for (size_t r = 0; r < D; r++) {
         const double *row = j->covariance + r * D;
-        for (size_t d = 0; d < D; d++) image[d] += v[r] * row[d];
+        for (size_t d = 0; d < D; d++)
+            image[d] += v[r] * row[d];
     }
 }
 /* The rows of x without their mean. */
@@ -12896,7 +13030,8 @@ static void mmixi_pca_covariance(mmix_ctx *m, mmixi_pca_job *j)
     size_t D = j->D;
     mmixi_ranges(m, D, 1, mmixi_pca_covariance_row, j);
     for (size_t a = 0; a < D; a++) {             /* the other half */
-        for (size_t b = 0; b < a; b++) j->covariance[a * D + b] = j->covariance[b * D + a];
+        for (size_t b = 0; b < a; b++)
+            j->covariance[a * D + b] = j->covariance[b * D + a];
         j->covariance[a * D + a] += j->trace;
     }
 }
@@ -12907,7 +13042,8 @@ static void mmixi_pca_start(mmixi_pca_job *j)
     for (size_t i = 0; i < j->block * j->D; i++) {
         noise = noise * 1664525u + 1013904223u;
         j->v[i] = noise / 4294967296.0 - 0.5;
-        if (j->block == j->D) j->v[i] = i % (j->D + 1) == 0;
+        if (j->block == j->D)
+            j->v[i] = i % (j->D + 1) == 0;
     }
 }
 /* One round. Returns |C v - λ v|² for all k vectors together. */
@@ -12930,8 +13066,11 @@ static void mmixi_pca_component(const mmixi_pca_job *j, size_t i, const mmix_pca
     size_t D = j->D;
     const double *v = j->v + i * D;
     double *component = r->components + i * D, most = 0;
-    for (size_t e = 0; e < D; e++) if (fabs(v[e]) > fabs(most)) most = v[e];
-    for (size_t e = 0; e < D; e++) component[e] = most < 0 ? -v[e] : v[e];
+    for (size_t e = 0; e < D; e++)
+        if (fabs(v[e]) > fabs(most))
+            most = v[e];
+    for (size_t e = 0; e < D; e++)
+        component[e] = most < 0 ? -v[e] : v[e];
     r->variance[i] = fmax(j->lambda[i] - j->trace, 0) / (double)(j->N - 1);
     for (size_t row = 0; row < j->N; row++)
         r->projection[row * j->k + i] = mmixi_dot(j->centred + row * D, component, D);
@@ -12943,9 +13082,12 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     mmixi_pca_job j;
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
-    if (!mmixi_expect(m, who, &d, "x ND", x)) return -1;
-    if (mmixi_within(m, who, "k", (double)k, 1, (double)d.D)) return -1;
-    if (mmixi_within(m, who, "x's number of rows", (double)d.N, 2, HUGE_VAL)) return -1;
+    if (!mmixi_expect(m, who, &d, "x ND", x))
+        return -1;
+    if (mmixi_within(m, who, "k", (double)k, 1, (double)d.D))
+        return -1;
+    if (mmixi_within(m, who, "x's number of rows", (double)d.N, 2, HUGE_VAL))
+        return -1;
     if (mmixi_bounded(m, who, "x", x)) return -1;
     j.N = d.N;
     j.D = d.D;
@@ -12968,7 +13110,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     double wrong = HUGE_VAL;                     /* what 300 rounds do not tell apart varies equally */
     for (int round = 0; round < 300 && wrong > 1e-26 * j.energy * j.energy; round++)
         wrong = mmixi_pca_round(m, &j);
-    for (size_t i = 0; i < k; i++) mmixi_pca_component(&j, i, &r);
+    for (size_t i = 0; i < k; i++)
+        mmixi_pca_component(&j, i, &r);
     mmix_rewind(m, mark);
     *result = r;
     return 0;
@@ -12978,7 +13121,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
    Class strategies  the mean or the maximum over tokens
    ------------------------------------------------------------------------------------ */
 
-/* The mean, or the maximum, of one feature over the tokens that are used, x being that of token 0. */
+/* The mean, or the maximum, of one feature over the tokens that are used, x being that of token 0.
+   */
 static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, const char *used, int max)
 {
     double sum = 0, count = 0, most = -HUGE_VAL;
@@ -12990,20 +13134,23 @@ static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, 
     }
     return max ? most : sum / count;
 }
-/* Marks in used (L) the n tokens at positions, or all others. Returns how many tokens are used, 0 after an
-   error. */
+/* Marks in used (L) the n tokens at positions, or all others. Returns how many tokens are used, 0
+   after an error. */
 static size_t mmixi_pool_uses(mmix_ctx *m, const size_t *positions, size_t n, int others, size_t L,
                               char *used)
 {
     static const char who[] = "mmix_pool_tokens";
     size_t count = 0;
-    if (n > 0 && !mmixi_given(m, who, "*positions", positions)) return 0;
+    if (n > 0 && !mmixi_given(m, who, "*positions", positions))
+        return 0;
     memset(used, others != 0, L);
     for (size_t i = 0; i < n; i++) {
-        if (mmixi_within(m, who, "a position", (double)positions[i], 0, (double)L - 1)) return 0;
+        if (mmixi_within(m, who, "a position", (double)positions[i], 0, (double)L - 1))
+            return 0;
         used[positions[i]] = !others;
     }
-    for (size_t t = 0; t < L; t++) count += used[t] != 0;
+    for (size_t t = 0; t < L; t++)
+        count += used[t] != 0;
     if (count == 0)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: none of %.0f tokens is left", who, (double)L);
     return count;
@@ -13012,14 +13159,17 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
                                       size_t n, int others, int max)
 {
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
+    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens))
+        return NULL;
     mmix_tensor *out = mmix_new2(m, d.B, d.D);
     char *used = (char *)mmixi_step_array(m, d.L, 1, 1);
-    if (m->error_kind || mmixi_pool_uses(m, positions, n, others, d.L, used) == 0) return NULL;
+    if (m->error_kind || mmixi_pool_uses(m, positions, n, others, d.L, used) == 0)
+        return NULL;
     for (size_t b = 0; b < d.B; b++) {
         const mmix_real *x = mmixi_of(tokens) + b * tokens->stride[0];
         mmix_real *to = mmixi_of(out) + b * d.D;
-        for (size_t i = 0; i < d.D; i++) to[i] = (mmix_real)mmixi_pool_feature(tokens, x + i, used, max);
+        for (size_t i = 0; i < d.D; i++)
+            to[i] = (mmix_real)mmixi_pool_feature(tokens, x + i, used, max);
     }
     return out;
 }
@@ -13034,7 +13184,8 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
    Jabri et al. 2020; DINO's eval_video_segmentation.py. The context is the first frame, whose labels are
    true, and the last n. By definition
 
-       for (each token p) for (each frame of the context) for (each token q within the radius of p)
+       for (each token p)
+           for (each frame of the context) for (each token q within the radius of p)
            keep cos(p, q) if it is among the k largest so far
 
    where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
@@ -13051,14 +13202,16 @@ struct mmix_video {
     size_t seen;                                 /* frames, the first included */
     mmix_params *memory;                         /* without parameters: where this and the frames lie */
     mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
-    /* While a frame is being worked on: its tokens (N, D) of length 1 and its labels (K, N); and best
-       (lanes, k), the largest cosines, falling, and where in `frame` the labels of those tokens lie. */
+    /* While a frame is being worked on: its tokens (N, D) of length 1 and its labels (K, N); and
+       best (lanes, k), the largest cosines, falling, and where in `frame` the labels of those
+       tokens lie. */
     mmix_real *x, *soft;
     mmixi_scored *best;
 };
 /* Numbers of a frame in memory. */
 static size_t mmixi_video_frame_size(const mmix_video *v) { return v->d.N * (v->d.D + v->d.K); }
-/* Where the memory of a frame begins: the first has a place of its own, the last ones take turns. */
+/* Where the memory of a frame begins: the first has a place of its own, the last ones take turns.
+   */
 static mmix_real *mmixi_video_at(const mmix_video *v, size_t frame)
 {
     size_t place = frame == 0 ? 0 : 1 + (frame - 1) % v->config.frames;
@@ -13097,7 +13250,8 @@ static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_
             mmixi_scored_take(best, v->config.k, it);
         }
 }
-/* The labels of the token at row y, column x: the mean of those of the best, weighted by the softmax. */
+/* The labels of the token at row y, column x: the mean of those of the best, weighted by the
+   softmax. */
 static void mmixi_video_mean(const mmix_video *v, size_t y, size_t x, mmixi_scored *best)
 {
     size_t N = v->d.N, k = v->config.k;
@@ -13109,7 +13263,8 @@ static void mmixi_video_mean(const mmix_video *v, size_t y, size_t x, mmixi_scor
     for (size_t c = 0; c < v->d.K; c++) {
         const mmix_real *labels = v->frame + c * N;
         double mean = 0;
-        for (size_t i = 0; i < k; i++) mean += best[i].score * labels[(size_t)best[i].label];
+        for (size_t i = 0; i < k; i++)
+            mean += best[i].score * labels[(size_t)best[i].label];
         v->soft[c * N + y * v->d.X + x] = (mmix_real)(mean / sum);
     }
 }
@@ -13121,7 +13276,8 @@ static void mmixi_video_row(void *arg, mmixi_range range)
     mmixi_scored *best = v->best + range.lane * k;
     for (size_t x = 0; x < v->d.X; x++) {
         mmixi_scored_none(best, k);
-        for (size_t f = 0; f < v->seen; f = mmixi_video_after(v, f)) mmixi_video_match(v, f, y, x, best);
+        for (size_t f = 0; f < v->seen; f = mmixi_video_after(v, f))
+            mmixi_video_match(v, f, y, x, best);
         mmixi_video_mean(v, y, x, best);
     }
 }
@@ -13139,14 +13295,15 @@ MMIXDEF mmix_video_config mmix_video_davis(void)
 static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const mmix_tensor *tokens)
 {
     const char *spec = mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND";
-    if (!mmixi_expect(m, who, &v->d, spec, tokens)) return -1;
+    if (!mmixi_expect(m, who, &v->d, spec, tokens))
+        return -1;
     if (mmixi_bounded(m, who, "tokens", tokens)) return -1;
     v->x = mmixi_of(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
     return m->error_kind ? -1 : 0;
 }
-/* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have (resized
-   to the grid, nearest): each token is one object's, and figures compare with published ones. An object that
-   no middle meets is lost. */
+/* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have
+   (resized to the grid, nearest): each token is one object's, and figures compare with published
+   ones. An object that no middle meets is lost. */
 static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d, const mmix_tensor *mask)
 {
     mmix_real *soft = mmixi_of(mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0));
@@ -13186,10 +13343,12 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
     draft.d.Y = gh;
     draft.d.X = gw;
     draft.d.K = K;
-    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)) return NULL;
+    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K))
+        return NULL;
     if (mmixi_settings_check(m, who, &config, "size frames 0 1e6, size radius, size k 1, "
                              "double temperature 1e-6")) return NULL;
-    if (!mmixi_expect(m, who, &draft.d, "+mask:i32 HW", mask)) return NULL;
+    if (!mmixi_expect(m, who, &draft.d, "+mask:i32 HW", mask))
+        return NULL;
     if (!mmixi_index_ok(m, who, "mask", mask, K)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
     if (mmixi_video_tokens(m, who, &draft, tokens)) return NULL;
@@ -13197,7 +13356,8 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
     draft.soft = mmixi_video_first_labels(m, &draft.d, mask);
     draft.config = config;
     draft.config.radius = mmixi_max(gh, gw);     /* 0 is everywhere: nothing is farther away than that */
-    if (config.radius > 0) draft.config.radius = mmixi_min(config.radius, draft.config.radius);
+    if (config.radius > 0)
+        draft.config.radius = mmixi_min(config.radius, draft.config.radius);
     draft.config.k = mmixi_min(config.k, (config.frames + 1) * draft.d.N);
     mmix_video *v = mmixi_video_new(&draft);
     if (!v) return NULL;
@@ -13209,9 +13369,10 @@ MMIXDEF void mmix_video_destroy(mmix_video *v)
 {
     if (v) mmix_params_destroy(v->memory);
 }
-/* The labels (h, w) of a frame: at each pixel the largest of the maps (K, h, w), each scaled so that its least
-   value is 0 and its largest 1; of equal ones the lower. A map of one value everywhere, but for rounding,
-   stays as it is. Where map 0 was there are then the largest values. */
+/* The labels (h, w) of a frame: at each pixel the largest of the maps (K, h, w), each scaled so
+   that its least value is 0 and its largest 1; of equal ones the lower. A map of one value
+   everywhere, but for rounding, stays as it is. Where map 0 was there are then the largest values.
+   */
 static void mmixi_video_labels(const mmix_video *v, mmix_real *maps, int32_t *labels)
 {
     size_t pixels = v->d.H * v->d.W;
@@ -13233,7 +13394,8 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
 {
     static const char who[] = "mmix_video_next";
     mmix_video_frame r;
-    if (mmixi_result(v ? v->m : NULL, who, result, sizeof *result) || !v) return -1;
+    if (mmixi_result(v ? v->m : NULL, who, result, sizeof *result) || !v)
+        return -1;
     mmix_ctx *m = v->m;
     const size_t shape[2] = { v->d.H, v->d.W };
     r.soft = mmix_new3(m, v->d.K, v->d.Y, v->d.X);
@@ -13279,7 +13441,8 @@ static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y
     for (size_t v = y - mmixi_min(y, R); v < bottom; v++)
         for (size_t u = x - mmixi_min(x, R); u < right; u++) {
             size_t square = (v - y) * (v - y) + (u - x) * (u - x);
-            if (square <= R * R && mmixi_video_edge(mask, object, v, u)) return 1;
+            if (square <= R * R && mmixi_video_edge(mask, object, v, u))
+                return 1;
         }
     return 0;
 }
@@ -13305,7 +13468,8 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
     static const char who[] = "mmix_video_jf";
     double both = 0, either = 0;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "predicted:i32 HW, truth:i32 HW", predicted, truth)) return -1;
+    if (!mmixi_expect(m, who, &d, "predicted:i32 HW, truth:i32 HW", predicted, truth))
+        return -1;
     if (!mmixi_given(m, who, "*scores", scores)) return -1;
     for (size_t i = 0; i < d.H * d.W; i++) {
         int in_predicted = mmixi_index(predicted, i) == object, in_truth = mmixi_index(truth, i) == object;
