@@ -10055,16 +10055,18 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
 }
 
 /* ==== >>dino =========================================================================
-   self-distillation: a student on all crops learns what a slow average of itself says of the global ones
+   self-distillation: a student learns from all crops what a slow average of itself says of two
 
-   One step: (1) the teacher runs on the 2 global crops, the student on all; the loss uses the old centre;
-   (2) the new centre; (3) gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the
-   prototypes are left out; (5) AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021,
-   algorithm 1. iBOT adds to (1) what the teacher says of patches that the student does not see.
+   One step: (1) the teacher runs on the 2 global crops, the student on all; the loss uses the old
+   centre; (2) the new centre; (3) gradients, clipped tensor by tensor; (4) while epoch <
+   freeze_last_layer the prototypes are left out; (5) AdamW; (6) teacher = m teacher + (1 - m)
+   student. Caron et al. 2021, algorithm 1. iBOT adds to (1) what the teacher says of patches that
+   the student does not see.
 
-   (1) to (3) run on slices of the batch, one after another, for no picture's loss depends on another
-   picture: only one slice's crops and activations are in memory, and they stay in the caches. A batch of
-   any size is a sum over slices, and a sum over processes if it is cut into shards.
+   (1) to (3) run on slices of the batch, one after another, for no picture's loss depends on
+   another picture: only one slice's crops and activations are in memory, and they stay in the
+   caches. A batch of any size is a sum over slices, and a sum over processes if it is cut into
+   shards.
    ==================================================================================== */
 
 /* A slice has about so many tokens: products of so many rows run at full speed. */
@@ -10089,9 +10091,9 @@ struct mmix_dino {
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
     uint64_t step, iters;                        /* the counters of files, in this order */
-    uint64_t at_uniform, at_zero;                /* steps in a row with the loss at ln K, with no entropy */
+    uint64_t at_uniform, at_zero;                /* steps in a row: loss at ln K, entropy at 0 */
     char *note;
-    size_t shard;                                /* this process's, if there is a sum over all shards */
+    size_t shard;                                /* this process's, if `sum` adds up all */
     mmix_sum_function *sum;
     void *sum_user;
 };
@@ -10247,7 +10249,7 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     uint64_t seed = m->seed;
     int failed = m->error_kind || mmixi_dino_check(m, &d->config);
     d->iters = d->config.iters;
-    m->seed = d->config.seed;                    /* a run's numbers are its own, whatever came before */
+    m->seed = d->config.seed;                    /* whatever came before in this context */
     for (int i = 0; i < 2 && !failed; i++)
         failed = mmixi_dino_net_make(d, &d->net[i], start);
     m->seed = seed;
@@ -10273,8 +10275,14 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 {
     return d ? d->net[teacher != 0].params : NULL;
 }
-MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
-MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
+MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d)
+{
+    return d ? d->center : NULL;
+}
+MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d)
+{
+    return d ? &d->config : NULL;
+}
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d)
 {
     if (!d) return NULL;
@@ -10313,7 +10321,7 @@ static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_
         crops[i] = NULL;
         if (!b->crops[i]) continue;
         const size_t *shape = b->crops[i]->shape;
-        size_t views = shape[0] / b->B;          /* of a picture: a row of channels is one view of all */
+        size_t views = shape[0] / b->B;          /* crops of a picture */
         mmix_tensor *x = mmixi_as(m, b->crops[i], 4, views, 3 * b->B, shape[2], shape[3]);
         x = mmix_slice(m, x, 1, 3 * at, 3 * n);
         crops[i] = mmixi_as(m, x, 4, views * n, 3, shape[2], shape[3]);
@@ -10324,11 +10332,11 @@ static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_
 /* ---- what iBOT hides ---- */
 
 typedef struct mmixi_dino_mask {
-    mmix_tensor *masked;                         /* (global crops, patches): 1 where a patch is hidden, else 0 */
-    mmix_tensor *at, *weight;                    /* (count): where the ones are among all patches, and the
-                                                    weight of each, 1 over how many its crop has and over
-                                                    the number of crops */
-    size_t count;
+    mmix_tensor *masked;                         /* (global crops, patches): 1 if hidden, else 0 */
+    size_t count;                                /* of hidden patches */
+    mmix_tensor *at;                             /* (count): their places among all patches */
+    /* (count): 1 over how many are hidden in the patch's crop, and over the number of crops. */
+    mmix_tensor *weight;
 } mmixi_dino_mask;
 static double mmixi_dino_draw(const mmix_dino *d, uint64_t crop, uint64_t i)
 {
@@ -10358,7 +10366,8 @@ static size_t mmixi_dino_hide_more(const mmix_dino *d, uint64_t crop, uint64_t d
 }
 /* Hides patches of a crop of gh x gw in rectangles, until ten tries in a row find no room for
    another (Bao et al. 2022, algorithm 1, with the least area of iBOT's code). Returns how many. */
-static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw, mmix_real *mask)
+static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw,
+                              mmix_real *mask)
 {
     const double *part = d->config.mask_part;
     if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance)
@@ -10389,7 +10398,7 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
     if (m->error_kind) return -1;
     for (size_t i = 0; i < 2 * n; i++) {
         mmix_real *row = mmixi_of(mask->masked) + i * patches;
-        size_t crop = i / n * b->B + at + i % n;         /* of the whole batch: the draws are its own */
+        size_t crop = i / n * b->B + at + i % n;         /* its number in the whole batch */
         size_t hidden = mmixi_dino_hide(d, crop, gh, gw, row);
         for (size_t k = 0; k < patches; k++) {
             if (row[k] == 0) continue;
@@ -10481,8 +10490,8 @@ typedef struct mmixi_dino_shard {
     const mmixi_dino_batch *batch;
     double teacher_temp;
     int record;                                  /* the state of recording while the student runs */
-    double *sum;                                 /* (MMIXI_DINO_CENTER + K): what all slices bring */
-    mmix_real *center;                           /* (K): the next centres as a slice alone would make them */
+    double *sum;                                 /* (MMIXI_DINO_CENTER + K), over the slices */
+    mmix_real *center;                           /* (K): as one slice alone would move it */
 } mmixi_dino_shard;
 /* The loss of a slice, of which `part` is the share in the batch. Adds all but the centres to the
    sums. */
@@ -10494,19 +10503,20 @@ static mmix_tensor *mmixi_dino_slice_loss(const mmixi_dino_shard *j, mmix_tensor
     mmix_ctx *m = j->d->m;
     size_t global = 2 * pictures, views = mmix_shape(student, 0) - mask->count;
     mmix_dino_loss_stats of;
-    mmix_tensor *loss = mmix_dino_loss(m, mmix_slice(m, student, 0, 0, views),
-                                       mmix_slice(m, teacher, 0, 0, global), j->center,
-                                       views / pictures, c->student_temp, j->teacher_temp,
-                                       c->center_momentum, &of);
+    mmix_tensor *said = mmix_slice(m, student, 0, 0, views);
+    mmix_tensor *target = mmix_slice(m, teacher, 0, 0, global);
+    mmix_tensor *loss = mmix_dino_loss(m, said, target, j->center, views / pictures,
+                                       c->student_temp, j->teacher_temp, c->center_momentum, &of);
     if (!loss) return NULL;
     j->sum[MMIXI_DINO_LOSS] += part * mmix_item(loss);
     j->sum[MMIXI_DINO_ENTROPY] += part * of.teacher_entropy;
     j->sum[MMIXI_DINO_KL] += part * of.teacher_kl_uniform;
     if (mask->count == 0) return loss;
-    mmix_tensor *patches = mmix_ibot_loss(m, mmix_slice(m, student, 0, views, mask->count),
-                                          mmix_slice(m, teacher, 0, global, mask->count), mask->weight,
-                                          j->center + c->prototypes, c->student_temp, j->teacher_temp,
-                                          c->center_momentum, NULL);
+    said = mmix_slice(m, student, 0, views, mask->count);
+    target = mmix_slice(m, teacher, 0, global, mask->count);
+    mmix_tensor *patches = mmix_ibot_loss(m, said, target, mask->weight, j->center + c->prototypes,
+                                          c->student_temp, j->teacher_temp, c->center_momentum,
+                                          NULL);
     j->sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
     return mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
 }
@@ -10527,7 +10537,7 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
 
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *teacher = mmixi_keep_only(m, mark, mmixi_dino_teach(d, crops, &mask, at));
-    memcpy(j->center, d->center, K * sizeof *d->center);         /* all slices are judged by the old one */
+    memcpy(j->center, d->center, K * sizeof *d->center);         /* each slice uses the old one */
     mmix_record(m, j->record);
     mmix_tensor *student = mmixi_dino_study(d, crops, &mask, at);
     mmix_tensor *loss = NULL;
@@ -10541,8 +10551,8 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
     mmix_rewind(m, all);
     return 0;
 }
-/* (1) to (3) for one shard, slice by slice: its gradients, and in `share` what else it brings,
-   `add`: on top of what is there. */
+/* (1) to (3) for one shard, slice by slice. What it brings beside its gradients goes to `share`, or
+   with `add` is added to what is there. */
 static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard,
                                  double teacher_temp, mmix_real *share, int add)
 {
@@ -10613,32 +10623,38 @@ static void mmixi_dino_report(const mmix_dino *d, const mmix_real *share, mmix_d
     s->teacher_kl_uniform = share[MMIXI_DINO_KL];
     s->patch_loss = share[MMIXI_DINO_PATCHES];
 }
-/* Gradients of the whole batch, shard after shard, or of this process's shard and from the others.
-   Returns the next centres, NULL on error. What is added up in `share` has the gradients behind it;
-   a batch that is one shard leaves them where they are. */
+/* Gradients of the whole batch: shard after shard, or of this process's shard, to which `sum` adds
+   those of the others. Returns the next centres, or NULL on error. If there is something to add, the
+   gradients stand behind the share in one array; one shard alone leaves them where they are. */
 static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b,
                                              mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), room = n, shards = mmixi_max(1, c->shards);
-    size_t begin = d->sum ? d->shard : 0, end = d->sum ? d->shard + 1 : shards;
+    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), shards = mmixi_max(1, c->shards);
+    size_t begin = 0, end = shards, room = n;
     int adds = shards > 1 || d->sum;
-    double teacher_temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
-                                               c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
+    double temp = c->teacher_temp;
+    temp = mmix_schedule_cosine(temp, temp, 0, 1, c->teacher_temp_epochs, c->teacher_temp_warm,
+                                s->epoch);
+    if (d->sum) {
+        begin = d->shard;
+        end = d->shard + 1;
+    }
     for (int i = 0; adds && i < 2; i++)
         room += d->adamw[i].params->elements;
     mmix_real *share = mmixi_reals(m, room, 1), *packed = NULL;
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
         mmixi_adamw_zero(d->adamw, 2);
-        mmixi_dino_shard_run(d, b, shard, teacher_temp, share, shard > begin);
+        mmixi_dino_shard_run(d, b, shard, temp, share, shard > begin);
         if (adds && !m->error_kind)
             packed = mmixi_dino_pack(d, share + n, shard > begin);
     }
     if (m->error_kind) return NULL;
     if (d->sum && d->sum(d->sum_user, share, (size_t)(packed - share)))
-        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run "
-                  "stands where it stood", (double)shards);
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED,
+                  "mmix_dino_step: the sum over %.0f shards failed; the run stands where it stood",
+                  (double)shards);
     if (m->error_kind) return NULL;
     if (adds) mmixi_dino_unpack(d, share + n);
     mmixi_dino_report(d, share, s);
@@ -10658,22 +10674,21 @@ MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, 
 
 /* ---- a step ---- */
 
-/* What the schedules say for the step that stats names; AdamW's options are part of it. */
+/* The schedules at this step: into stats, and as options of AdamW. */
 static mmix_adamw mmixi_dino_schedules(const mmix_dino *d, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_adamw adamw = mmix_adamw_default();
     double lr = c->lr * (double)c->batch / 256;
     s->lr = mmix_schedule_cosine(lr, c->min_lr, c->epochs, d->iters, c->warmup_epochs, 0, d->step);
-    s->weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0,
-                                           0, d->step);
+    s->weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                           d->iters, 0, 0, d->step);
     s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     adamw.lr = s->lr;
     adamw.weight_decay = s->weight_decay;
     return adamw;
 }
-/* Counts the steps in a row that look like a collapse. Returns NULL, or in words which one it is.
-   */
+/* Counts the steps in a row that look like a collapse. Returns NULL, or says which one it is. */
 static const char *mmixi_dino_collapse(mmix_dino *d, const mmix_dino_stats *s)
 {
     double uniform = mmixi_log((double)d->config.prototypes);
@@ -10706,7 +10721,8 @@ static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_st
     const mmix_real *center = mmixi_dino_gradients(d, b, s);
     m->seed = seed;
     if (!mmixi_is_finite(s->loss))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: the loss of step %.0f is not a number; a lower lr may help",
                   who, (double)d->step);
     mmix_adamw adamw = mmixi_dino_schedules(d, s);
     const unsigned char *skip = s->epoch < c->freeze_last_layer ? d->skip : NULL;
@@ -10737,8 +10753,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     b.crops[1] = local;
     b.B = k.G / 2;
     if (k.G % 2 || k.L % b.B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
-                         (double)k.L);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who,
+                         (double)k.G, (double)k.L);
     b.pixels = (mmix_count(global) + mmix_count(local)) / (3 * b.B);
     return mmixi_dino_step(d, &b, stats);
 }
@@ -10774,7 +10790,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     mmixi_shuffle(m, order, count, d->step / d->iters);
     m->seed = seed;
     for (size_t i = 0; i < B; i++)
-        order[count + i] = order[i];  /* behind the last come the first again */
+        order[count + i] = order[i];             /* behind the last come the first again */
     mmixi_dino_batch b;
     memset(&b, 0, sizeof b);
     b.pictures = pictures;
@@ -10791,14 +10807,15 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
 
        loss = λ_hidden L_hid + λ_token L_tok + λ_sequence L_seq + λ_supervised L_sup
 
-   L_hid compares what the layers of student and teacher make, L_tok their logits at the answers; L_seq and
-   L_sup are cross-entropies on the teacher's answers and on the true ones (arXiv 2601.01322, section 3.2).
+   L_hid compares what the layers of student and teacher make, L_tok their logits at the answers;
+   L_seq and L_sup are cross-entropies on the teacher's answers and on the true ones (arXiv
+   2601.01322, section 3.2).
 
-   One call runs the teacher without recording and then the student on the same tokens. Logits are computed
-   at the answer positions alone. A call's gradients are weighted by its number of answer tokens, so that
-   batches of any size add up to the gradient of one large batch (L_hid nearly: it is relative to the mean
-   square of its own batch), and the optimiser makes a step when enough tokens have come. Each stage
-   freezes what it does not train and begins with moments of 0.
+   One call runs the teacher without recording and then the student on the same tokens. Logits are
+   computed at the answer positions alone. A call's gradients are weighted by its number of answer
+   tokens, so that batches of any size add up to the gradient of one large batch (L_hid nearly: it
+   is relative to the mean square of its own batch), and the optimiser makes a step when enough
+   tokens have come. Each stage freezes what it does not train and begins with moments of 0.
    ==================================================================================== */
 
 /* What the stages of both recipes share; the losses' weights are 0. */
@@ -10883,7 +10900,8 @@ static int mmixi_param_needs(const char *name, const mmix_vision *v)
     if (strstr(name, ".lora_")) return MMIX_TRAIN_LORA;
     if (strstr(name, ".mmate.flex.")) return MMIX_TRAIN_FLEX;
     if (strstr(name, ".mmate.swin.")) return MMIX_TRAIN_SWIN;
-    if (strstr(name, ".mmate.")) return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;       /* the gate between */
+    if (strstr(name, ".mmate."))                 /* the gate between the two */
+        return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     if (v && strstr(name, ".attn.")) {
         int kind = mmixi_vision_kind(&v->config, mmixi_name_block(name));
         if (kind == MMIX_BLOCK_LINEAR) return MMIX_TRAIN_FLEX;
@@ -10971,7 +10989,8 @@ static int mmixi_stage_check(const char *who, const mmix_distill *run, size_t i)
     if (mmixi_within(m, name, "the sum of the losses' weights", s->hidden + (s->token + own),
                      DBL_MIN, DBL_MAX)) return -1;
     if (s->steps == 0 || mmixi_stage_has(run, s)) return 0;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                     "%s: expected that it trains something that the student "
                      "has, found train %d, and LoRA of rank %.0f at targets %d", name, s->train,
                      (double)c->lora_rank, c->lora_targets);
 }
@@ -10982,9 +11001,11 @@ static int mmixi_distill_check(const char *who, const mmix_distill *run)
     int own_teacher = run->student == run->teacher;
     if (run->vision_student) own_teacher = run->vision_student == run->vision_teacher;
     if (run->params->in_run)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is in no other run", who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is in no other run",
+                         who);
     if (own_teacher)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is another model than its "
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: expected a student that is another model than its "
                          "teacher", who);
     if (mmixi_settings_check(m, who, &run->config.stages, mmixi_distill_settings))
         return -1;
@@ -11017,7 +11038,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     mmix_ctx *m = student->m;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
     if (teacher->m != m || t->depth != s->depth || t->media != s->media) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, depth and "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: expected a student of its teacher's context, depth and "
                   "media, found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth,
                   (double)s->media, (double)t->depth, (double)t->media);
         return NULL;
@@ -11034,7 +11056,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
 }
 /* Whether mmix_vision_from may have made the student of this teacher with attention. 1, or 0 with a
    message, or without one if either is NULL. */
-static int mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
+static int mmixi_vision_alike(const char *who, const mmix_vision *teacher,
+                              const mmix_vision *student)
 {
     if (!teacher || !student || student->params->m->error_kind) return 0;
     mmix_ctx *m = student->params->m;
@@ -11043,7 +11066,8 @@ static int mmixi_vision_alike(const char *who, const mmix_vision *teacher, const
         && t->patch == s->patch && t->registers == s->registers;
     int scans = t->mixer == MMIX_SSD || s->mixer == MMIX_SSD;
     if (teacher->params->m == m && same_sizes && !scans) return 1;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: expected a student as mmix_vision_from makes it of a teacher "
               "with attention, of its context", who);
     return 0;
 }
@@ -11093,7 +11117,8 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
         int32_t token = mmixi_index(target, i);
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
+            mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                      "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
         mmix_data_i32(a->rows)[count] = (int32_t)i;
@@ -11137,7 +11162,8 @@ static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers
             g->end++;
         size_t length = g->end - start, last = mmixi_answer_row(a, g->end - 1) % L;
         if (last != g->from + length - 1)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "%s: row %.0f has %.0f targets at %.0f to %.0f; "
                              "where the teacher is to decode, an answer is one run behind all spans",
                              who, (double)sequence, (double)length, (double)g->from, (double)last);
         g->longest = mmixi_max(g->longest, length);
@@ -11153,7 +11179,7 @@ static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *w
     mmix_ctx *m = teacher->m;
     const mmix_sequence *input = &made->input;
     size_t L = input->tokens->shape[1];
-    mmix_sequence asked = *input;                /* the tokens before the answers, and the last one of these */
+    mmix_sequence asked = *input;                /* up to the token before the first answer */
     if (!mmixi_spans_check(m, who, input->spans, input->n_spans, g->from + 1))
         return -1;
     asked.tokens = mmix_slice(m, input->tokens, 0, g->first, g->count);
@@ -11173,8 +11199,8 @@ static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *w
     return 0;
 }
 /* The teacher's own answers in place of those in a, decoded greedily. 0, or -1. */
-static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
-                                mmixi_answers *made)
+static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who,
+                                const mmixi_answers *a, mmixi_answers *made)
 {
     mmix_ctx *m = teacher->m;
     const mmix_tensor *given = a->input.tokens;
@@ -11218,7 +11244,8 @@ static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
     return 1;
 }
 /* Logits (1, n, K) at the answers, of tokens x (B, L, D). */
-static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
+static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x,
+                                        const mmixi_answers *a)
 {
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, mmixi_flat(d->m, x), a->rows));
 }
@@ -11243,7 +11270,10 @@ typedef struct mmixi_lesson {
     mmix_tensor *loss;                           /* the weighted sum, NULL at first */
 } mmixi_lesson;
 /* Whether a loss of this weight is wanted. */
-static int mmixi_lesson_wants(const mmixi_lesson *l, double weight) { return !l->learn || weight > 0; }
+static int mmixi_lesson_wants(const mmixi_lesson *l, double weight)
+{
+    return !l->learn || weight > 0;
+}
 /* Adds weight · x to the loss, and the value of x to *seen. */
 static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, double *seen)
 {
@@ -11273,23 +11303,24 @@ static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
 
 /* The true answers of the batch, and those for L_seq: the batch's own, or what the teacher decodes
    now if the stage wants them. 0, or -1. */
-static int mmixi_decoder_answers(const mmixi_lesson *l, mmixi_answers *truth, mmixi_answers *decoded)
+static int mmixi_decoder_answers(const mmixi_lesson *l, mmixi_answers *truth,
+                                 mmixi_answers *decoded)
 {
     const mmix_distill *run = l->run;
     const mmix_distill_batch *b = l->batch;
     mmixi_dims d;
     if (!mmixi_given(run->m, l->who, "*batch", b))
         return -1;
-    if (!mmixi_expect(run->m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
-                      b->target, b->mask)) return -1;
+    if (!mmixi_expect(run->m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL",
+                      b->input.tokens, b->target, b->mask)) return -1;
     if (mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, truth))
         return -1;
     if (!b->decoded) {
         if (!(l->stage->sequence > 0)) return 0;
         return mmixi_distill_decode(run->teacher, l->who, truth, decoded);
     }
-    if (!mmixi_expect(run->m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                      b->decoded_target)) return -1;
+    if (!mmixi_expect(run->m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT",
+                      b->decoded->tokens, b->decoded_target)) return -1;
     return mmixi_answers_find(run->student, l->who, "decoded_target", b->decoded, b->decoded_target,
                               decoded);
 }
@@ -11356,7 +11387,8 @@ static void mmixi_decoder_lesson(mmixi_lesson *l)
     l->stats->tokens = mmix_count(truth.rows);
 
     if (l->learn && !mmixi_wants(l->loss))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", l->who, (double)run->stage);
 }
 
@@ -11427,14 +11459,16 @@ static int mmixi_lesson_begin(mmixi_lesson *l, const char *who, mmix_distill *ru
     if (run->stage < run->config.stages) {
         l->stage = &run->config.stage[run->stage];
         l->stats->steps = l->stage->steps;
-    } else l->stage = &run->config.stage[run->config.stages - 1];    /* over: it lends its weights */
+    } else {                                     /* all are over: the last one lends its weights */
+        l->stage = &run->config.stage[run->config.stages - 1];
+    }
     return 0;
 }
 /* Places for what the layers make, as the config and the stage ask for it. 0, or -1. */
 static int mmixi_lesson_places(mmixi_lesson *l)
 {
     const mmix_distill *run = l->run;
-    size_t depth = run->vision_student ? run->vision_student->config.depth : run->student->config.depth;
+    size_t depth = run->student ? run->student->config.depth : run->vision_student->config.depth;
     int hidden = mmixi_lesson_wants(l, l->stage->hidden);
     int compares_outputs = run->config.hidden_outputs || l->stage->hidden_outputs;
     int gives_inputs = run->config.teacher_inputs || l->stage->teacher_inputs;
@@ -11450,7 +11484,7 @@ static int mmixi_lesson_places(mmixi_lesson *l)
         l->student_mixed = student;
         l->teacher_mixed = mixed;
     }
-    if (gives_inputs) {                          /* an output of the teacher's is the next layer's input */
+    if (gives_inputs) {                          /* the teacher's output feeds the next layer */
         l->teacher_outputs = inputs + 1;
         l->student_inputs = inputs;
     }
@@ -11490,8 +11524,8 @@ static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_dis
     stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup, start, run->step);
     o.lr = stats->lr;
     o.weight_decay = s->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip,
-                                             NULL);
+    stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens,
+                                             s->clip, NULL);
     run->tokens = 0;
     mmixi_adamw_zero(run->adamw, 2);
     if (run->m->error_kind) return -1;
@@ -11514,7 +11548,8 @@ static int mmixi_lesson_learn(mmixi_lesson *l)
     l->calibrate = run->number == 0 && run->config.calibrate;
     if (mmixi_lesson_losses(l, &weighted)) return -1;
     if (!mmixi_is_finite(l->stats->loss))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss (a lower rate may help) is %.10g, expected "
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: the loss (a lower rate may help) is %.10g, expected "
                          "%.10g to %.10g", l->who, l->stats->loss, -DBL_MAX, DBL_MAX);
     if (!mmix_backward(m, weighted)) {
         run->number++;
@@ -11545,7 +11580,8 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
     l.batch = batch;
     return mmixi_lesson_learn(&l);
 }
-MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
+MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images,
+                                       mmix_distill_stats *stats)
 {
     mmix_distill_stats unused;
     mmixi_lesson l;
@@ -11554,7 +11590,8 @@ MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, m
     l.images = images;
     return mmixi_lesson_look(&l);
 }
-MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
+MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images,
+                                     mmix_distill_stats *stats)
 {
     mmix_distill_stats unused;
     mmixi_lesson l;
@@ -11589,7 +11626,8 @@ static int mmixi_vision_calibrates(const mmix_vision *student, const mmix_vision
     if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN) return 0;
     return mmixi_vision_kind(&teacher->config, i) != MMIX_BLOCK_SWIN;
 }
-MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
+MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher,
+                                  mmix_tensor *images)
 {
     static const char who[] = "mmix_vision_calibrate";
     mmixi_vision_run r;
@@ -11622,8 +11660,8 @@ MMIXI_COLD_END
 /* ==== >>metrics ======================================================================
    what features are worth: maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies
 
-   Sums are in double, and every output is one task's: the number of threads changes nothing. Where a formula
-   is a few lines, a plain loop stands under it.
+   Sums are in double, and every output is one task's: the number of threads changes nothing. Where
+   a formula is a few lines, a plain loop stands under it.
    ==================================================================================== */
 
 static inline double mmixi_dot(const double *x, const double *y, size_t n)
@@ -11652,7 +11690,8 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
         for (size_t i = 0; i < mmixi_cols(t); i++) {
             if (mmixi_is_finite(x[i]) && fabs(x[i]) < bound)
                 continue;
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite numbers",
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "%s: row %.0f of %s holds %g, expected finite numbers",
                              who, (double)r, name, x[i]);
         }
     }
@@ -11674,7 +11713,8 @@ static double mmixi_ends(const mmix_real *x, size_t n, double *high)
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
-   q is the mean of an image's query tokens. A cosine with a row of zeros is 0: lengths are at least 1e-12.
+   q is the mean of an image's query tokens. A cosine with a row of zeros is 0: lengths are at least
+   1e-12.
    torch: F.interpolate(scaled, (h, w), mode="bilinear", align_corners=False)
    ------------------------------------------------------------------------------------ */
 
@@ -11696,8 +11736,8 @@ static void mmixi_map_words(const mmix_map_options *o, size_t gh, size_t gw, siz
              (double)gw, (double)h, (double)w);
 }
 /* The mean (B, D) of an image's query tokens, (B, L, D) or (B, D). Not recorded. */
-static mmix_tensor *mmixi_map_query(mmix_ctx *m, const mmix_map_options *o, const mmix_tensor *query,
-                                    const mmixi_dims *d)
+static mmix_tensor *mmixi_map_query(mmix_ctx *m, const mmix_map_options *o,
+                                    const mmix_tensor *query, const mmixi_dims *d)
 {
     mmix_tensor *tokens = mmixi_as(m, (mmix_tensor *)query, 3, d->B, mmixi_max(d->L, 1), d->D, 0);
     if (!o->positions)
@@ -11842,10 +11882,10 @@ MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, do
 /* ------------------------------------------------------------------------------------
    Binary-AUC        R(t, S) = |map ≥ t ∩ S| / |S|;  TPR: S = foreground, FPR: S = background
 
-   The area under (FPR, TPR) by trapezoids. With every distinct value a threshold it is the rank statistic
-   P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area), since a map may be
-   right upside down ("RNN as Linear Transformer"). The plain loop counts all pairs, N² of them; the fast one
-   sorts the pixels once.
+   The area under (FPR, TPR) by trapezoids. With every distinct value a threshold it is the rank
+   statistic P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area),
+   since a map may be right upside down ("RNN as Linear Transformer"). The plain loop counts all
+   pairs, N² of them; the fast one sorts the pixels once.
    ------------------------------------------------------------------------------------ */
 
 /* map, mask (n). */
@@ -11865,8 +11905,8 @@ MMIXI_PLAIN double mmixi_plain_auc(const mmix_real *map, const int32_t *mask, si
 /* The area of a cell (i, j) of a map Y x X over an image of mask (N, H, W), without pixels of
    void_label (0: none are void). *fore is the foreground's part of it. Lengths are counted in 1/Y
    of a pixel down and 1/X across, so that areas are whole numbers. */
-static size_t mmixi_auc_area(const mmix_tensor *mask, size_t image, int32_t void_label, size_t Y, size_t X,
-                             size_t i, size_t j, size_t *fore)
+static size_t mmixi_auc_area(const mmix_tensor *mask, size_t image, int32_t void_label, size_t Y,
+                             size_t X, size_t i, size_t j, size_t *fore)
 {
     size_t H = mask->shape[1], W = mask->shape[2], all = 0;
     const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, image * H);
@@ -11892,10 +11932,12 @@ static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_auc_options *o, const mmix
     for (size_t row = first * Y; row < last * Y; row++) {
         const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
         for (size_t j = 0; j < X; j++) {
-            size_t fore, all = mmixi_auc_area(mask, row / Y, o->void_label, Y, X, row % Y, j, &fore);
+            size_t fore, all = mmixi_auc_area(mask, row / Y, o->void_label, Y, X, row % Y, j,
+                                              &fore);
             if (all == 0) continue;
             if (!mmixi_is_finite(score[j]))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
+                mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                          "mmix_binary_auc: the map of image %.0f holds %g, expected "
                           "finite numbers", (double)(row / Y), score[j]);
             cell[n].score = score[j];
             cell[n].label = (double)fore / (double)all;
@@ -11913,8 +11955,8 @@ static double mmixi_auc_threshold(const mmixi_scored *sorted, size_t n, size_t i
 /* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as
    counts, behind a first point (0, 0). Returns the number of points; *area is that under the curve
    of counts: where shares are whole it is an integer divided by 2, exact. */
-static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr, double *tpr,
-                             double *area)
+static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr,
+                             double *tpr, double *area)
 {
     size_t points = 1, above = 0;
     double fore = 0;
@@ -11952,7 +11994,8 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     size_t points = mmixi_auc_walk(sorted, n, T, fpr, tpr, &area);
     double back = fpr[points - 1], fore = tpr[points - 1];
     if (!(fore > 0) || !(back > 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
                          fore > 0 ? "background" : "foreground", (double)first, (double)(last - 1));
     for (size_t p = 1; p < points; p++) {
         fpr[p] /= back;
@@ -12010,7 +12053,8 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     if (options) o = *options;
     if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NHW", map, mask))
         return -1;
-    if (o.thresholds && mmixi_within(m, who, "thresholds, if not 0 (exact),", (double)o.thresholds, 2, 1e9))
+    if (o.thresholds && mmixi_within(m, who, "thresholds, if not 0 (exact),", (double)o.thresholds,
+                                     2, 1e9))
         return -1;
     if (o.pooled || d.N == 1)
         return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
@@ -12042,8 +12086,8 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
    mIoU              iou_c = |pred = c ∩ label = c| / |pred = c ∪ label = c|, from three counts a class
    ------------------------------------------------------------------------------------ */
 
-MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
-                            int32_t void_label, double *iou)
+MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
+                            double threshold, int32_t void_label, double *iou)
 {
     static const char who[] = "mmix_binary_iou";
     mmixi_dims d;
@@ -12051,7 +12095,8 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     if (mmixi_result(m, who, iou, sizeof *iou)) return -1;
     if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NYX", map, mask))
         return -1;
-    if (mmixi_is_nan(threshold)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN", who);
+    if (mmixi_is_nan(threshold)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN",
+                                                  who);
     for (size_t r = 0; r < mmixi_rows(map); r++) {
         const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
@@ -12082,8 +12127,8 @@ static int mmixi_miou_check(mmix_ctx *m, size_t classes, int32_t label, int32_t 
         return 0;
     return !mmixi_within(m, who, "a prediction", pred, 0, last);
 }
-MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
-                          const mmix_tensor *label, int32_t void_label)
+MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
+                          const mmix_tensor *pred, const mmix_tensor *label, int32_t void_label)
 {
     static const char who[] = "mmix_miou_add";
     if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label))
@@ -12127,8 +12172,9 @@ MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes,
 /* ------------------------------------------------------------------------------------
    k-NN              votes_c = Σ e^(cos(test, train_i)/T) over the k nearest train rows i of label c
 
-   Wu et al. 2018, section 3.4; DINO's eval_knn.py. Cosines are dot products of rows of length 1. A tile of
-   test rows shares one walk over the train rows, which stream from memory; the k largest cosines stay sorted.
+   Wu et al. 2018, section 3.4; DINO's eval_knn.py. Cosines are dot products of rows of length 1. A
+   tile of test rows shares one walk over the train rows, which stream from memory; the k largest
+   cosines stay sorted.
    ------------------------------------------------------------------------------------ */
 
 MMIXI_PLAIN double mmixi_plain_cosine(const mmix_real *x, const mmix_real *y, size_t D)
@@ -12163,11 +12209,13 @@ MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmi
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    mmixi_mat train, test;                       /* rows of length 1; if they are one, none votes on itself */
+    /* rows of length 1; if they are one, none votes on itself */
+    mmixi_mat train, test;
     const int32_t *label;
     size_t k, classes;
     double T;
-    mmixi_scored *best;                          /* (lanes, tile, k): the largest cosines, falling */
+    /* (lanes, tile, k): the largest cosines, falling */
+    mmixi_scored *best;
     double *votes;
     int32_t *pred;
 } mmixi_knn_job;
@@ -12223,7 +12271,8 @@ static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
         return -1;
     return 0;
 }
-MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
+                     mmix_tensor *test,
                      const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
                      mmix_knn_result *result)
 {
@@ -12271,10 +12320,11 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
 /* ------------------------------------------------------------------------------------
    Linear heads      z = W x + b, one head a rate;  loss = mean of -log softmax(resize(z))[label];  SGD
 
-   The heads of all rates are one matrix W (rates · K, D + 1), b its last column: logits are one product with
-   the features and a 1 behind each, gradients are another. Between the two each pixel takes its logits from
-   the four tokens around it and gives its gradient, p - 1[label], back to them: nothing of a mask's size
-   times K is ever stored. A 1 x 1 grid and mask is a row of features with its label.
+   The heads of all rates are one matrix W (rates · K, D + 1), b its last column: logits are one
+   product with the features and a 1 behind each, gradients are another. Between the two each pixel
+   takes its logits from the four tokens around it and gives its gradient, p - 1[label], back to
+   them: nothing of a mask's size times K is ever stored. A 1 x 1 grid and mask is a row of features
+   with its label.
    torch: F.cross_entropy(F.interpolate(z, (h, w), mode="bilinear"), label, ignore_index=void)
    ------------------------------------------------------------------------------------ */
 
@@ -12311,15 +12361,16 @@ static void mmixi_probe_column(const mmix_source *s, size_t x, mmixi_probe_taps 
     mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, x, taps->x);
 }
 /* Where token t of the four begins in logits and d_logits. */
-static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture, const mmixi_probe_taps *taps, int t)
+static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture,
+                                const mmixi_probe_taps *taps, int t)
 {
     const mmix_source *s = j->source;
     size_t row = picture * s->gh + taps->y[t / 2].at;
     return (row * s->gw + taps->x[t % 2].at) * j->rates * j->K;
 }
 /* The logits of a pixel, for all rates. */
-static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture, const mmixi_probe_taps *taps,
-                              mmix_real *logits)
+static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture,
+                              const mmixi_probe_taps *taps, mmix_real *logits)
 {
     size_t C = j->rates * j->K;
     memset(logits, 0, C * sizeof *logits);
@@ -12356,11 +12407,14 @@ static void mmixi_probe_count_range(void *arg, mmixi_range range)
 typedef struct mmixi_probe_cell {
     size_t picture, y, y_end, x, x_end;
     mmix_real *logits, *gradient;                /* (C) of a pixel, C = rates · K */
-    mmix_real *side;                             /* (2, C): what a run of pixels gives to left and right */
-    double *corner;                              /* (4, C): what the cell gives to each of the four */
+    /* (2, C): what a run of pixels gives to left and right */
+    mmix_real *side;
+    /* (4, C): what the cell gives to each of the four */
+    double *corner;
 } mmixi_probe_cell;
 /* The gradient of a pixel of this label, for all rates; its losses are added up. */
-static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_cell *cell, int32_t label)
+static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_cell *cell,
+                                    int32_t label)
 {
     size_t K = j->K;
     for (size_t r = 0; r < j->rates; r++) {
@@ -12461,15 +12515,16 @@ static void mmixi_probe_learn_range(void *arg, mmixi_range range)
 
 /* Reads pictures number rows[0 … n - 1] as X (n · gh·gw, D + 1), with a 1 behind each token's
    features, and their labels. *counted: pixels that are not void. 0, or -1. */
-static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n, mmix_tensor *X,
-                            size_t *counted)
+static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n,
+                            mmix_tensor *X, size_t *counted)
 {
     static const char who[] = "mmix_linear_probe";
     const mmix_source *s = j->source;
     size_t D = s->dim, tokens = mmix_shape(X, 0);
     mmix_real *x = mmixi_of(X);
     if (s->read(s->user, rows, n, x, j->label))
-        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who,
+                  (double)*rows);
     if (m->error_kind) return -1;
     for (size_t r = tokens; r-- > 0;) {          /* the last row moves first */
         memmove(x + r * (D + 1), x + r * D, D * sizeof *x);
@@ -12486,8 +12541,8 @@ static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows,
     return 0;
 }
 /* Room for a batch of n pictures, the features among it, and their logits. NULL on error. */
-static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n,
-                                       size_t *counted)
+static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows,
+                                       size_t n, size_t *counted)
 {
     const mmix_source *s = j->source;
     size_t D = s->dim, C = j->rates * j->K, tokens = mmixi_mul(n, s->gh * s->gw);
@@ -12502,7 +12557,8 @@ static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const si
     return mmixi_product(m, Z, x, mmixi_t(W), 0) ? NULL : X;
 }
 /* The gradient of n pictures; the rates' losses go to loss. 0, or -1. */
-static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n, double *loss)
+static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n,
+                             double *loss)
 {
     const mmix_source *s = j->source;
     mmix_mark mark = mmix_mark_here(m);
@@ -12529,7 +12585,8 @@ static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     return 0;
 }
 /* The counts of the first n pictures of order. */
-static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n, size_t batch)
+static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n,
+                              size_t batch)
 {
     memset(j->count, 0, j->rates * j->K * sizeof *j->count);
     for (size_t at = 0; at < n; at += batch) {
@@ -12537,14 +12594,15 @@ static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *ord
         size_t pictures = mmixi_min(batch, n - at), counted;
         if (!mmixi_probe_logits(m, j, order + at, pictures, &counted))
             return;
-        mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);         /* counts are one task's */
+        /* counts are one task's */
+        mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);
         mmix_rewind(m, mark);
     }
 }
 /* All epochs: batches of the n pictures of order, which is drawn anew for each. loss (steps,
    rates). */
-static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
-                              size_t n, size_t batch, size_t steps, double *loss)
+static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j,
+                              size_t *order, size_t n, size_t batch, size_t steps, double *loss)
 {
     size_t R = o->rates, part = j->K * (j->source->dim + 1), iters = n / batch;
     mmix_real *momentum = mmixi_reals(m, R, part);
@@ -12584,7 +12642,8 @@ MMIXDEF mmix_probe_config mmix_probe_default(void)
 /* A source of features of this width. 0, or -1. */
 static int mmixi_source_check(mmix_ctx *m, const char *who, const mmix_source *s, size_t dim)
 {
-    if (mmixi_settings_check(m, who, s, "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
+    if (mmixi_settings_check(m, who, s,
+                             "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
                              "size h 1 65536, size w 1 65536")) return -1;
     if (!s->read) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who);
     return mmixi_within(m, who, "dim", (double)s->dim, (double)dim, (double)dim);
@@ -12597,7 +12656,8 @@ static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix
     mmixi_dims d;
     if (!mmixi_given(m, who, "*config, *train", o, train))
         return -1;
-    if (mmixi_settings_check(m, who, o, "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
+    if (mmixi_settings_check(m, who, o,
+                             "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
                              "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
                              "double held 0 9e-1")) return -1;
     if (mmixi_source_check(m, who, train, train->dim)) return -1;
@@ -12609,7 +12669,8 @@ static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix
     return mmixi_expect(m, who, &d, "+start? KD", o->start) ? 0 : -1;
 }
 /* Element i of a head (K, D + 1) before it learns. */
-static mmix_real mmixi_probe_start(const mmix_ctx *m, const mmix_probe_config *o, size_t i, size_t width)
+static mmix_real mmixi_probe_start(const mmix_ctx *m, const mmix_probe_config *o, size_t i,
+                                   size_t width)
 {
     if (o->start)
         return mmixi_of(o->start)[mmixi_place(o->start, i)];
@@ -12697,9 +12758,9 @@ MMIXI_COLD_END
                      numerical: how many σ > max(height, width) eps σ₁
                      effective: e^(-Σ p log p);   stable: Σσ² / σ₁²
 
-   Effective: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380.
-   One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then their
-   lengths are the singular values. Small ones come out as exact as large ones.
+   Effective: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380. One-sided Jacobi
+   (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then their lengths
+   are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
 /* Both of n singular values, not all of them 0. */
@@ -12728,7 +12789,8 @@ MMIXI_PLAIN double mmixi_plain_stable_rank(const double *sigma, size_t n)
    longer one. Returns 0 if they are so already. */
 static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, double *q)
 {
-    double along = mmixi_dot(x, y, len), size = fabs(along), more = fmax(*p, *q), less = fmin(*p, *q);
+    double along = mmixi_dot(x, y, len), size = fabs(along), more = fmax(*p, *q), less = fmin(*p,
+                                                                                              *q);
     int swap = *p < more;
     if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290)
         return 0;
@@ -12848,8 +12910,8 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, 
 }
 /* The numerical ranks of L's blocks: with scores of 1 the matrix of an SSD mixer is L alone. NULL
    on error. */
-static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi_dims *d, size_t block,
-                                 double eps)
+static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi_dims *d,
+                                 size_t block, double eps)
 {
     mmix_mixer decay = *ssd;
     mmix_tensor *ones = mmix_fill(mmix_new4(m, d->B, d->L, 1, 1), 1);
@@ -12908,7 +12970,8 @@ static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const
         if (b->index == 0) r->diagonal[head] = 0;
         if (b->row == b->column)
             r->diagonal[head] += r->M.numerical[at];
-        mmixi_mat M = mmixi_part(mmixi_values(j->M), head * d->L + b->row, b->column, b->rows, b->cols);
+        mmixi_mat M = mmixi_part(mmixi_values(j->M), head * d->L + b->row, b->column, b->rows,
+                                 b->cols);
         mmixi_mat X = mmixi_matrix(mmixi_at(&v, b->sequence, b->column, h), b->cols, d->P, v.token);
         mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d->P, b->rows, d->P), M, X, 0);
     }
@@ -12968,10 +13031,10 @@ MMIXI_COLD_END
 /* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
 
-   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and again;
-   between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each round gains a
-   factor λ_k / λ_(block+1); a block of all D directions is done after two. A trace of the unit matrix is
-   added to C, so that no image vanishes.
+   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and
+   again; between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each
+   round gains a factor λ_k / λ_(block+1); a block of all D directions is done after two. A trace of
+   the unit matrix is added to C, so that no image vanishes.
    ------------------------------------------------------------------------------------ */
 
 typedef struct mmixi_pca_job {
@@ -13107,7 +13170,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     mmixi_pca_centre(&j, x, r.mean);
     mmixi_pca_covariance(m, &j);
     mmixi_pca_start(&j);
-    double wrong = HUGE_VAL;                     /* what 300 rounds do not tell apart varies equally */
+    /* what 300 rounds do not tell apart varies equally */
+    double wrong = HUGE_VAL;
     for (int round = 0; round < 300 && wrong > 1e-26 * j.energy * j.energy; round++)
         wrong = mmixi_pca_round(m, &j);
     for (size_t i = 0; i < k; i++)
@@ -13123,7 +13187,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
 
 /* The mean, or the maximum, of one feature over the tokens that are used, x being that of token 0.
    */
-static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, const char *used, int max)
+static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, const char *used,
+                                 int max)
 {
     double sum = 0, count = 0, most = -HUGE_VAL;
     for (size_t t = 0; t < tokens->shape[1]; t++, x += tokens->stride[1]) {
@@ -13155,8 +13220,8 @@ static size_t mmixi_pool_uses(mmix_ctx *m, const size_t *positions, size_t n, in
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: none of %.0f tokens is left", who, (double)L);
     return count;
 }
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
-                                      size_t n, int others, int max)
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
+                                      const size_t *positions, size_t n, int others, int max)
 {
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens))
@@ -13181,26 +13246,28 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
 /* ------------------------------------------------------------------------------------
    Propagation       label(p) = Σ w_q label(q),  w = softmax of cos(p, q)/T over the k most like q of all
 
-   Jabri et al. 2020; DINO's eval_video_segmentation.py. The context is the first frame, whose labels are
-   true, and the last n. By definition
+   Jabri et al. 2020; DINO's eval_video_segmentation.py. The context is the first frame, whose
+   labels are true, and the last n. By definition
 
        for (each token p)
            for (each frame of the context) for (each token q within the radius of p)
            keep cos(p, q) if it is among the k largest so far
 
-   where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
-   drawn as large as before, since each map is scaled by its own largest value, as there.
+   where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that
+   fades is drawn as large as before, since each map is scaled by its own largest value, as there.
 
-   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384 and 8
-   frames on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
+   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384
+   and 8 frames on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
    ------------------------------------------------------------------------------------ */
 
 struct mmix_video {
     mmix_ctx *m;
     mmix_video_config config;
-    mmixi_dims d;                                /* N = Y·X tokens of width D, labels K, pixels H·W */
+    /* N = Y·X tokens of width D, labels K, pixels H·W */
+    mmixi_dims d;
     size_t seen;                                 /* frames, the first included */
-    mmix_params *memory;                         /* without parameters: where this and the frames lie */
+    /* without parameters: where this and the frames lie */
+    mmix_params *memory;
     mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
     /* While a frame is being worked on: its tokens (N, D) of length 1 and its labels (K, N); and
        best (lanes, k), the largest cosines, falling, and where in `frame` the labels of those
@@ -13235,7 +13302,8 @@ static void mmixi_video_keep(mmix_video *v)
 }
 
 /* The k tokens of a frame of the context that are most like the token at row y, column x. */
-static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_t x, mmixi_scored *best)
+static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_t x,
+                              mmixi_scored *best)
 {
     size_t X = v->d.X, D = v->d.D, R = v->config.radius;
     size_t top = y - mmixi_min(y, R), bottom = mmixi_min(v->d.Y, y + R + 1);
@@ -13292,7 +13360,8 @@ MMIXDEF mmix_video_config mmix_video_davis(void)
     return c;
 }
 /* The tokens of a frame as rows of length 1. 0, or -1. */
-static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const mmix_tensor *tokens)
+static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v,
+                              const mmix_tensor *tokens)
 {
     const char *spec = mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND";
     if (!mmixi_expect(m, who, &v->d, spec, tokens))
@@ -13304,7 +13373,8 @@ static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const
 /* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have
    (resized to the grid, nearest): each token is one object's, and figures compare with published
    ones. An object that no middle meets is lost. */
-static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d, const mmix_tensor *mask)
+static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d,
+                                           const mmix_tensor *mask)
 {
     mmix_real *soft = mmixi_of(mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0));
     for (size_t i = 0; soft && i < d->N; i++) {
@@ -13333,7 +13403,8 @@ static mmix_video *mmixi_video_new(const mmix_video *draft)
     v->frame = frame;
     return v;
 }
-MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, const mmix_tensor *tokens,
+MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
+                                      const mmix_tensor *tokens,
                                       size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
@@ -13355,7 +13426,8 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
     draft.m = m;
     draft.soft = mmixi_video_first_labels(m, &draft.d, mask);
     draft.config = config;
-    draft.config.radius = mmixi_max(gh, gw);     /* 0 is everywhere: nothing is farther away than that */
+    /* 0 is everywhere: nothing is farther away than that */
+    draft.config.radius = mmixi_max(gh, gw);
     if (config.radius > 0)
         draft.config.radius = mmixi_min(config.radius, draft.config.radius);
     draft.config.k = mmixi_min(config.k, (config.frames + 1) * draft.d.N);
@@ -13419,10 +13491,11 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
    J and F           J = |P ∩ T| / |P ∪ T|;  F = 2 p r / (p + r) of boundaries
 
    Perazzi et al. 2016. A pixel is on an object's boundary if it and its right, lower or lower right
-   neighbour are not alike, one inside, one outside: the border of the picture is none. p is the share of the
-   prediction's boundary that has a pixel of the truth's within a disk of 0.008 of the picture's diagonal,
-   rounded up to pixels, r the share of the truth's that has one of the prediction's. A share of nothing is
-   1: F is 1 without any boundary, 0 if one of the two has none. J of nothing at all is 1.
+   neighbour are not alike, one inside, one outside: the border of the picture is none. p is the
+   share of the prediction's boundary that has a pixel of the truth's within a disk of 0.008 of the
+   picture's diagonal, rounded up to pixels, r the share of the truth's that has one of the
+   prediction's. A share of nothing is 1: F is 1 without any boundary, 0 if one of the two has none.
+   J of nothing at all is 1.
    ------------------------------------------------------------------------------------ */
 
 /* Whether pixel (y, x) of a mask is on the object's boundary. */
@@ -13435,9 +13508,11 @@ static int mmixi_video_edge(const mmix_tensor *mask, int32_t object, size_t y, s
     return in != (at[right] == object) || in != (at[down] == object) || in != (at[down + right] == object);
 }
 /* Whether the boundary in a mask comes within R pixels of (y, x). */
-static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y, size_t x, size_t R)
+static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y, size_t x,
+                               size_t R)
 {
-    size_t bottom = mmixi_min(mask->shape[0], y + R + 1), right = mmixi_min(mask->shape[1], x + R + 1);
+    size_t bottom = mmixi_min(mask->shape[0], y + R + 1), right = mmixi_min(mask->shape[1],
+                                                                            x + R + 1);
     for (size_t v = y - mmixi_min(y, R); v < bottom; v++)
         for (size_t u = x - mmixi_min(x, R); u < right; u++) {
             size_t square = (v - y) * (v - y) + (u - x) * (u - x);
@@ -13472,7 +13547,8 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
         return -1;
     if (!mmixi_given(m, who, "*scores", scores)) return -1;
     for (size_t i = 0; i < d.H * d.W; i++) {
-        int in_predicted = mmixi_index(predicted, i) == object, in_truth = mmixi_index(truth, i) == object;
+        int in_predicted = mmixi_index(predicted, i) == object, in_truth = mmixi_index(truth,
+                                                                                       i) == object;
         both += in_predicted && in_truth;
         either += in_predicted || in_truth;
     }
