@@ -11731,15 +11731,17 @@ static void mmixi_map_words(const mmix_map_options *o, size_t gh, size_t gw, siz
     const char *layer = o->layer ? o->layer : "patches as given";
     const char *query = o->token ? o->token : token;
     const char *similarity = o->similarity == MMIX_MAP_DOT ? "dot product" : "cosine";
-    snprintf(map->how, sizeof map->how, "%.60s; %.60s; %s with each patch token; min-max scaled to "
-             "[0, 1]; bilinear from %.0f x %.0f to %.0f x %.0f", layer, query, similarity, (double)gh,
-             (double)gw, (double)h, (double)w);
+    snprintf(map->how, sizeof map->how,
+             "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
+             "bilinear from %.0f x %.0f to %.0f x %.0f", layer, query, similarity,
+             (double)gh, (double)gw, (double)h, (double)w);
 }
 /* The mean (B, D) of an image's query tokens, (B, L, D) or (B, D). Not recorded. */
 static mmix_tensor *mmixi_map_query(mmix_ctx *m, const mmix_map_options *o,
                                     const mmix_tensor *query, const mmixi_dims *d)
 {
-    mmix_tensor *tokens = mmixi_as(m, (mmix_tensor *)query, 3, d->B, mmixi_max(d->L, 1), d->D, 0);
+    size_t L = mmixi_max(d->L, 1);
+    mmix_tensor *tokens = mmixi_as(m, (mmix_tensor *)query, 3, d->B, L, d->D, 0);
     if (!o->positions)
         return mmix_pool_tokens(m, tokens, NULL, 0, 1, 0);        /* of all */
     return mmix_pool_tokens(m, tokens, o->positions, o->n_positions, 0, 0);
@@ -11749,14 +11751,16 @@ static void mmixi_map_image(const mmix_ctx *m, const mmix_map *map, const mmix_t
                             const mmix_tensor *patches, const mmixi_dims *d, size_t b)
 {
     const mmix_real *q = mmixi_of(query) + b * d->D;
-    mmix_real *similarity = mmixi_of(map->similarity) + b * d->N, *scaled = mmixi_of(map->scaled) + b * d->N;
+    mmix_real *similarity = mmixi_of(map->similarity) + b * d->N;
+    mmix_real *scaled = mmixi_of(map->scaled) + b * d->N;
     for (size_t i = 0; i < d->N; i++) {
         const mmix_real *patch = mmixi_of(patches) + mmixi_row_offset(patches, b * d->N + i);
         similarity[i] = m->k->dot(d->D, q, patch);
     }
     double high, low = mmixi_ends(similarity, d->N, &high);
+    double range = high - low;
     for (size_t i = 0; i < d->N; i++) {
-        double share = high > low ? (similarity[i] - low) / (high - low) : 0;
+        double share = high > low ? (similarity[i] - low) / range : 0;
         scaled[i] = (mmix_real)share;
     }
 }
@@ -11811,9 +11815,12 @@ static void mmixi_scored_merge(const mmixi_scored *a, mmixi_scored *b, size_t be
 {
     size_t left = begin, right = middle;
     for (size_t at = begin; at < end; at++) {
-        if (right >= end || (left < middle && a[left].score >= a[right].score))
-            b[at] = a[left++];
-        else b[at] = a[right++];
+        int from_left = left < middle;
+        if (from_left && right < end)
+            from_left = a[left].score >= a[right].score;
+        b[at] = from_left ? a[left] : a[right];
+        if (from_left) left++;
+        else right++;
     }
 }
 /* Merge sort, the largest score first: stable, and faster than qsort by half. Returns a or b,
@@ -11902,44 +11909,56 @@ MMIXI_PLAIN double mmixi_plain_auc(const mmix_real *map, const int32_t *mask, si
     return wins / pairs;
 }
 
-/* The area of a cell (i, j) of a map Y x X over an image of mask (N, H, W), without pixels of
-   void_label (0: none are void). *fore is the foreground's part of it. Lengths are counted in 1/Y
-   of a pixel down and 1/X across, so that areas are whole numbers. */
-static size_t mmixi_auc_area(const mmix_tensor *mask, size_t image, int32_t void_label, size_t Y,
-                             size_t X, size_t i, size_t j, size_t *fore)
+typedef struct mmixi_auc_job {
+    const mmix_tensor *map, *mask;               /* (N, Y, X), (N, H, W) */
+    size_t Y, X, H, W;
+    size_t thresholds;                           /* 0: every value */
+    int32_t void_label;
+} mmixi_auc_job;
+/* The area of cell (i, k) of the map over an image's labels, without void pixels; *fore is the part of
+   it that is foreground. Lengths are counted in 1/Y of a pixel down and 1/X across, so that areas are
+   whole numbers. */
+static size_t mmixi_auc_area(const mmixi_auc_job *j, const int32_t *labels, size_t i, size_t k,
+                             size_t *fore)
 {
-    size_t H = mask->shape[1], W = mask->shape[2], all = 0;
-    const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, image * H);
+    size_t step = j->mask->stride[1], all = 0;
+    size_t top = i * j->H;
+    size_t bottom = top + j->H;
+    size_t left = k * j->W;
+    size_t right = left + j->W;
     *fore = 0;
-    for (size_t y = i * H / Y; y * Y < (i + 1) * H; y++) {
-        size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
-        for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
-            size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
-            int32_t label = labels[y * mask->stride[1] + x];
-            if (label != 0 && label == void_label) continue;
-            if (label != 0) *fore += tall * wide;
-            all += tall * wide;
+    for (size_t y = top / j->Y; y * j->Y < bottom; y++) {
+        size_t above = mmixi_max(y * j->Y, top);
+        size_t below = mmixi_min((y + 1) * j->Y, bottom);
+        for (size_t x = left / j->X; x * j->X < right; x++) {
+            size_t before = mmixi_max(x * j->X, left);
+            size_t behind = mmixi_min((x + 1) * j->X, right);
+            size_t area = (below - above) * (behind - before);
+            int32_t label = labels[y * step + x];
+            if (label != 0 && label == j->void_label) continue;
+            if (label != 0) *fore += area;
+            all += area;
         }
     }
     return all;
 }
-/* The cells of images first … last - 1 that are not all void: the map's value, and as label the
+/* The cells of images first … last - 1 that are not all void: their value in the map, and as label the
    share of the cell that is foreground. Returns how many. */
-static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
-                              const mmix_tensor *mask, size_t first, size_t last, mmixi_scored *cell)
+static size_t mmixi_auc_cells(mmix_ctx *m, const mmixi_auc_job *j, size_t first, size_t last,
+                              mmixi_scored *cell)
 {
-    size_t Y = map->shape[1], X = map->shape[2], n = 0;
-    for (size_t row = first * Y; row < last * Y; row++) {
-        const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
-        for (size_t j = 0; j < X; j++) {
-            size_t fore, all = mmixi_auc_area(mask, row / Y, o->void_label, Y, X, row % Y, j,
-                                              &fore);
+    size_t n = 0;
+    for (size_t row = first * j->Y; row < last * j->Y; row++) {
+        size_t image = row / j->Y;
+        const mmix_real *score = mmixi_of(j->map) + mmixi_row_offset(j->map, row);
+        const int32_t *labels = mmix_data_i32(j->mask) + mmixi_row_offset(j->mask, image * j->H);
+        for (size_t k = 0; k < j->X; k++) {
+            size_t fore, all = mmixi_auc_area(j, labels, row % j->Y, k, &fore);
             if (all == 0) continue;
-            if (!mmixi_is_finite(score[j]))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                          "mmix_binary_auc: the map of image %.0f holds %g, expected "
-                          "finite numbers", (double)(row / Y), score[j]);
-            cell[n].score = score[j];
+            if (!mmixi_is_finite(score[k]))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, "
+                          "expected finite numbers", (double)image, score[k]);
+            cell[n].score = score[k];
             cell[n].label = (double)fore / (double)all;
             n++;
         }
@@ -11952,9 +11971,9 @@ static double mmixi_auc_threshold(const mmixi_scored *sorted, size_t n, size_t i
     double w = (double)i / (double)(T - 1);
     return (1 - w) * sorted[0].score + w * sorted[n - 1].score;
 }
-/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as
-   counts, behind a first point (0, 0). Returns the number of points; *area is that under the curve
-   of counts: where shares are whole it is an integer divided by 2, exact. */
+/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as counts,
+   behind a first point (0, 0). Returns the number of points; *area is that under the curve of counts:
+   where shares are whole it is an integer divided by 2, exact. */
 static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr,
                              double *tpr, double *area)
 {
@@ -11963,14 +11982,15 @@ static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, dou
     *area = 0;
     fpr[0] = 0;
     tpr[0] = 0;
-    while (n > 0 && (T ? points <= T : above < n)) {
+    if (n == 0) return points;
+    while (T ? points <= T : above < n) {
         double t = T ? mmixi_auc_threshold(sorted, n, points - 1, T) : sorted[above].score;
         while (above < n && sorted[above].score >= t) {
             fore += sorted[above].label;
             above++;
         }
-        double back = (double)above - fore;
-        *area += (back - fpr[points - 1]) * (fore + tpr[points - 1]) / 2;
+        double back = (double)above - fore, width = back - fpr[points - 1];
+        *area += width * (fore + tpr[points - 1]) / 2;
         fpr[points] = back;
         tpr[points] = fore;
         points++;
@@ -11978,25 +11998,27 @@ static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, dou
     return points;
 }
 /* The curve of images first … last - 1 as one. 0, or -1. */
-static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
-                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
+static int mmixi_auc_curve(mmix_ctx *m, const mmixi_auc_job *j, size_t first, size_t last,
+                           mmix_auc *result)
 {
-    size_t cells = (last - first) * map->shape[1] * map->shape[2], T = o->thresholds;
+    size_t cells = (last - first) * j->Y * j->X;
+    size_t T = j->thresholds;
     size_t room = (T ? T : cells) + 1;
     double *raw = mmixi_doubles(m, 2 * room + 1, 1), area;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *cell = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *cell);
     if (m->error_kind) return -1;
-    size_t n = mmixi_auc_cells(m, o, map, mask, first, last, cell);
+    size_t n = mmixi_auc_cells(m, j, first, last, cell);
     if (m->error_kind) return -1;
-    double *fpr = raw + 1, *tpr = fpr + room;
     const mmixi_scored *sorted = mmixi_scored_sort(cell, cell + cells, n);
+    double *fpr = raw + 1, *tpr = fpr + room;
     size_t points = mmixi_auc_walk(sorted, n, T, fpr, tpr, &area);
     double back = fpr[points - 1], fore = tpr[points - 1];
-    if (!(fore > 0) || !(back > 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
-                         fore > 0 ? "background" : "foreground", (double)first, (double)(last - 1));
+    if (!(fore > 0) || !(back > 0)) {
+        const char *lacks = fore > 0 ? "background" : "foreground";
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f "
+                         "to %.0f", lacks, (double)first, (double)(last - 1));
+    }
     for (size_t p = 1; p < points; p++) {
         fpr[p] /= back;
         tpr[p] /= fore;
@@ -12011,12 +12033,10 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     mmix_rewind(m, mark);
     return 0;
 }
-/* The mean over images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0). 0, or
-   -1. */
-static int mmixi_auc_mean(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
-                          const mmix_tensor *mask, mmix_auc *result)
+/* The mean over N images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0).
+   0, or -1. */
+static int mmixi_auc_mean(mmix_ctx *m, const mmixi_auc_job *j, size_t N, mmix_auc *result)
 {
-    size_t N = map->shape[0];
     mmix_auc mean, one;
     mean.auc = 0;
     mean.auc_raw = mmixi_doubles(m, N, 1);
@@ -12031,8 +12051,7 @@ static int mmixi_auc_mean(mmix_ctx *m, const mmix_auc_options *o, const mmix_ten
     }
     for (size_t i = 0; i < N; i++) {
         mmix_mark mark = mmix_mark_here(m);
-        if (mmixi_auc_curve(m, o, map, mask, i, i + 1, &one))
-            return -1;
+        if (mmixi_auc_curve(m, j, i, i + 1, &one)) return -1;
         mean.auc_raw[i] = *one.auc_raw;
         mean.auc += one.auc / (double)N;
         mmix_roc_add(mean.tpr + 1, mean.points - 1, &one);
@@ -12047,18 +12066,27 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
                             const mmix_tensor *mask, mmix_auc *result)
 {
     static const char who[] = "mmix_binary_auc";
-    mmix_auc_options o = { 0, 0, 0 };
+    static const mmix_auc_options none = { 0, 0, 0 };
+    mmixi_auc_job j;
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
-    if (options) o = *options;
+    if (!options) options = &none;
     if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NHW", map, mask))
         return -1;
-    if (o.thresholds && mmixi_within(m, who, "thresholds, if not 0 (exact),", (double)o.thresholds,
-                                     2, 1e9))
+    double T = (double)options->thresholds;
+    if (T > 0 && mmixi_within(m, who, "thresholds, if not 0 (exact),", T, 2, 1e9))
         return -1;
-    if (o.pooled || d.N == 1)
-        return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
-    return mmixi_auc_mean(m, &o, map, mask, result);
+    j.map = map;
+    j.mask = mask;
+    j.Y = d.Y;
+    j.X = d.X;
+    j.H = d.H;
+    j.W = d.W;
+    j.thresholds = options->thresholds;
+    j.void_label = options->void_label;
+    if (d.N == 1 || options->pooled)
+        return mmixi_auc_curve(m, &j, 0, d.N, result);
+    return mmixi_auc_mean(m, &j, d.N, result);
 }
 /* A curve that is better turned, (1-fpr, 1-tpr), is walked from its end. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
@@ -12070,11 +12098,14 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
     for (size_t i = 0; i < points; i++) {
         double x = (double)i / (double)mmixi_max(points - 1, 1);
         if (turned) x = 1 - x;
-        while (at != end && (double)step * (roc->fpr[at + step] - x) <= 1e-12)
-            at += step;
+        for (; at != end; at += step) {          /* to the last point that x has reached */
+            double beyond = (double)step * (roc->fpr[at + step] - x);
+            if (beyond > 1e-12) break;
+        }
         double y = roc->tpr[at];
         if (at != end) {
-            double width = roc->fpr[at + step] - roc->fpr[at], rise = roc->tpr[at + step] - y;
+            double width = roc->fpr[at + step] - roc->fpr[at];
+            double rise = roc->tpr[at + step] - y;
             y += rise * (x - roc->fpr[at]) / width;
         }
         tpr[i] += turned ? 1 - y : y;
@@ -12083,7 +12114,7 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 
 /* ------------------------------------------------------------------------------------
    IoU               |P ∩ F| / |P ∪ F| of two sets of pixels
-   mIoU              iou_c = |pred = c ∩ label = c| / |pred = c ∪ label = c|, from three counts a class
+   mIoU              its mean over classes c of {pred = c} and {label = c}, from three counts each
    ------------------------------------------------------------------------------------ */
 
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
@@ -12095,8 +12126,8 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
     if (mmixi_result(m, who, iou, sizeof *iou)) return -1;
     if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NYX", map, mask))
         return -1;
-    if (mmixi_is_nan(threshold)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN",
-                                                  who);
+    if (mmixi_is_nan(threshold))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN", who);
     for (size_t r = 0; r < mmixi_rows(map); r++) {
         const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
@@ -12141,9 +12172,9 @@ MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
             const int32_t *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r);
             for (size_t i = 0; i < cols; i++) {
                 if (is[i] == void_label) continue;
-                if (pass == 1)
-                    mmixi_miou_pixel(count, is[i], (size_t)said[i]);
-                else if (!mmixi_miou_check(m, classes, is[i], said[i])) return -1;
+                if (pass == 0 && !mmixi_miou_check(m, classes, is[i], said[i]))
+                    return -1;
+                if (pass == 1) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
             }
         }
     return 0;
@@ -12153,8 +12184,10 @@ MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes,
     mmix_miou_result r = { 0, 0, 0 };
     double seen = 0, tested = 0, pixels = 0;
     for (size_t k = 0; count && k < classes; k++) {
-        double both = (double)count[k].both, label = (double)count[k].label;
-        double either = label + (double)count[k].pred - both, share = both / fmax(either, 1);
+        double both = (double)count[k].both;
+        double label = (double)count[k].label;
+        double either = label + (double)count[k].pred - both;
+        double share = both / fmax(either, 1);
         if (iou) iou[k] = share;
         r.miou += share;
         r.accuracy += both;
@@ -12185,12 +12218,15 @@ MMIXI_PLAIN double mmixi_plain_cosine(const mmix_real *x, const mmix_real *y, si
         square_x += (double)x[i] * x[i];
         square_y += (double)y[i] * y[i];
     }
-    return dot / (fmax(sqrt(square_x), 1e-12) * fmax(sqrt(square_y), 1e-12));
+    double length_x = fmax(sqrt(square_x), 1e-12);
+    double length_y = fmax(sqrt(square_y), 1e-12);
+    return dot / (length_x * length_y);
 }
 /* votes (classes) of one row test (D); train (N, D), label (N). A train row is among the k nearest
    if fewer than k are nearer; of equal ones the earlier is the nearer. */
 MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmix_real *train,
-                                 const int32_t *label, size_t N, size_t D, size_t classes, size_t k, double T)
+                                 const int32_t *label, size_t N, size_t D, size_t classes,
+                                 size_t k, double T)
 {
     for (size_t c = 0; c < classes; c++)
         votes[c] = 0;
@@ -12209,13 +12245,11 @@ MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmi
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    /* rows of length 1; if they are one, none votes on itself */
-    mmixi_mat train, test;
+    mmixi_mat train, test;                       /* rows of length 1; if one, none votes on itself */
     const int32_t *label;
     size_t k, classes;
     double T;
-    /* (lanes, tile, k): the largest cosines, falling */
-    mmixi_scored *best;
+    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
     double *votes;
     int32_t *pred;
 } mmixi_knn_job;
@@ -12225,8 +12259,10 @@ static void mmixi_knn_vote(const mmixi_knn_job *j, const mmixi_scored *best, siz
     double *votes = j->votes + row * j->classes;
     size_t winner = 0;
     memset(votes, 0, j->classes * sizeof *votes);
-    for (size_t i = 0; i < j->k; i++)
-        votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
+    for (size_t i = 0; i < j->k; i++) {
+        size_t label = (size_t)best[i].label;
+        votes[label] += mmixi_exp(best[i].score / j->T);
+    }
     for (size_t c = 1; c < j->classes; c++)
         if (votes[c] > votes[winner]) winner = c;
     j->pred[row] = (int32_t)winner;
@@ -12236,35 +12272,33 @@ static void mmixi_knn_tile(void *arg, mmixi_range range)
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = j->train, test = j->test;
     int itself = test.p == train.p;
-    size_t k = j->k;
+    size_t k = j->k, rows = range.end - range.begin;
     mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k, it;
-    mmixi_scored_none(best, (range.end - range.begin) * k);
-    for (size_t t = 0; t < train.rows; t++)
-        for (size_t r = range.begin; r < range.end; r++) {
-            if (itself && t == r) continue;
-            it.score = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
-            it.label = (double)j->label[t];
-            mmixi_scored_take(best + (r - range.begin) * k, k, it);
+    mmixi_scored_none(best, rows * k);
+    for (size_t t = 0; t < train.rows; t++) {
+        const mmix_real *voter = mmixi_row(train, t);
+        it.label = (double)j->label[t];
+        for (size_t i = 0; i < rows; i++) {
+            size_t row = range.begin + i;
+            if (itself && t == row) continue;
+            it.score = j->kernel->dot(test.cols, mmixi_row(test, row), voter);
+            mmixi_scored_take(best + i * k, k, it);
         }
-    for (size_t r = range.begin; r < range.end; r++)
-        mmixi_knn_vote(j, best + (r - range.begin) * k, r);
+    }
+    for (size_t i = 0; i < rows; i++)
+        mmixi_knn_vote(j, best + i * k, range.begin + i);
 }
-/* The arguments of mmix_knn, `others` if each train row is a test row, too. 0, or -1. */
+/* The arrays of mmix_knn. 0, or -1. */
 static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
                            const mmix_tensor *train_label, const mmix_tensor *test,
-                           const mmix_tensor *test_label, size_t classes, double T, int others)
+                           const mmix_tensor *test_label, size_t classes)
 {
     static const char who[] = "mmix_knn";
     if (!mmixi_expect(m, who, d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
                       train_label, test, test_label)) return -1;
     if (mmixi_settings_check(m, who, &classes, "size classes 1")) return -1;
-    if (mmixi_is_nan(T)) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature is NaN", who);
-    if (mmixi_within(m, who, "temperature", T, 0.002, HUGE_VAL))
-        return -1;
-    if (others && mmixi_within(m, who, "train's number of rows", (double)d->N, 2, HUGE_VAL))
-        return -1;
-    if (mmixi_bounded(m, who, "train", train) || mmixi_bounded(m, who, "test", test))
-        return -1;
+    if (mmixi_bounded(m, who, "train", train)) return -1;
+    if (mmixi_bounded(m, who, "test", test)) return -1;
     if (!mmixi_index_ok(m, who, "train_label", train_label, classes))
         return -1;
     if (!mmixi_index_ok(m, who, "test_label", test_label, classes))
@@ -12272,20 +12306,26 @@ static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
     return 0;
 }
 MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
-                     mmix_tensor *test,
-                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
-                     mmix_knn_result *result)
+                     mmix_tensor *test, const mmix_tensor *test_label, size_t classes, size_t k,
+                     double temperature, mmix_knn_result *result)
 {
+    static const char who[] = "mmix_knn";
     int others = test == NULL;
     mmixi_knn_job j;
     mmixi_dims d;
-    if (mmixi_result(m, "mmix_knn", result, sizeof *result)) return -1;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
     if (others) {
         test = train;
         test_label = train_label;
     }
     j.T = temperature == 0 ? 0.07 : temperature;
-    if (mmixi_knn_check(m, &d, train, train_label, test, test_label, classes, j.T, others))
+    if (mmixi_knn_check(m, &d, train, train_label, test, test_label, classes))
+        return -1;
+    if (mmixi_is_nan(j.T))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature is NaN", who);
+    if (mmixi_within(m, who, "temperature", j.T, 0.002, HUGE_VAL))
+        return -1;
+    if (others && mmixi_within(m, who, "train's number of rows", (double)d.N, 2, HUGE_VAL))
         return -1;
     mmix_tensor *pred = mmix_new(m, MMIX_DTYPE_I32, 1, &d.T);
     double *votes = mmixi_doubles(m, d.T, classes);
@@ -12299,7 +12339,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     j.label = mmix_data_i32(train_label);
     j.k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     j.classes = classes;
-    j.best = (mmixi_scored *)mmixi_step_array(m, m->lanes * MMIXI_KNN_TILE, j.k, sizeof *j.best);
+    size_t rows = m->lanes * MMIXI_KNN_TILE;
+    j.best = (mmixi_scored *)mmixi_step_array(m, rows, j.k, sizeof *j.best);
     j.votes = votes;
     j.pred = mmix_data_i32(pred);
     mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
@@ -12328,7 +12369,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
    torch: F.cross_entropy(F.interpolate(z, (h, w), mode="bilinear"), label, ignore_index=void)
    ------------------------------------------------------------------------------------ */
 
-/* So many gradients are added in float, then these sums in double. */
+/* So many gradients are added in float, and then such sums in double. */
 enum { MMIXI_PROBE_RUN = 64 };
 /* Pictures, and what the heads make of them. */
 typedef struct mmixi_probe_job {
@@ -12354,11 +12395,13 @@ typedef struct mmixi_probe_job {
 typedef struct mmixi_probe_taps { mmixi_tap y[2], x[2]; } mmixi_probe_taps;
 static void mmixi_probe_row(const mmix_source *s, size_t y, mmixi_probe_taps *taps)
 {
-    mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, y, taps->y);
+    double ratio = (double)s->gh / (double)s->h;
+    mmixi_resize_taps(MMIX_BILINEAR, s->gh, ratio, y, taps->y);
 }
 static void mmixi_probe_column(const mmix_source *s, size_t x, mmixi_probe_taps *taps)
 {
-    mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, x, taps->x);
+    double ratio = (double)s->gw / (double)s->w;
+    mmixi_resize_taps(MMIX_BILINEAR, s->gw, ratio, x, taps->x);
 }
 /* Where token t of the four begins in logits and d_logits. */
 static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture,
@@ -12366,7 +12409,8 @@ static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture,
 {
     const mmix_source *s = j->source;
     size_t row = picture * s->gh + taps->y[t / 2].at;
-    return (row * s->gw + taps->x[t % 2].at) * j->rates * j->K;
+    size_t token = row * s->gw + taps->x[t % 2].at;
+    return token * j->rates * j->K;
 }
 /* The logits of a pixel, for all rates. */
 static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture,
@@ -12375,9 +12419,9 @@ static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture,
     size_t C = j->rates * j->K;
     memset(logits, 0, C * sizeof *logits);
     for (int t = 0; t < 4; t++) {
-        mmix_real share = (mmix_real)(taps->y[t / 2].weight * taps->x[t % 2].weight);
-        if (share > 0)
-            j->kernel->axpy(C, share, j->logits + mmixi_probe_token(j, picture, taps, t), logits);
+        double weight = taps->y[t / 2].weight * taps->x[t % 2].weight;
+        const mmix_real *token = j->logits + mmixi_probe_token(j, picture, taps, t);
+        if (weight > 0) j->kernel->axpy(C, (mmix_real)weight, token, logits);
     }
 }
 /* Counts what the heads say of pictures. */
@@ -12394,7 +12438,8 @@ static void mmixi_probe_count_range(void *arg, mmixi_range range)
         mmixi_probe_column(s, i % s->w, &taps);
         mmixi_probe_pixel(j, i / pixels, &taps, logits);
         for (size_t r = 0; r < j->rates; r++) {
-            const mmix_real *u = logits + r * K, top = j->kernel->largest(K, u);
+            const mmix_real *u = logits + r * K;
+            const mmix_real top = j->kernel->largest(K, u);
             size_t winner = 0;
             while (u[winner] < top) winner++;
             mmixi_miou_pixel(j->count + r * K, j->label[i], winner);
@@ -12407,10 +12452,8 @@ static void mmixi_probe_count_range(void *arg, mmixi_range range)
 typedef struct mmixi_probe_cell {
     size_t picture, y, y_end, x, x_end;
     mmix_real *logits, *gradient;                /* (C) of a pixel, C = rates · K */
-    /* (2, C): what a run of pixels gives to left and right */
-    mmix_real *side;
-    /* (4, C): what the cell gives to each of the four */
-    double *corner;
+    mmix_real *side;                             /* (2, C): from a run of pixels, left and right */
+    double *corner;                              /* (4, C): from the cell, for each of the four */
 } mmixi_probe_cell;
 /* The gradient of a pixel of this label, for all rates; its losses are added up. */
 static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_cell *cell,
@@ -12418,7 +12461,8 @@ static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_
 {
     size_t K = j->K;
     for (size_t r = 0; r < j->rates; r++) {
-        const mmix_real *u = cell->logits + r * K, top = j->kernel->largest(K, u);
+        const mmix_real *u = cell->logits + r * K;
+        const mmix_real top = j->kernel->largest(K, u);
         mmix_real *e = cell->gradient + r * K;
         double sum = j->kernel->exp_row(K, 1, u, top, e);
         double loss = mmixi_log(sum) - ((double)u[label] - top);
@@ -12427,8 +12471,7 @@ static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_
         e[label] -= (mmix_real)j->pixel_weight;
     }
 }
-/* Gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, added to the cell's corners.
-   */
+/* Adds the gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, to the cell's corners. */
 static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
                                   size_t x, size_t end, mmixi_probe_taps *taps)
 {
@@ -12441,10 +12484,10 @@ static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_ce
         mmixi_probe_column(s, x, taps);
         mmixi_probe_pixel(j, cell->picture, taps, cell->logits);
         mmixi_probe_learn_pixel(j, cell, label[x]);
-        for (int k = 0; k < 2; k++) {
+        for (size_t k = 0; k < 2; k++) {
             mmix_real share = (mmix_real)taps->x[k].weight;
-            if (share > 0)
-                j->kernel->axpy(C, share, cell->gradient, cell->side + (size_t)k * C);
+            mmix_real *side = cell->side + k * C;
+            if (share > 0) j->kernel->axpy(C, share, cell->gradient, side);
         }
     }
     for (int t = 0; t < 4; t++) {
@@ -12455,8 +12498,8 @@ static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_ce
             corner[c] += share * side[c];
     }
 }
-/* Gradients of a cell's pixels. In float a token would lose digits: it may get those of a million
-   pixels. */
+/* Gradients of a cell's pixels. A token may get those of a million pixels: the sum of so many would
+   lose digits in float. */
 static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
 {
     size_t C = j->rates * j->K, end;
@@ -12469,7 +12512,7 @@ static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_c
             mmixi_probe_learn_run(j, cell, y, x, end, &taps);
         }
     }
-    mmixi_probe_column(j->source, cell->x, &taps);
+    mmixi_probe_column(j->source, cell->x, &taps);       /* all pixels have the same four tokens */
     for (int t = 0; t < 4; t++) {
         mmix_real *to = j->d_logits + mmixi_probe_token(j, cell->picture, &taps, t);
         const double *corner = cell->corner + (size_t)t * C;
@@ -12520,24 +12563,27 @@ static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows,
 {
     static const char who[] = "mmix_linear_probe";
     const mmix_source *s = j->source;
-    size_t D = s->dim, tokens = mmix_shape(X, 0);
+    size_t D = s->dim, width = D + 1;
     mmix_real *x = mmixi_of(X);
     if (s->read(s->user, rows, n, x, j->label))
         mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who,
                   (double)*rows);
     if (m->error_kind) return -1;
-    for (size_t r = tokens; r-- > 0;) {          /* the last row moves first */
-        memmove(x + r * (D + 1), x + r * D, D * sizeof *x);
-        x[r * (D + 1) + D] = 1;
+    for (size_t r = mmix_shape(X, 0); r-- > 0;) {        /* the last row moves first */
+        mmix_real *row = x + r * width;
+        memmove(row, x + r * D, D * sizeof *x);
+        row[D] = 1;
     }
     if (mmixi_bounded(m, who, "a batch", X)) return -1;
-    *counted = 0;
-    for (size_t i = 0; i < n * s->h * s->w; i++) {
+    size_t pixels = n * s->h * s->w, count = 0;
+    double last = (double)j->K - 1;
+    for (size_t i = 0; i < pixels; i++) {
         if (j->label[i] == j->ignore) continue;
-        if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1))
+        if (mmixi_within(m, who, "a label", j->label[i], 0, last))
             return -1;
-        ++*counted;
+        count++;
     }
+    *counted = count;
     return 0;
 }
 /* Room for a batch of n pictures, the features among it, and their logits. NULL on error. */
@@ -12545,14 +12591,17 @@ static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const si
                                        size_t n, size_t *counted)
 {
     const mmix_source *s = j->source;
-    size_t D = s->dim, C = j->rates * j->K, tokens = mmixi_mul(n, s->gh * s->gw);
+    size_t D = s->dim;
+    size_t C = j->rates * j->K;
+    size_t tokens = mmixi_mul(n, s->gh * s->gw);
     mmix_tensor *X = mmix_new2(m, tokens, D + 1);
     j->label = (int32_t *)mmixi_step_array(m, n, s->h * s->w, sizeof *j->label);
     j->logits = mmixi_reals(m, tokens, C);
     j->scratch = mmixi_reals(m, m->lanes * 4, C);
     if (m->error_kind || mmixi_probe_read(m, j, rows, n, X, counted))
         return NULL;
-    mmixi_mat x = mmixi_values(X), W = mmixi_matrix(j->weights, C, D + 1, x.rs);
+    mmixi_mat x = mmixi_values(X);
+    mmixi_mat W = mmixi_matrix(j->weights, C, D + 1, x.rs);
     mmixi_mat Z = mmixi_matrix(j->logits, tokens, C, (ptrdiff_t)C);
     return mmixi_product(m, Z, x, mmixi_t(W), 0) ? NULL : X;
 }
@@ -12577,7 +12626,8 @@ static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows
     memset(loss, 0, R * sizeof *loss);
     for (size_t i = 0; i < n * R; i++)
         loss[i % R] += j->loss[i];
-    mmixi_mat x = mmixi_values(X), dW = mmixi_matrix(j->gradient, C, s->dim + 1, x.rs);
+    mmixi_mat x = mmixi_values(X);
+    mmixi_mat dW = mmixi_matrix(j->gradient, C, s->dim + 1, x.rs);
     mmixi_mat dZ = mmixi_matrix(j->d_logits, tokens, C, (ptrdiff_t)C);
     if (mmixi_product(m, dW, mmixi_t(dZ), x, 0))
         return -1;
@@ -12594,8 +12644,7 @@ static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *ord
         size_t pictures = mmixi_min(batch, n - at), counted;
         if (!mmixi_probe_logits(m, j, order + at, pictures, &counted))
             return;
-        /* counts are one task's */
-        mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);
+        mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);         /* as one task */
         mmix_rewind(m, mark);
     }
 }
@@ -12604,7 +12653,9 @@ static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *ord
 static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j,
                               size_t *order, size_t n, size_t batch, size_t steps, double *loss)
 {
-    size_t R = o->rates, part = j->K * (j->source->dim + 1), iters = n / batch;
+    size_t R = o->rates;
+    size_t part = j->K * (j->source->dim + 1);
+    size_t iters = n / batch;
     mmix_real *momentum = mmixi_reals(m, R, part);
     mmix_sgd sgd;
     memset(&sgd, 0, sizeof sgd);
@@ -12615,13 +12666,15 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
     for (size_t step = 0; step < steps; step++) {
         size_t epoch = step / iters;
         if (step % iters == 0) mmixi_shuffle(m, order, n, epoch);
-        if (mmixi_probe_learn(m, j, order + step % iters * batch, batch, loss + step * R))
+        const size_t *rows = order + step % iters * batch;
+        if (mmixi_probe_learn(m, j, rows, batch, loss + step * R))
             return;
         for (size_t i = 0; i < R; i++) {
+            size_t at = i * part;
             double lr = o->rate[i] * (double)batch / 256;
             sgd.lr = mmix_schedule_cosine(lr, 0, o->epochs, 1, 0, 0, epoch);
-            mmixi_sgd_update(&sgd, part, j->weights + i * part, j->gradient + i * part,
-                             momentum + i * part, 1, 1, !step);
+            mmixi_sgd_update(&sgd, part, j->weights + at, j->gradient + at, momentum + at, 1, 1,
+                             step == 0);
         }
     }
 }
@@ -12658,8 +12711,8 @@ static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix
         return -1;
     if (mmixi_settings_check(m, who, o,
                              "size classes 1, size batch 1, size epochs 0, size rates 1 16, "
-                             "double16 rate 0 1e30, double momentum 0 1, double weight_decay 0 1e30, "
-                             "double held 0 9e-1")) return -1;
+                             "double16 rate 0 1e30, double momentum 0 1, "
+                             "double weight_decay 0 1e30, double held 0 9e-1")) return -1;
     if (mmixi_source_check(m, who, train, train->dim)) return -1;
     if (test && mmixi_source_check(m, who, test, train->dim))
         return -1;
@@ -12701,9 +12754,15 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     mmixi_probe_job j;
     if (mmixi_result(m, "mmix_linear_probe", result, sizeof *result)) return -1;
     if (mmixi_probe_check(m, o, train, test)) return -1;
-    size_t R = o->rates, D = train->dim + 1, K = o->classes, part = K * D, held = 0;
-    if (R > 1)
-        held = mmixi_min((size_t)ceil((double)train->count * o->held), train->count - 1);
+    size_t R = o->rates;
+    size_t D = train->dim + 1;
+    size_t K = o->classes;
+    size_t part = K * D;
+    size_t held = 0;
+    if (R > 1) {
+        double wanted = ceil((double)train->count * o->held);
+        held = mmixi_min((size_t)wanted, train->count - 1);
+    }
     size_t learned = train->count - held, batch = mmixi_min(o->batch, learned);
     memset(&r, 0, sizeof r);
     r.steps = o->epochs * (learned / batch);
@@ -12733,7 +12792,8 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     if (m->error_kind) return -1;
     mmixi_probe_count(m, &j, order, held, batch);
     if (m->error_kind) return -1;
-    if (mmixi_probe_choose(m, &j, r.steps > 0 ? r.loss + (r.steps - 1) * R : NULL, &r))
+    const double *last = r.steps > 0 ? r.loss + (r.steps - 1) * R : NULL;
+    if (mmixi_probe_choose(m, &j, last, &r))
         return -1;
 
     j.weights += r.best * part;
@@ -12745,8 +12805,9 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
     mmix_rewind(m, mark);
+    mmix_tensor *bias = mmix_slice(m, r.head, 1, D - 1, 1);
     r.weight = mmix_slice(m, r.head, 1, 0, D - 1);
-    r.bias = mmixi_as(m, mmix_slice(m, r.head, 1, D - 1, 1), 1, K, 0, 0, 0);
+    r.bias = mmixi_as(m, bias, 1, K, 0, 0, 0);
     if (m->error_kind) return -1;
     *result = r;
     return 0;
@@ -12758,9 +12819,10 @@ MMIXI_COLD_END
                      numerical: how many σ > max(height, width) eps σ₁
                      effective: e^(-Σ p log p);   stable: Σσ² / σ₁²
 
-   Effective: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380. One-sided Jacobi
-   (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then their lengths
-   are the singular values. Small ones come out as exact as large ones.
+   Effective rank: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380.
+
+   One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then
+   their lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
 /* Both of n singular values, not all of them 0. */
@@ -12789,16 +12851,17 @@ MMIXI_PLAIN double mmixi_plain_stable_rank(const double *sigma, size_t n)
    longer one. Returns 0 if they are so already. */
 static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, double *q)
 {
-    double along = mmixi_dot(x, y, len), size = fabs(along), more = fmax(*p, *q), less = fmin(*p,
-                                                                                              *q);
+    double along = mmixi_dot(x, y, len), size = fabs(along);
+    double more = fmax(*p, *q), less = fmin(*p, *q);
+    double noise = 1e-15 * sqrt(more) * sqrt(less) + 1e-290;
     int swap = *p < more;
-    if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290)
-        return 0;
+    if (!swap && size <= noise) return 0;
     /* The cotangent of twice the angle (Jacobi 1846), then tangent, cosine and sine of the angle.
        more - less may be flushed to 0 where the lengths differ, so size itself is asked. */
     double cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
     double t = 1 / (cot + sqrt(cot * cot + 1));
-    double c = 1 / sqrt(t * t + 1), s = along < 0 ? -t * c : t * c;
+    double c = 1 / sqrt(t * t + 1);
+    double s = along < 0 ? -t * c : t * c;
     *p = more + t * size;                        /* the longer becomes longer */
     *q = fmax(less - t * size, 0);
     if (swap) {
@@ -12822,9 +12885,11 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
         turned = 0;
         for (size_t i = 0; i < n; i++)
             sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
-        for (size_t p = 0; p < n; p++)
+        for (size_t p = 0; p < n; p++) {
+            double *x = a + p * len;
             for (size_t q = p + 1; q < n; q++)
-                turned |= mmixi_singular_turn(a + p * len, a + q * len, len, sigma + p, sigma + q);
+                turned |= mmixi_singular_turn(x, a + q * len, len, sigma + p, sigma + q);
+        }
     }
     for (size_t i = 0; i < n; i++)
         sigma[i] = sqrt(sigma[i]);
@@ -12842,7 +12907,8 @@ static double mmixi_rank_copy(mmixi_mat block, double *a)
     double top = 0;
     size_t n = block.rows * block.cols;
     for (size_t e = 0; e < n; e++) {
-        a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
+        mmixi_mat element = mmixi_part(block, e / block.cols, e % block.cols, 1, 1);
+        a[e] = *element.p;
         top = fmax(top, fabs(a[e]));
     }
     for (size_t e = 0; top > 0 && e < n; e++)
@@ -12853,19 +12919,20 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    size_t index = range.begin, matrix = index / r->cols / r->rows;
-    size_t i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
-    mmixi_mat block = mmixi_part(j->M, matrix * j->R + i, k, mmixi_min(j->h, j->R - i),
-                                 mmixi_min(j->w, j->M.cols - k));
-    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width;
+    size_t index = range.begin, line = index / r->cols, matrix = line / r->rows;
+    size_t i = line % r->rows * j->h, k = index % r->cols * j->w;
+    size_t rows = mmixi_min(j->h, j->R - i), cols = mmixi_min(j->w, j->M.cols - k);
+    mmixi_mat block = mmixi_part(j->M, matrix * j->R + i, k, rows, cols);
+    double *a = j->scratch + range.lane * j->h * j->w;
+    double *sigma = r->singular + index * r->width;
     if (block.cols <= block.rows) block = mmixi_t(block);        /* the shorter side is turned */
     double top = mmixi_rank_copy(block, a), sum = 0, logs = 0;
     if (!(top > 0)) return;
     mmixi_singular(a, block.rows, block.cols, sigma);
-    double largest = sigma[0], unit = top * largest;
+    double largest = sigma[0], unit = top * largest, noise = (double)block.cols * j->eps;
     for (size_t z = block.rows; z-- > 0;) {
         double p = sigma[z] / largest;
-        r->numerical[index] += p > (double)block.cols * j->eps;
+        r->numerical[index] += p > noise;
         r->stable[index] += p * p;
         sum += p;
         if (p > 0) logs += p * mmixi_log(p);
@@ -12881,8 +12948,8 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, 
     mmixi_rank_job j;
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
-    if (!mmixi_expect(m, who, &d, "M ...RC", M) || mmixi_bounded(m, who, "M", M))
-        return -1;
+    if (!mmixi_expect(m, who, &d, "M ...RC", M)) return -1;
+    if (mmixi_bounded(m, who, "M", M)) return -1;
     M = mmixi_strided(m, M);
     if (!M) return -1;
     j.M = mmixi_values(M);
@@ -12920,8 +12987,11 @@ static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi
     decay.k = ones;
     decay.D = NULL;
     decay.final_state = NULL;
-    return mmix_rank_of(m, mmix_mix_matrix(m, &decay), block, eps, &rank) ? NULL : rank.numerical;
+    if (mmix_rank_of(m, mmix_mix_matrix(m, &decay), block, eps, &rank))
+        return NULL;
+    return rank.numerical;
 }
+
 /* What mmix_mix_rank measures, and on what. */
 typedef struct mmixi_mix_rank_job {
     const mmix_mixer *mixer;
@@ -12939,10 +13009,11 @@ typedef struct mmixi_mix_block {
 static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block *b, size_t at)
 {
     const mmix_mixer *x = j->mixer;
-    double full = (double)mmixi_min(b->rows, b->cols), N = (double)mmix_shape(x->k, 3);
+    double full = (double)mmixi_min(b->rows, b->cols);
+    double N = (double)mmix_shape(x->k, 3);
     int diagonal = b->row == b->column;
-    if (!(j->r.M.numerical[at] > 0))
-        return 0;   /* zeros, as a mask leaves them */
+    if (!(j->r.M.numerical[at] > 0))             /* zeros, as a mask leaves them */
+        return 0;
     if (x->kind == MMIX_SSD)
         return diagonal ? full : fmin(full, N * j->r.decay[at]);
     if (x->kind == MMIX_LINEAR) {
@@ -12951,8 +13022,8 @@ static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block
     }
     return full;
 }
-/* A block's bounds and its part in the diagonals, head by head; what it adds to the layer's output,
-   M_IJ x_J of all heads side by side, and the rank of that. */
+/* A block's bounds and its part in the diagonals, head by head; and the rank of what it adds to the
+   layer's output, M_IJ x_J of all heads side by side. */
 static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const mmixi_mix_block *b,
                                  double *joined)
 {
@@ -12964,16 +13035,20 @@ static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *out = mmix_new2(m, b->rows, d->W);
     mmix_rank rank;
-    for (size_t h = 0; out && h < d->H; h++) {
-        size_t head = b->sequence * d->H + h, at = head * n + b->index;
+    if (!out) return;
+    mmixi_mat all_M = mmixi_values(j->M), all_Y = mmixi_values(out);
+    for (size_t h = 0; h < d->H; h++) {
+        size_t head = b->sequence * d->H + h;
+        size_t at = head * n + b->index;
         r->bound[at] = mmixi_mix_bound(j, b, at);
         if (b->index == 0) r->diagonal[head] = 0;
         if (b->row == b->column)
             r->diagonal[head] += r->M.numerical[at];
-        mmixi_mat M = mmixi_part(mmixi_values(j->M), head * d->L + b->row, b->column, b->rows,
-                                 b->cols);
-        mmixi_mat X = mmixi_matrix(mmixi_at(&v, b->sequence, b->column, h), b->cols, d->P, v.token);
-        mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d->P, b->rows, d->P), M, X, 0);
+        mmix_real *x_j = mmixi_at(&v, b->sequence, b->column, h);
+        mmixi_mat X = mmixi_matrix(x_j, b->cols, d->P, v.token);
+        mmixi_mat M = mmixi_part(all_M, head * d->L + b->row, b->column, b->rows, b->cols);
+        mmixi_mat Y = mmixi_part(all_Y, 0, h * d->P, b->rows, d->P);
+        mmixi_multiply(m->k, Y, M, X, 0);
     }
     if (j->out_proj)
         out = mmix_linear(m, out, j->out_proj, NULL);
@@ -13029,7 +13104,8 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out
 MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
-   PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
+   PCA               C v = λ v for the k largest λ;  C = Σ (x - mean)(x - mean)ᵀ
+                     variance = λ / (rows - 1)
 
    Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and
    again; between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each
@@ -13043,7 +13119,7 @@ typedef struct mmixi_pca_job {
     double *covariance;                          /* (D, D): C */
     double *v, *images;                          /* (block, D): V, of length 1, and V C */
     double *lambda;                              /* (block): lengths of the images */
-    double energy, trace;                        /* Σ λ, 0 nowhere; what is added to C's diagonal */
+    double energy, trace;                        /* Σ λ, never 0; what C's diagonal gets */
 } mmixi_pca_job;
 /* Row i of C from its diagonal on. */
 static void mmixi_pca_covariance_row(void *arg, mmixi_range range)
@@ -13077,14 +13153,15 @@ static void mmixi_pca_centre(mmixi_pca_job *j, const mmix_tensor *x, double *mea
 {
     size_t D = j->D, numbers = j->N * D;
     memset(mean, 0, D * sizeof *mean);
+    double *centred = j->centred;
     for (size_t i = 0; i < numbers; i++) {
-        j->centred[i] = mmixi_of(x)[mmixi_place(x, i)];
-        mean[i % D] += j->centred[i] / (double)j->N;
+        centred[i] = mmixi_of(x)[mmixi_place(x, i)];
+        mean[i % D] += centred[i] / (double)j->N;
     }
     j->energy = 1e-124;
     for (size_t i = 0; i < numbers; i++) {
-        j->centred[i] -= mean[i % D];
-        j->energy += j->centred[i] * j->centred[i];
+        centred[i] -= mean[i % D];
+        j->energy += centred[i] * centred[i];
     }
     j->trace = 1e-16 * j->energy;
 }
@@ -13093,20 +13170,21 @@ static void mmixi_pca_covariance(mmix_ctx *m, mmixi_pca_job *j)
     size_t D = j->D;
     mmixi_ranges(m, D, 1, mmixi_pca_covariance_row, j);
     for (size_t a = 0; a < D; a++) {             /* the other half */
+        double *row = j->covariance + a * D;
         for (size_t b = 0; b < a; b++)
-            j->covariance[a * D + b] = j->covariance[b * D + a];
-        j->covariance[a * D + a] += j->trace;
+            row[b] = j->covariance[b * D + a];
+        row[a] += j->trace;
     }
 }
 /* Vectors to begin with: noise, or if all D directions are in the block, the axes. */
 static void mmixi_pca_start(mmixi_pca_job *j)
 {
     uint32_t noise = 1;
+    int axes = j->block == j->D;
     for (size_t i = 0; i < j->block * j->D; i++) {
         noise = noise * 1664525u + 1013904223u;
         j->v[i] = noise / 4294967296.0 - 0.5;
-        if (j->block == j->D)
-            j->v[i] = i % (j->D + 1) == 0;
+        if (axes) j->v[i] = i % (j->D + 1) == 0;
     }
 }
 /* One round. Returns |C v - λ v|² for all k vectors together. */
@@ -13117,13 +13195,14 @@ static double mmixi_pca_round(mmix_ctx *m, mmixi_pca_job *j)
     mmixi_ranges(m, j->block, 1, mmixi_pca_image, j);
     mmixi_singular(j->images, j->block, D, j->lambda);
     for (size_t i = 0; i < j->block * D; i++) {
-        double lambda = j->lambda[i / D], error = j->images[i] - lambda * j->v[i];
+        double lambda = j->lambda[i / D];
+        double error = j->images[i] - lambda * j->v[i];
         if (i < j->k * D) wrong += error * error;
         j->v[i] = j->images[i] / lambda;
     }
     return wrong;
 }
-/* Component number i of the result: its sign, its variance, and the projections on it. */
+/* Component number i of the result, with its sign, its variance, and the projections on it. */
 static void mmixi_pca_component(const mmixi_pca_job *j, size_t i, const mmix_pca_result *r)
 {
     size_t D = j->D;
@@ -13134,9 +13213,12 @@ static void mmixi_pca_component(const mmixi_pca_job *j, size_t i, const mmix_pca
             most = v[e];
     for (size_t e = 0; e < D; e++)
         component[e] = most < 0 ? -v[e] : v[e];
-    r->variance[i] = fmax(j->lambda[i] - j->trace, 0) / (double)(j->N - 1);
-    for (size_t row = 0; row < j->N; row++)
-        r->projection[row * j->k + i] = mmixi_dot(j->centred + row * D, component, D);
+    double lambda = fmax(j->lambda[i] - j->trace, 0);
+    r->variance[i] = lambda / (double)(j->N - 1);
+    for (size_t row = 0; row < j->N; row++) {
+        const double *x = j->centred + row * D;
+        r->projection[row * j->k + i] = mmixi_dot(x, component, D);
+    }
 }
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result)
 {
@@ -13170,9 +13252,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     mmixi_pca_centre(&j, x, r.mean);
     mmixi_pca_covariance(m, &j);
     mmixi_pca_start(&j);
-    /* what 300 rounds do not tell apart varies equally */
-    double wrong = HUGE_VAL;
-    for (int round = 0; round < 300 && wrong > 1e-26 * j.energy * j.energy; round++)
+    double wrong = HUGE_VAL, bound = 1e-26 * j.energy * j.energy;
+    for (int round = 0; round < 300 && wrong > bound; round++)   /* what these leave varies equally */
         wrong = mmixi_pca_round(m, &j);
     for (size_t i = 0; i < k; i++)
         mmixi_pca_component(&j, i, &r);
@@ -13185,22 +13266,22 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
    Class strategies  the mean or the maximum over tokens
    ------------------------------------------------------------------------------------ */
 
-/* The mean, or the maximum, of one feature over the tokens that are used, x being that of token 0.
-   */
+/* The mean, or the maximum, of one feature over the tokens that are used; x is that of token 0. */
 static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, const char *used,
                                  int max)
 {
     double sum = 0, count = 0, most = -HUGE_VAL;
-    for (size_t t = 0; t < tokens->shape[1]; t++, x += tokens->stride[1]) {
+    for (size_t t = 0; t < tokens->shape[1]; t++) {
         if (!used[t]) continue;
-        sum += *x;
+        double value = x[t * tokens->stride[1]];
+        sum += value;
         count++;
-        most = fmax(most, *x);
+        most = fmax(most, value);
     }
     return max ? most : sum / count;
 }
-/* Marks in used (L) the n tokens at positions, or all others. Returns how many tokens are used, 0
-   after an error. */
+/* Marks in used (L) the n tokens at positions, or all others. Returns how many are used; 0 is an
+   error, and has a message. */
 static size_t mmixi_pool_uses(mmix_ctx *m, const size_t *positions, size_t n, int others, size_t L,
                               char *used)
 {
@@ -13209,8 +13290,9 @@ static size_t mmixi_pool_uses(mmix_ctx *m, const size_t *positions, size_t n, in
     if (n > 0 && !mmixi_given(m, who, "*positions", positions))
         return 0;
     memset(used, others != 0, L);
+    double last = (double)L - 1;
     for (size_t i = 0; i < n; i++) {
-        if (mmixi_within(m, who, "a position", (double)positions[i], 0, (double)L - 1))
+        if (mmixi_within(m, who, "a position", (double)positions[i], 0, last))
             return 0;
         used[positions[i]] = !others;
     }
@@ -13228,7 +13310,8 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
         return NULL;
     mmix_tensor *out = mmix_new2(m, d.B, d.D);
     char *used = (char *)mmixi_step_array(m, d.L, 1, 1);
-    if (m->error_kind || mmixi_pool_uses(m, positions, n, others, d.L, used) == 0)
+    if (m->error_kind) return NULL;
+    if (mmixi_pool_uses(m, positions, n, others, d.L, used) == 0)
         return NULL;
     for (size_t b = 0; b < d.B; b++) {
         const mmix_real *x = mmixi_of(tokens) + b * tokens->stride[0];
@@ -13263,11 +13346,9 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
 struct mmix_video {
     mmix_ctx *m;
     mmix_video_config config;
-    /* N = Y·X tokens of width D, labels K, pixels H·W */
-    mmixi_dims d;
+    mmixi_dims d;                                /* N = Y·X tokens, D wide; K labels; H·W pixels */
     size_t seen;                                 /* frames, the first included */
-    /* without parameters: where this and the frames lie */
-    mmix_params *memory;
+    mmix_params *memory;                         /* no parameters: it owns this and the frames */
     mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
     /* While a frame is being worked on: its tokens (N, D) of length 1 and its labels (K, N); and
        best (lanes, k), the largest cosines, falling, and where in `frame` the labels of those
@@ -13276,7 +13357,10 @@ struct mmix_video {
     mmixi_scored *best;
 };
 /* Numbers of a frame in memory. */
-static size_t mmixi_video_frame_size(const mmix_video *v) { return v->d.N * (v->d.D + v->d.K); }
+static size_t mmixi_video_frame_size(const mmix_video *v)
+{
+    return v->d.N * (v->d.D + v->d.K);
+}
 /* Where the memory of a frame begins: the first has a place of its own, the last ones take turns.
    */
 static mmix_real *mmixi_video_at(const mmix_video *v, size_t frame)
@@ -13293,7 +13377,8 @@ static size_t mmixi_video_after(const mmix_video *v, size_t frame)
 /* Takes x and soft over as the frame seen last. */
 static void mmixi_video_keep(mmix_video *v)
 {
-    size_t tokens = v->d.N * v->d.D, labels = v->d.N * v->d.K;
+    size_t tokens = v->d.N * v->d.D;
+    size_t labels = v->d.N * v->d.K;
     if (v->seen > 0 && v->config.frames == 0) return;
     mmix_real *to = mmixi_video_at(v, v->seen);
     memcpy(to, v->x, tokens * sizeof *to);
@@ -13305,10 +13390,15 @@ static void mmixi_video_keep(mmix_video *v)
 static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_t x,
                               mmixi_scored *best)
 {
-    size_t X = v->d.X, D = v->d.D, R = v->config.radius;
-    size_t top = y - mmixi_min(y, R), bottom = mmixi_min(v->d.Y, y + R + 1);
-    size_t left = x - mmixi_min(x, R), right = mmixi_min(X, x + R + 1);
-    const mmix_real *token = v->x + (y * X + x) * D, *tokens = mmixi_video_at(v, frame);
+    size_t X = v->d.X;
+    size_t D = v->d.D;
+    size_t R = v->config.radius;
+    size_t top = y - mmixi_min(y, R);
+    size_t bottom = mmixi_min(v->d.Y, y + R + 1);
+    size_t left = x - mmixi_min(x, R);
+    size_t right = mmixi_min(X, x + R + 1);
+    const mmix_real *token = v->x + (y * X + x) * D;
+    const mmix_real *tokens = mmixi_video_at(v, frame);
     const mmix_real *labels = tokens + v->d.N * D;
     mmixi_scored it;
     for (size_t there = top; there < bottom; there++)
@@ -13322,18 +13412,20 @@ static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_
    softmax. */
 static void mmixi_video_mean(const mmix_video *v, size_t y, size_t x, mmixi_scored *best)
 {
-    size_t N = v->d.N, k = v->config.k;
-    double top = best->score, sum = 0;
+    size_t N = v->d.N, k = v->config.k, token = y * v->d.X + x;
+    double top = best->score, T = v->config.temperature, sum = 0;
     for (size_t i = 0; i < k; i++) {
-        best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
+        best[i].score = mmixi_exp((best[i].score - top) / T);
         sum += best[i].score;
     }
     for (size_t c = 0; c < v->d.K; c++) {
         const mmix_real *labels = v->frame + c * N;
         double mean = 0;
-        for (size_t i = 0; i < k; i++)
-            mean += best[i].score * labels[(size_t)best[i].label];
-        v->soft[c * N + y * v->d.X + x] = (mmix_real)(mean / sum);
+        for (size_t i = 0; i < k; i++) {
+            size_t place = (size_t)best[i].label;
+            mean += best[i].score * labels[place];
+        }
+        v->soft[c * N + token] = (mmix_real)(mean / sum);
     }
 }
 /* A row of tokens. */
@@ -13367,7 +13459,8 @@ static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v,
     if (!mmixi_expect(m, who, &v->d, spec, tokens))
         return -1;
     if (mmixi_bounded(m, who, "tokens", tokens)) return -1;
-    v->x = mmixi_of(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
+    mmix_tensor *unit = mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12);
+    v->x = mmixi_of(unit);
     return m->error_kind ? -1 : 0;
 }
 /* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have
@@ -13376,9 +13469,12 @@ static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v,
 static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d,
                                            const mmix_tensor *mask)
 {
-    mmix_real *soft = mmixi_of(mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0));
+    mmix_tensor *zeros = mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0);
+    mmix_real *soft = mmixi_of(zeros);
     for (size_t i = 0; soft && i < d->N; i++) {
-        size_t y = (2 * (i / d->X) + 1) * d->H / (2 * d->Y), x = (2 * (i % d->X) + 1) * d->W / (2 * d->X);
+        size_t row = i / d->X, column = i % d->X;
+        size_t y = (2 * row + 1) * d->H / (2 * d->Y);
+        size_t x = (2 * column + 1) * d->W / (2 * d->X);
         size_t label = (size_t)mmixi_index(mask, y * d->W + x);
         soft[label * d->N + i] = 1;
     }
@@ -13389,10 +13485,11 @@ static mmix_video *mmixi_video_new(const mmix_video *draft)
 {
     mmix_ctx *m = draft->m;
     size_t frames = draft->config.frames + 1;
-    size_t bytes = mmixi_mul(draft->d.N, draft->d.D + draft->d.K);
-    bytes = mmixi_mul(bytes, frames * sizeof(mmix_real));
+    size_t numbers = mmixi_mul(draft->d.N, draft->d.D + draft->d.K);
+    size_t bytes = mmixi_mul(numbers, frames * sizeof(mmix_real));
+    bytes = mmixi_min(bytes, SIZE_MAX / 2);
     mmix_params *memory = mmix_params_create(m);
-    mmix_real *frame = (mmix_real *)mmixi_own(memory, mmixi_min(SIZE_MAX / 2, bytes));
+    mmix_real *frame = (mmix_real *)mmixi_own(memory, bytes);
     mmix_video *v = (mmix_video *)mmixi_own(memory, sizeof *v);
     if (m->error_kind) {
         mmix_params_destroy(memory);
@@ -13404,8 +13501,8 @@ static mmix_video *mmixi_video_new(const mmix_video *draft)
     return v;
 }
 MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
-                                      const mmix_tensor *tokens,
-                                      size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
+                                      const mmix_tensor *tokens, size_t gh, size_t gw,
+                                      const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
     mmix_video draft;
@@ -13426,11 +13523,10 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
     draft.m = m;
     draft.soft = mmixi_video_first_labels(m, &draft.d, mask);
     draft.config = config;
-    /* 0 is everywhere: nothing is farther away than that */
-    draft.config.radius = mmixi_max(gh, gw);
-    if (config.radius > 0)
-        draft.config.radius = mmixi_min(config.radius, draft.config.radius);
-    draft.config.k = mmixi_min(config.k, (config.frames + 1) * draft.d.N);
+    size_t farthest = mmixi_max(gh, gw), tokens_seen = (config.frames + 1) * draft.d.N;
+    draft.config.k = mmixi_min(config.k, tokens_seen);
+    draft.config.radius = mmixi_min(config.radius, farthest);
+    if (config.radius == 0) draft.config.radius = farthest;
     mmix_video *v = mmixi_video_new(&draft);
     if (!v) return NULL;
     mmixi_video_keep(v);
@@ -13451,10 +13547,10 @@ static void mmixi_video_labels(const mmix_video *v, mmix_real *maps, int32_t *la
     mmix_real *best = maps;
     for (size_t c = 0; c < v->d.K; c++) {
         const mmix_real *map = maps + c * pixels;
-        double high, low = mmixi_ends(map, pixels, &high);
-        int even = !(high - low > 1e-5 * high);
+        double high, low = mmixi_ends(map, pixels, &high), range = high - low;
+        int even = !(range > 1e-5 * high);
         for (size_t i = 0; i < pixels; i++) {
-            double scaled = even ? map[i] : (map[i] - low) / (high - low);
+            double scaled = even ? map[i] : (map[i] - low) / range;
             mmix_real value = (mmix_real)scaled;
             if (c > 0 && !(value > best[i])) continue;
             best[i] = value;
@@ -13466,19 +13562,21 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
 {
     static const char who[] = "mmix_video_next";
     mmix_video_frame r;
-    if (mmixi_result(v ? v->m : NULL, who, result, sizeof *result) || !v)
-        return -1;
-    mmix_ctx *m = v->m;
-    const size_t shape[2] = { v->d.H, v->d.W };
-    r.soft = mmix_new3(m, v->d.K, v->d.Y, v->d.X);
+    mmix_ctx *m = v ? v->m : NULL;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!v) return -1;
+    const mmixi_dims *d = &v->d;
+    const size_t shape[2] = { d->H, d->W };
+    r.soft = mmix_new3(m, d->K, d->Y, d->X);
     r.labels = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     mmix_mark mark = mmix_mark_here(m);
     v->soft = mmixi_of(r.soft);
-    v->best = (mmixi_scored *)mmixi_step_array(m, m->lanes, v->config.k, sizeof *v->best);
+    size_t k = v->config.k;
+    v->best = (mmixi_scored *)mmixi_step_array(m, m->lanes, k, sizeof *v->best);
     if (mmixi_video_tokens(m, who, v, tokens)) return -1;
-    mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
-    mmix_tensor *planes = mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X);
-    mmix_tensor *large = mmix_resize(m, planes, MMIX_BILINEAR, v->d.H, v->d.W, 0, 0);
+    mmixi_ranges(m, d->Y, 1, mmixi_video_row, v);
+    mmix_tensor *planes = mmixi_as(m, r.soft, 4, 1, d->K, d->Y, d->X);
+    mmix_tensor *large = mmix_resize(m, planes, MMIX_BILINEAR, d->H, d->W, 0, 0);
     if (!large) return -1;
     mmixi_video_labels(v, mmixi_of(large), mmix_data_i32(r.labels));
     mmixi_video_keep(v);
@@ -13504,20 +13602,23 @@ static int mmixi_video_edge(const mmix_tensor *mask, int32_t object, size_t y, s
     const int32_t *at = mmix_data_i32(mask) + y * mask->stride[0] + x;
     size_t down = y + 1 < mask->shape[0] ? mask->stride[0] : 0;
     size_t right = x + 1 < mask->shape[1] ? 1 : 0;
-    int in = at[0] == object;
-    return in != (at[right] == object) || in != (at[down] == object) || in != (at[down + right] == object);
+    int inside = at[0] == object;
+    int right_too = (at[right] == object) == inside;
+    int down_too = (at[down] == object) == inside;
+    int both_too = (at[down + right] == object) == inside;
+    return !(right_too && down_too && both_too);
 }
 /* Whether the boundary in a mask comes within R pixels of (y, x). */
 static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y, size_t x,
                                size_t R)
 {
-    size_t bottom = mmixi_min(mask->shape[0], y + R + 1), right = mmixi_min(mask->shape[1],
-                                                                            x + R + 1);
-    for (size_t v = y - mmixi_min(y, R); v < bottom; v++)
-        for (size_t u = x - mmixi_min(x, R); u < right; u++) {
-            size_t square = (v - y) * (v - y) + (u - x) * (u - x);
-            if (square <= R * R && mmixi_video_edge(mask, object, v, u))
-                return 1;
+    size_t top = y - mmixi_min(y, R), bottom = mmixi_min(mask->shape[0], y + R + 1);
+    size_t left = x - mmixi_min(x, R), right = mmixi_min(mask->shape[1], x + R + 1);
+    for (size_t v = top; v < bottom; v++)
+        for (size_t u = left; u < right; u++) {
+            size_t down = v - y, across = u - x;         /* below 0 they wrap; squares are right */
+            if (down * down + across * across > R * R) continue;
+            if (mmixi_video_edge(mask, object, v, u)) return 1;
         }
     return 0;
 }
@@ -13525,7 +13626,8 @@ static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y
 static double mmixi_video_near(const mmix_tensor *a, const mmix_tensor *b, int32_t object)
 {
     size_t h = a->shape[0], w = a->shape[1];
-    size_t R = (size_t)ceil(0.008 * sqrt((double)(h * h + w * w)));
+    double diagonal = sqrt((double)(h * h + w * w));
+    size_t R = (size_t)ceil(0.008 * diagonal);
     double found = 0, all = 0;
     for (size_t y = 0; y < h; y++)
         for (size_t x = 0; x < w; x++) {
@@ -13536,7 +13638,10 @@ static double mmixi_video_near(const mmix_tensor *a, const mmix_tensor *b, int32
     return all > 0 ? found / all : 1;
 }
 /* Takes a number into the mean of n. */
-static void mmixi_video_mean_of(double *mean, double x, double n) { *mean += (x - *mean) / n; }
+static void mmixi_video_mean_of(double *mean, double x, double n)
+{
+    *mean += (x - *mean) / n;
+}
 MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
                           int32_t object, mmix_video_scores *scores)
 {
@@ -13547,8 +13652,8 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
         return -1;
     if (!mmixi_given(m, who, "*scores", scores)) return -1;
     for (size_t i = 0; i < d.H * d.W; i++) {
-        int in_predicted = mmixi_index(predicted, i) == object, in_truth = mmixi_index(truth,
-                                                                                       i) == object;
+        int in_predicted = mmixi_index(predicted, i) == object;
+        int in_truth = mmixi_index(truth, i) == object;
         both += in_predicted && in_truth;
         either += in_predicted || in_truth;
     }
