@@ -8393,7 +8393,8 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     mmixi_dims d;
-    memset(head, 0, sizeof *head);
+    if (head) memset(head, 0, sizeof *head);
+    if (!p || !mmixi_given(p->m, "mmix_dino_head_init", "*head", head)) return -1;
     if (mmixi_settings_check(p->m, "mmix_dino_head_init", &layers, "size layers 1 8")) return -1;
     head->layers = layers;
     d.D = D; d.K = K;
