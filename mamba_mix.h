@@ -10625,8 +10625,8 @@ static void mmixi_dino_report(const mmix_dino *d, const mmix_real *share, mmix_d
     s->patch_loss = share[MMIXI_DINO_PATCHES];
 }
 /* Gradients of the whole batch: shard after shard, or of this process's shard, to which `sum` adds
-   those of the others. Returns the next centres, or NULL on error. If there is something to add, the
-   gradients stand behind the share in one array; one shard alone leaves them where they are. */
+   those of the others. Returns the next centres, or NULL on error. If there is something to add,
+   the gradients stand behind the share in one array; one shard alone leaves them where they are. */
 static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b,
                                              mmix_dino_stats *s)
 {
@@ -11106,7 +11106,8 @@ typedef struct mmixi_answers {
 /* Finds the answers in target (B, L): its tokens that are not negative, at least one, each in the
    decoder's vocabulary. `name` is what the message calls the target. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
-                              const mmix_sequence *input, const mmix_tensor *target, mmixi_answers *a)
+                              const mmix_sequence *input, const mmix_tensor *target,
+                              mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
     size_t L = target->shape[1], count = 0;
@@ -11164,8 +11165,8 @@ static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers
         size_t length = g->end - start, last = mmixi_answer_row(a, g->end - 1) % L;
         if (last != g->from + length - 1)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "%s: row %.0f has %.0f targets at %.0f to %.0f; "
-                             "where the teacher is to decode, an answer is one run behind all spans",
+                             "%s: row %.0f has %.0f targets at %.0f to %.0f; where the teacher "
+                             "is to decode, an answer is one run behind all spans",
                              who, (double)sequence, (double)length, (double)g->from, (double)last);
         g->longest = mmixi_max(g->longest, length);
         g->count++;
@@ -11916,9 +11917,9 @@ typedef struct mmixi_auc_job {
     size_t thresholds;                           /* 0: every value */
     int32_t void_label;
 } mmixi_auc_job;
-/* The area of cell (i, k) of the map over an image's labels, without void pixels; *fore is the part of
-   it that is foreground. Lengths are counted in 1/Y of a pixel down and 1/X across, so that areas are
-   whole numbers. */
+/* The area of cell (i, k) of the map over an image's labels, without void pixels; *fore is the part
+   of it that is foreground. Lengths are counted in 1/Y of a pixel down and 1/X across, so that
+   areas are whole numbers. */
 static size_t mmixi_auc_area(const mmixi_auc_job *j, const int32_t *labels, size_t i, size_t k,
                              size_t *fore)
 {
@@ -11943,8 +11944,8 @@ static size_t mmixi_auc_area(const mmixi_auc_job *j, const int32_t *labels, size
     }
     return all;
 }
-/* The cells of images first … last - 1 that are not all void: their value in the map, and as label the
-   share of the cell that is foreground. Returns how many. */
+/* The cells of images first … last - 1 that are not all void: their value in the map, and as label
+   the share of the cell that is foreground. Returns how many. */
 static size_t mmixi_auc_cells(mmix_ctx *m, const mmixi_auc_job *j, size_t first, size_t last,
                               mmixi_scored *cell)
 {
@@ -11952,13 +11953,14 @@ static size_t mmixi_auc_cells(mmix_ctx *m, const mmixi_auc_job *j, size_t first,
     for (size_t row = first * j->Y; row < last * j->Y; row++) {
         size_t image = row / j->Y;
         const mmix_real *score = mmixi_of(j->map) + mmixi_row_offset(j->map, row);
-        const int32_t *labels = mmix_data_i32(j->mask) + mmixi_row_offset(j->mask, image * j->H);
+        size_t at = mmixi_row_offset(j->mask, image * j->H);
+        const int32_t *labels = mmix_data_i32(j->mask) + at;
         for (size_t k = 0; k < j->X; k++) {
             size_t fore, all = mmixi_auc_area(j, labels, row % j->Y, k, &fore);
             if (all == 0) continue;
             if (!mmixi_is_finite(score[k]))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, "
-                          "expected finite numbers", (double)image, score[k]);
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds "
+                          "%g, expected finite numbers", (double)image, score[k]);
             cell[n].score = score[k];
             cell[n].label = (double)fore / (double)all;
             n++;
@@ -11972,9 +11974,9 @@ static double mmixi_auc_threshold(const mmixi_scored *sorted, size_t n, size_t i
     double w = (double)i / (double)(T - 1);
     return (1 - w) * sorted[0].score + w * sorted[n - 1].score;
 }
-/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as counts,
-   behind a first point (0, 0). Returns the number of points; *area is that under the curve of counts:
-   where shares are whole it is an integer divided by 2, exact. */
+/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as
+   counts, behind a first point (0, 0). Returns the number of points; *area is that under the curve
+   of counts: where shares are whole it is an integer divided by 2, exact. */
 static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr,
                              double *tpr, double *area)
 {
@@ -11985,12 +11987,15 @@ static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, dou
     tpr[0] = 0;
     if (n == 0) return points;
     while (T ? points <= T : above < n) {
-        double t = T ? mmixi_auc_threshold(sorted, n, points - 1, T) : sorted[above].score;
+        double t;
+        if (T) t = mmixi_auc_threshold(sorted, n, points - 1, T);
+        else t = sorted[above].score;
         while (above < n && sorted[above].score >= t) {
             fore += sorted[above].label;
             above++;
         }
-        double back = (double)above - fore, width = back - fpr[points - 1];
+        double back = (double)above - fore;
+        double width = back - fpr[points - 1];
         *area += width * (fore + tpr[points - 1]) / 2;
         fpr[points] = back;
         tpr[points] = fore;
@@ -12003,8 +12008,8 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmixi_auc_job *j, size_t first, si
                            mmix_auc *result)
 {
     size_t cells = (last - first) * j->Y * j->X;
-    size_t T = j->thresholds;
-    size_t room = (T ? T : cells) + 1;
+    size_t T = j->thresholds, most = T ? T : cells;      /* thresholds */
+    size_t room = most + 1;
     double *raw = mmixi_doubles(m, 2 * room + 1, 1), area;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_scored *cell = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *cell);
@@ -12014,11 +12019,12 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmixi_auc_job *j, size_t first, si
     const mmixi_scored *sorted = mmixi_scored_sort(cell, cell + cells, n);
     double *fpr = raw + 1, *tpr = fpr + room;
     size_t points = mmixi_auc_walk(sorted, n, T, fpr, tpr, &area);
-    double back = fpr[points - 1], fore = tpr[points - 1];
+    double back = fpr[points - 1];
+    double fore = tpr[points - 1];
     if (!(fore > 0) || !(back > 0)) {
         const char *lacks = fore > 0 ? "background" : "foreground";
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f "
-                         "to %.0f", lacks, (double)first, (double)(last - 1));
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images "
+                         "%.0f to %.0f", lacks, (double)first, (double)(last - 1));
     }
     for (size_t p = 1; p < points; p++) {
         fpr[p] /= back;
@@ -12034,8 +12040,8 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmixi_auc_job *j, size_t first, si
     mmix_rewind(m, mark);
     return 0;
 }
-/* The mean over N images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0).
-   0, or -1. */
+/* The mean over N images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0). 0, or
+   -1. */
 static int mmixi_auc_mean(mmix_ctx *m, const mmixi_auc_job *j, size_t N, mmix_auc *result)
 {
     mmix_auc mean, one;
@@ -12094,8 +12100,12 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
     if (!tpr || !roc || roc->points == 0) return;
     int turned = roc->count == 1 && *roc->auc_raw < 0.5;
-    ptrdiff_t last = (ptrdiff_t)roc->points - 1, step = turned ? -1 : 1;
-    ptrdiff_t at = turned ? last : 0, end = turned ? 0 : last;
+    ptrdiff_t at = 0, end = (ptrdiff_t)roc->points - 1, step = 1;
+    if (turned) {
+        at = end;
+        end = 0;
+        step = -1;
+    }
     for (size_t i = 0; i < points; i++) {
         double x = (double)i / (double)mmixi_max(points - 1, 1);
         if (turned) x = 1 - x;
@@ -12134,7 +12144,8 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tens
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
             if (label[i] != 0 && label[i] == void_label) continue;
-            int predicted = value[i] >= threshold, is = label[i] != 0;
+            int predicted = value[i] >= threshold;
+            int is = label[i] != 0;
             both += predicted && is;
             either += predicted || is;
         }
@@ -12246,7 +12257,7 @@ MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmi
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    mmixi_mat train, test;                       /* rows of length 1; if one, none votes on itself */
+    mmixi_mat train, test;                       /* of length 1; if one, no row votes on itself */
     const int32_t *label;
     size_t k, classes;
     double T;
@@ -12360,7 +12371,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
 }
 
 /* ------------------------------------------------------------------------------------
-   Linear heads      z = W x + b, one head a rate;  loss = mean of -log softmax(resize(z))[label];  SGD
+   Linear heads      z = W x + b, one head a rate
+                     loss = mean of -log softmax(resize(z))[label];  SGD
 
    The heads of all rates are one matrix W (rates · K, D + 1), b its last column: logits are one
    product with the features and a 1 behind each, gradients are another. Between the two each pixel
@@ -12393,7 +12405,9 @@ typedef struct mmixi_probe_job {
 } mmixi_probe_job;
 /* The four tokens around a pixel: number 2 i + k is the i-th of its two rows, the k-th of its two
    columns. */
-typedef struct mmixi_probe_taps { mmixi_tap y[2], x[2]; } mmixi_probe_taps;
+typedef struct mmixi_probe_taps {
+    mmixi_tap y[2], x[2];
+} mmixi_probe_taps;
 static void mmixi_probe_row(const mmix_source *s, size_t y, mmixi_probe_taps *taps)
 {
     double ratio = (double)s->gh / (double)s->h;
@@ -12472,7 +12486,8 @@ static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_
         e[label] -= (mmix_real)j->pixel_weight;
     }
 }
-/* Adds the gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, to the cell's corners. */
+/* Adds the gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, to the cell's
+   corners. */
 static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
                                   size_t x, size_t end, mmixi_probe_taps *taps)
 {
@@ -12529,8 +12544,8 @@ static size_t mmixi_probe_cell_end(size_t tokens, size_t pixels, size_t at)
     mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, first);
     for (at++; at < pixels; at++) {
         mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, tap);
-        if (tap[0].at != first[0].at || tap[1].at != first[1].at)
-            break;
+        int same = tap[0].at == first[0].at && tap[1].at == first[1].at;
+        if (!same) break;
     }
     return at;
 }
@@ -12674,8 +12689,8 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
             size_t at = i * part;
             double lr = o->rate[i] * (double)batch / 256;
             sgd.lr = mmix_schedule_cosine(lr, 0, o->epochs, 1, 0, 0, epoch);
-            mmixi_sgd_update(&sgd, part, j->weights + at, j->gradient + at, momentum + at, 1, 1,
-                             step == 0);
+            mmixi_sgd_update(&sgd, part, j->weights + at, j->gradient + at,
+                             momentum + at, 1, 1, step == 0);
         }
     }
 }
@@ -12700,7 +12715,8 @@ static int mmixi_source_check(mmix_ctx *m, const char *who, const mmix_source *s
                              "size count 1, size dim 1, size gh 1 65536, size gw 1 65536, "
                              "size h 1 65536, size w 1 65536")) return -1;
     if (!s->read) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who);
-    return mmixi_within(m, who, "dim", (double)s->dim, (double)dim, (double)dim);
+    double width = (double)dim;
+    return mmixi_within(m, who, "dim", (double)s->dim, width, width);
 }
 /* The arguments of mmix_linear_probe. 0, or -1. */
 static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
@@ -12764,7 +12780,8 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
         double wanted = ceil((double)train->count * o->held);
         held = mmixi_min((size_t)wanted, train->count - 1);
     }
-    size_t learned = train->count - held, batch = mmixi_min(o->batch, learned);
+    size_t learned = train->count - held;
+    size_t batch = mmixi_min(o->batch, learned);
     memset(&r, 0, sizeof r);
     r.steps = o->epochs * (learned / batch);
     r.head = mmix_new2(m, K, D);
@@ -12852,8 +12869,10 @@ MMIXI_PLAIN double mmixi_plain_stable_rank(const double *sigma, size_t n)
    longer one. Returns 0 if they are so already. */
 static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, double *q)
 {
-    double along = mmixi_dot(x, y, len), size = fabs(along);
-    double more = fmax(*p, *q), less = fmin(*p, *q);
+    double along = mmixi_dot(x, y, len);
+    double size = fabs(along);
+    double more = fmax(*p, *q);
+    double less = fmin(*p, *q);
     double noise = 1e-15 * sqrt(more) * sqrt(less) + 1e-290;
     int swap = *p < more;
     if (!swap && size <= noise) return 0;
@@ -12920,9 +12939,13 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    size_t index = range.begin, line = index / r->cols, matrix = line / r->rows;
-    size_t i = line % r->rows * j->h, k = index % r->cols * j->w;
-    size_t rows = mmixi_min(j->h, j->R - i), cols = mmixi_min(j->w, j->M.cols - k);
+    size_t index = range.begin;
+    size_t line = index / r->cols;
+    size_t matrix = line / r->rows;
+    size_t i = line % r->rows * j->h;
+    size_t k = index % r->cols * j->w;
+    size_t rows = mmixi_min(j->h, j->R - i);
+    size_t cols = mmixi_min(j->w, j->M.cols - k);
     mmixi_mat block = mmixi_part(j->M, matrix * j->R + i, k, rows, cols);
     double *a = j->scratch + range.lane * j->h * j->w;
     double *sigma = r->singular + index * r->width;
@@ -12930,7 +12953,9 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     double top = mmixi_rank_copy(block, a), sum = 0, logs = 0;
     if (!(top > 0)) return;
     mmixi_singular(a, block.rows, block.cols, sigma);
-    double largest = sigma[0], unit = top * largest, noise = (double)block.cols * j->eps;
+    double largest = sigma[0];
+    double unit = top * largest;
+    double noise = (double)block.cols * j->eps;
     for (size_t z = block.rows; z-- > 0;) {
         double p = sigma[z] / largest;
         r->numerical[index] += p > noise;
@@ -12982,7 +13007,8 @@ static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi
                                  size_t block, double eps)
 {
     mmix_mixer decay = *ssd;
-    mmix_tensor *ones = mmix_fill(mmix_new4(m, d->B, d->L, 1, 1), 1);
+    mmix_tensor *ones = mmix_new4(m, d->B, d->L, 1, 1);
+    ones = mmix_fill(ones, 1);
     mmix_rank rank;
     decay.q = ones;
     decay.k = ones;
@@ -13253,8 +13279,9 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
     mmixi_pca_centre(&j, x, r.mean);
     mmixi_pca_covariance(m, &j);
     mmixi_pca_start(&j);
-    double wrong = HUGE_VAL, bound = 1e-26 * j.energy * j.energy;
-    for (int round = 0; round < 300 && wrong > bound; round++)   /* what these leave varies equally */
+    double wrong = HUGE_VAL;
+    double bound = 1e-26 * j.energy * j.energy;
+    for (int round = 0; round < 300 && wrong > bound; round++)   /* what is left varies equally */
         wrong = mmixi_pca_round(m, &j);
     for (size_t i = 0; i < k; i++)
         mmixi_pca_component(&j, i, &r);
@@ -13328,7 +13355,7 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
    ==================================================================================== */
 
 /* ------------------------------------------------------------------------------------
-   Propagation       label(p) = Σ w_q label(q),  w = softmax of cos(p, q)/T over the k most like q of all
+   Propagation       label(p) = Σ w_q label(q),  w = softmax of cos(p, q)/T over the k likest q
 
    Jabri et al. 2020; DINO's eval_video_segmentation.py. The context is the first frame, whose
    labels are true, and the last n. By definition
@@ -13413,8 +13440,12 @@ static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_
    softmax. */
 static void mmixi_video_mean(const mmix_video *v, size_t y, size_t x, mmixi_scored *best)
 {
-    size_t N = v->d.N, k = v->config.k, token = y * v->d.X + x;
-    double top = best->score, T = v->config.temperature, sum = 0;
+    size_t N = v->d.N;
+    size_t k = v->config.k;
+    size_t token = y * v->d.X + x;
+    double top = best->score;
+    double T = v->config.temperature;
+    double sum = 0;
     for (size_t i = 0; i < k; i++) {
         best[i].score = mmixi_exp((best[i].score - top) / T);
         sum += best[i].score;
@@ -13473,7 +13504,8 @@ static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d,
     mmix_tensor *zeros = mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0);
     mmix_real *soft = mmixi_of(zeros);
     for (size_t i = 0; soft && i < d->N; i++) {
-        size_t row = i / d->X, column = i % d->X;
+        size_t row = i / d->X;
+        size_t column = i % d->X;
         size_t y = (2 * row + 1) * d->H / (2 * d->Y);
         size_t x = (2 * column + 1) * d->W / (2 * d->X);
         size_t label = (size_t)mmixi_index(mask, y * d->W + x);
@@ -13524,7 +13556,8 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
     draft.m = m;
     draft.soft = mmixi_video_first_labels(m, &draft.d, mask);
     draft.config = config;
-    size_t farthest = mmixi_max(gh, gw), tokens_seen = (config.frames + 1) * draft.d.N;
+    size_t farthest = mmixi_max(gh, gw);
+    size_t tokens_seen = (config.frames + 1) * draft.d.N;
     draft.config.k = mmixi_min(config.k, tokens_seen);
     draft.config.radius = mmixi_min(config.radius, farthest);
     if (config.radius == 0) draft.config.radius = farthest;
@@ -13548,7 +13581,8 @@ static void mmixi_video_labels(const mmix_video *v, mmix_real *maps, int32_t *la
     mmix_real *best = maps;
     for (size_t c = 0; c < v->d.K; c++) {
         const mmix_real *map = maps + c * pixels;
-        double high, low = mmixi_ends(map, pixels, &high), range = high - low;
+        double high, low = mmixi_ends(map, pixels, &high);
+        double range = high - low;
         int even = !(range > 1e-5 * high);
         for (size_t i = 0; i < pixels; i++) {
             double scaled = even ? map[i] : (map[i] - low) / range;
@@ -13600,8 +13634,9 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
 /* Whether pixel (y, x) of a mask is on the object's boundary. */
 static int mmixi_video_edge(const mmix_tensor *mask, int32_t object, size_t y, size_t x)
 {
-    const int32_t *at = mmix_data_i32(mask) + y * mask->stride[0] + x;
-    size_t down = y + 1 < mask->shape[0] ? mask->stride[0] : 0;
+    size_t row = mask->stride[0];
+    const int32_t *at = mmix_data_i32(mask) + y * row + x;
+    size_t down = y + 1 < mask->shape[0] ? row : 0;
     size_t right = x + 1 < mask->shape[1] ? 1 : 0;
     int inside = at[0] == object;
     int right_too = (at[right] == object) == inside;
@@ -13613,8 +13648,10 @@ static int mmixi_video_edge(const mmix_tensor *mask, int32_t object, size_t y, s
 static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y, size_t x,
                                size_t R)
 {
-    size_t top = y - mmixi_min(y, R), bottom = mmixi_min(mask->shape[0], y + R + 1);
-    size_t left = x - mmixi_min(x, R), right = mmixi_min(mask->shape[1], x + R + 1);
+    size_t top = y - mmixi_min(y, R);
+    size_t bottom = mmixi_min(mask->shape[0], y + R + 1);
+    size_t left = x - mmixi_min(x, R);
+    size_t right = mmixi_min(mask->shape[1], x + R + 1);
     for (size_t v = top; v < bottom; v++)
         for (size_t u = left; u < right; u++) {
             size_t down = v - y, across = u - x;         /* below 0 they wrap; squares are right */
@@ -13660,7 +13697,8 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
     }
     double J = either > 0 ? both / either : 1;
     double precision = mmixi_video_near(predicted, truth, object);
-    double recall = mmixi_video_near(truth, predicted, object), sum = precision + recall;
+    double recall = mmixi_video_near(truth, predicted, object);
+    double sum = precision + recall;
     double F = sum > 0 ? 2 * precision * recall / sum : 0;
     scores->count++;
     double n = (double)scores->count;
