@@ -10101,14 +10101,14 @@ struct mmix_dino {
 
 /* The bits of a number without its sign. They tell a NaN even from a compiler that was told that
    there are none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
-static uint64_t mmixi_magnitude_bits(double x)
+static inline uint64_t mmixi_magnitude_bits(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits & ~((uint64_t)1 << 63);
 }
-static int mmixi_is_finite(double x) { return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52; }
-static int mmixi_is_nan(double x) { return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52; }
+static inline int mmixi_is_finite(double x) { return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52; }
+static inline int mmixi_is_nan(double x) { return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52; }
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
@@ -13156,9 +13156,9 @@ static void mmixi_pca_covariance_row(void *arg, mmixi_range range)
     double *row = j->covariance + i * D;
     memset(row, 0, D * sizeof *row);
     for (size_t r = 0; r < j->N; r++) {
-        const double *x = j->centred + r * D;
+        const double *x = j->centred + r * D, x_i = x[i];
         for (size_t d = i; d < D; d++)
-            row[d] += x[i] * x[d];
+            row[d] += x_i * x[d];
     }
 }
 /* The image of vector number i. */
@@ -13170,9 +13170,9 @@ static void mmixi_pca_image(void *arg, mmixi_range range)
     double *image = j->images + i * D;
     memset(image, 0, D * sizeof *image);
     for (size_t r = 0; r < D; r++) {
-        const double *row = j->covariance + r * D;
+        const double *row = j->covariance + r * D, v_r = v[r];
         for (size_t d = 0; d < D; d++)
-            image[d] += v[r] * row[d];
+            image[d] += v_r * row[d];
     }
 }
 /* The rows of x without their mean. */
