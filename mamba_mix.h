@@ -16131,25 +16131,29 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
 }
 
 /* ==== >>dino =========================================================================
-   self-distillation: a student on all crops learns what a slow average of itself says of the global ones
+   self-distillation: a student learns from all crops what a slow average of itself says of two
 
-   One step: (1) teacher on the 2 global crops, student on all; loss with the old centre; (2) new centre; (3)
-   gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5)
-   AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
+   One step: (1) the teacher runs on the 2 global crops, the student on all; the loss uses the old
+   centre; (2) the new centre; (3) gradients, clipped tensor by tensor; (4) while epoch <
+   freeze_last_layer the prototypes are left out; (5) AdamW; (6) teacher = m teacher + (1 - m)
+   student. Caron et al. 2021, algorithm 1. iBOT adds to (1) what the teacher says of patches that
+   the student does not see.
 
-   iBOT adds to (1) what the teacher says of patches that the student does not see.
-
-   (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another
-   picture: only one slice's crops and activations are in memory, and they stay in the caches. A batch of any
-   size is a sum over slices; over processes, too, where it is in shards.
+   (1) to (3) run on slices of the batch, one after another, for no picture's loss depends on
+   another picture: only one slice's crops and activations are in memory, and they stay in the
+   caches. A batch of any size is a sum over slices, and a sum over processes if it is cut into
+   shards.
    ==================================================================================== */
 
-/* tokens of a slice: products of so many rows run at full speed */
-enum { MMIXI_COLLAPSE_STEPS = 50, MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
-/* What a shard brings beside its gradients: sums, and behind them its part of the next centres. */
+/* A slice has about so many tokens: products of so many rows run at full speed. */
+enum { MMIXI_DINO_TOKENS = MMIXI_SIZE(1536, 1) };
+/* A run has collapsed after so many steps in a row that look like it. */
+enum { MMIXI_COLLAPSE_STEPS = 50 };
+/* What a shard brings beside its gradients: four sums, and from MMIXI_DINO_CENTER on its part of
+   the next centres. */
 enum { MMIXI_DINO_LOSS, MMIXI_DINO_ENTROPY, MMIXI_DINO_KL, MMIXI_DINO_PATCHES, MMIXI_DINO_CENTER };
 
-typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
+typedef struct mmixi_dino_net {                  /* a backbone and its head */
     mmix_vision *vision;
     mmix_params *params;                         /* the head's */
     mmix_dino_head head;
@@ -16158,39 +16162,81 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
-    mmixi_dino_net net[2];
-    mmix_adamw_state adamw[2];                   /* backbone, head */
+    mmixi_dino_net net[2];                       /* the student's, the teacher's */
+    mmix_adamw_state adamw[2];                   /* the student's backbone, its head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
     uint64_t step, iters;                        /* the counters of files, in this order */
-    uint64_t at_uniform, at_zero;                /* steps in a row with the loss at ln K, with no entropy */
+    uint64_t at_uniform, at_zero;                /* steps in a row: loss at ln K, entropy at 0 */
     char *note;
-    size_t shard;                                /* of this process, if there is a sum over all */
+    size_t shard;                                /* this process's, if `sum` adds up all */
     mmix_sum_function *sum;
     void *sum_user;
 };
 
+/* The bits of a number without its sign. They tell a NaN even from a compiler that was told that
+   there are none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
+static inline uint64_t mmixi_magnitude_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & ~((uint64_t)1 << 63);
+}
+static inline int mmixi_is_finite(double x) { return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52; }
+static inline int mmixi_is_nan(double x) { return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52; }
+
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
-    mmix_dino_config c = {
-        mmix_vit(384, 16), 2048, 256, 65536, 3,        /* head: hidden, bottleneck, prototypes, layers */
-        mmix_augment_dino(), 256, 100, 0,              /* batch, epochs, iters */
-        5e-4, 1e-6, 10, 0.04, 0.4, 3, 1,               /* lr … warm-up; decay, its end; clip; freeze */
-        0.996, 0.9, 0.1, 0.04, 0.04, 0, 0, 0,          /* momentum, the centre's; temperatures … seed */
-        MMIX_READ_TOKEN, 1, 0, 0.5, { 0.1, 0.5 }       /* shards; iBOT: off */
-    };
+    mmix_dino_config c;
+    memset(&c, 0, sizeof c);
+    c.vision = mmix_vit(384, 16);
+    c.head_hidden = 2048;
+    c.head_bottleneck = 256;
+    c.prototypes = 65536;
+    c.head_layers = 3;
+    c.augment = mmix_augment_dino();
+    c.batch = 256;
+    c.epochs = 100;
+    c.lr = 5e-4;
+    c.min_lr = 1e-6;
+    c.warmup_epochs = 10;
+    c.weight_decay = 0.04;
+    c.weight_decay_end = 0.4;
+    c.clip = 3;
+    c.freeze_last_layer = 1;
+    c.momentum = 0.996;
+    c.center_momentum = 0.9;
+    c.student_temp = 0.1;
+    c.teacher_temp = 0.04;
+    c.teacher_temp_warm = 0.04;
+    c.read = MMIX_READ_TOKEN;
+    c.shards = 1;
+    c.mask_chance = 0.5;                         /* of iBOT, whose patch_weight is 0: off */
+    c.mask_part[0] = 0.1;
+    c.mask_part[1] = 0.5;
     return c;
 }
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8); c.vision.grid = 8; c.vision.drop_path = 0;
-    c.vision.deviation = 0.05; c.vision.sincos = 0.3;    /* 1/√(3 · 128) */
-    c.head_hidden = 512; c.head_bottleneck = 128; c.prototypes = 1024;
-    c.augment.global_size = 64; c.augment.local_size = 32; c.augment.local_count = 4;
-    c.batch = 48; c.lr = 1e-3 * 256 / 48; c.momentum = 0.99;
-    /* at 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short run */
-    c.teacher_temp = c.teacher_temp_warm = 0.02;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
+    c.vision.grid = 8;
+    c.vision.drop_path = 0;
+    c.vision.deviation = 0.05;                   /* 1/√(3 · 128) */
+    c.vision.sincos = 0.3;
+    c.head_hidden = 512;
+    c.head_bottleneck = 128;
+    c.prototypes = 1024;
+    c.augment.global_size = 64;
+    c.augment.local_size = 32;
+    c.augment.local_count = 4;
+    c.batch = 48;
+    c.lr = 1e-3 * 256 / 48;
+    c.momentum = 0.99;
+    /* At 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short
+       run. */
+    c.teacher_temp = 0.02;
+    c.teacher_temp_warm = 0.02;
     return c;
 }
 
@@ -16245,6 +16291,8 @@ static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_SETTINGS_END
 };
 
+/* ---- a run ---- */
+
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
@@ -16255,50 +16303,73 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     }
     mmixi_free(d->m, d, sizeof *d);
 }
-/* Numbers of all centres. */
-static size_t mmixi_dino_centers(const mmix_dino_config *c) { return c->prototypes << (c->patch_weight > 0); }
-/* What a run has beside its networks, when these have values. Whether that failed. */
+static int mmixi_dino_has_ibot(const mmix_dino_config *c) { return c->patch_weight > 0; }
+/* Numbers of all centres: the tokens', and with iBOT the patches' behind it. */
+static size_t mmixi_dino_centers(const mmix_dino_config *c)
+{
+    return mmixi_dino_has_ibot(c) ? 2 * c->prototypes : c->prototypes;
+}
+/* Makes what a run has beside its networks, when these have values. 0, or not 0 on error. */
 static int mmixi_dino_begin(mmix_dino *d)
 {
     mmix_params *head = d->net[0].params;
-    d->center = (mmix_real *)mmixi_own(head, mmixi_dino_centers(&d->config) * sizeof *d->center);
+    size_t centers = mmixi_dino_centers(&d->config);
+    d->center = (mmix_real *)mmixi_own(head, centers * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
-    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head);
+    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params))
+        return -1;
+    return mmix_adamw_init(&d->adamw[1], head);
 }
-/* Networks as the config says; start 0: without values, as mmixi_vision_create. Returns the error. */
-static int mmixi_dino_make(mmix_dino *d, int start)
+/* One network as the config says, with values if `start`. 0, or -1. */
+static int mmixi_dino_net_make(const mmix_dino *d, mmixi_dino_net *net, int start)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
+    size_t width = c->read == MMIX_READ_BOTH ? 2 * c->vision.dim : c->vision.dim;
+    net->vision = mmixi_vision_create(m, c->vision, start);
+    net->params = mmix_params_create(m);
+    if (m->error_kind) return -1;
+    net->params->deviation = c->vision.deviation;
+    if (mmixi_dino_has_ibot(c))
+        net->mask_token = mmixi_param_vector(net->params, "", "mask_token", mmixi_start_zeros(),
+                                             c->vision.dim);
+    if (mmix_dino_head_init(&net->head, net->params, "", width, c->head_hidden, c->head_bottleneck,
+                            c->prototypes, c->head_layers)) return -1;
+    net->params->at[net->params->count - 2].frozen = 1;          /* last_layer.weight_g */
+    if (start) mmix_params_allocate(net->params);
+    return m->error_kind ? -1 : 0;
+}
+/* The config's numbers. 0, or -1. */
+static int mmixi_dino_check(mmix_ctx *m, const mmix_dino_config *c)
+{
+    static const char who[] = "mmix_dino_create";
+    if (mmixi_settings_check(m, who, c, mmixi_dino_settings)) return -1;
+    if (c->head_layers == 1) return 0;           /* nothing lies between the layers */
+    return mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
+}
+/* Networks as the config says; start 0: without values, as mmixi_vision_create, for a file that
+   brings them. Returns whether that failed. */
+static int mmixi_dino_make(mmix_dino *d, int start)
+{
+    mmix_ctx *m = d->m;
     uint64_t seed = m->seed;
-    mmixi_settings_check(m, "mmix_dino_create", c, mmixi_dino_settings);
-    if (c->head_layers > 1)
-        mmixi_within(m, "mmix_dino_create", "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
-    d->iters = c->iters;
-    m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
-    for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
-        net->vision = mmixi_vision_create(m, c->vision, start);
-        net->params = mmix_params_create(m);
-        if (m->error_kind) break;
-        net->params->deviation = c->vision.deviation;
-        if (c->patch_weight > 0)
-            net->mask_token = mmixi_param_vector(net->params, "", "mask_token", mmixi_start_zeros(),
-                                                 c->vision.dim);
-        if (mmix_dino_head_init(&net->head, net->params, "", c->vision.dim << (c->read == MMIX_READ_BOTH),
-                                c->head_hidden, c->head_bottleneck, c->prototypes, c->head_layers)) break;
-        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
-        if (start) mmix_params_allocate(net->params);
-    }
+    int failed = m->error_kind || mmixi_dino_check(m, &d->config);
+    d->iters = d->config.iters;
+    m->seed = d->config.seed;                    /* whatever came before in this context */
+    for (int i = 0; i < 2 && !failed; i++)
+        failed = mmixi_dino_net_make(d, &d->net[i], start);
     m->seed = seed;
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
-    return m->error_kind || (start && mmixi_dino_begin(d));
+    if (m->error_kind) return 1;
+    return start && mmixi_dino_begin(d);
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
     if (!d) return NULL;
-    d->m = m; d->config = config;
+    d->m = m;
+    d->config = config;
     if (!mmixi_dino_make(d, 1)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -16311,63 +16382,110 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 {
     return d ? d->net[teacher != 0].params : NULL;
 }
-MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
-MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return !d ? NULL : d->note ? d->note : ""; }
+MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d)
+{
+    return d ? d->center : NULL;
+}
+MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d)
+{
+    return d ? &d->config : NULL;
+}
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d)
+{
+    if (!d) return NULL;
+    return d->note ? d->note : "";
+}
 
-/* Where crops come from: the caller, or pictures, in an order, which are cut slice by slice. */
+/* ---- crops ---- */
+
+/* A batch: the caller's crops, or pictures in an order, which are cut slice by slice. */
 typedef struct mmixi_dino_batch {
     mmix_tensor *crops[2];                       /* global, local */
-    const mmix_picture *pictures;
+    const mmix_picture *pictures;                /* NULL: there are crops */
     const size_t *order;
     size_t B, pixels;                            /* pictures; pixels of all crops of one */
 } mmixi_dino_batch;
-/* Crops of pictures at … at + n - 1, crop after crop. 0, or -1. */
-static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
-                            mmix_tensor **crops)
+/* Cuts the crops of pictures at … at + n - 1. 0, or -1. */
+static int mmixi_dino_cut(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
+                          mmix_tensor *crops[2])
 {
     const mmix_augment *a = &d->config.augment;
     mmix_ctx *m = d->m;
-    crops[0] = crops[1] = NULL;
-    if (b->pictures) {
-        crops[0] = mmix_new4(m, 2 * n, 3, a->global_size, a->global_size);
-        if (a->local_count) crops[1] = mmix_new4(m, a->local_count * n, 3, a->local_size, a->local_size);
-        return mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1]);
-    }
-    for (int i = 0; i < 2 && b->crops[i]; i++) {
-        const size_t *p = b->crops[i]->shape;
-        mmix_tensor *x = mmixi_as(m, b->crops[i], 4, p[0] / b->B, 3 * b->B, p[2], p[3]);
-        crops[i] = mmixi_as(m, mmix_slice(m, x, 1, 3 * at, 3 * n), 4, p[0] / b->B * n, 3, p[2], p[3]);
+    crops[0] = mmix_new4(m, 2 * n, 3, a->global_size, a->global_size);
+    crops[1] = NULL;
+    if (a->local_count)
+        crops[1] = mmix_new4(m, a->local_count * n, 3, a->local_size, a->local_size);
+    return mmix_augment_batch(m, a, b->pictures, b->order, at, n, d->step, crops[0], crops[1]);
+}
+/* Crops of pictures at … at + n - 1, crop after crop. 0, or -1. */
+static int mmixi_dino_crops(const mmix_dino *d, const mmixi_dino_batch *b, size_t at, size_t n,
+                            mmix_tensor *crops[2])
+{
+    mmix_ctx *m = d->m;
+    if (b->pictures)
+        return mmixi_dino_cut(d, b, at, n, crops);
+    for (int i = 0; i < 2; i++) {
+        crops[i] = NULL;
+        if (!b->crops[i]) continue;
+        const size_t *shape = b->crops[i]->shape;
+        size_t views = shape[0] / b->B;          /* crops of a picture */
+        mmix_tensor *x = mmixi_as(m, b->crops[i], 4, views, 3 * b->B, shape[2], shape[3]);
+        x = mmix_slice(m, x, 1, 3 * at, 3 * n);
+        crops[i] = mmixi_as(m, x, 4, views * n, 3, shape[2], shape[3]);
     }
     return m->error_kind ? -1 : 0;
 }
-/* What iBOT hides in a slice: (global crops, patches) of 0 and 1; where the ones are among all; the weight of
-   each, 1 over how many its crop has and over the crops. */
-typedef struct mmixi_dino_mask { mmix_tensor *masked, *at, *weight; size_t count; } mmixi_dino_mask;
+
+/* ---- what iBOT hides ---- */
+
+typedef struct mmixi_dino_mask {
+    mmix_tensor *masked;                         /* (global crops, patches): 1 if hidden, else 0 */
+    size_t count;                                /* of hidden patches */
+    mmix_tensor *at;                             /* (count): their places among all patches */
+    /* (count): 1 over how many are hidden in the patch's crop, and over the number of crops. */
+    mmix_tensor *weight;
+} mmixi_dino_mask;
 static double mmixi_dino_draw(const mmix_dino *d, uint64_t crop, uint64_t i)
 {
     return mmix_random_uniform(d->m, MMIXI_RANDOM_MASK, d->step, crop << 20 | i);
 }
-/* Hides patches of a crop, gh x gw of them, in rectangles, while ten tries find room for another (Bao et al.
-   2022, algorithm 1, with the least area of iBOT's code). How many. */
-static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw, mmix_real *mask)
+/* One try to hide a rectangle of patches of which at most `left` are not hidden yet; `draw` numbers
+   its four random numbers. Returns how many more it hides, 0 if it does not fit. */
+static size_t mmixi_dino_hide_more(const mmix_dino *d, uint64_t crop, uint64_t draw, size_t left,
+                                   size_t gh, size_t gw, mmix_real *mask)
 {
-    const double *part = d->config.mask_part, least = (double)(mmixi_min(gh, gw) / 3);
+    double side = (double)(mmixi_min(gh, gw) / 3);
+    double area = fmin(side * side, (double)left);
+    double ratio = mmixi_exp((2 * mmixi_dino_draw(d, crop, draw) - 1) * mmixi_log(0.3));
+    area += ((double)left - area) * mmixi_dino_draw(d, crop, draw + 1);
+    size_t h = (size_t)rint(sqrt(area * ratio)), w = (size_t)rint(sqrt(area / ratio)), more = 0;
+    if (h == 0 || w == 0 || h >= gh || w >= gw)
+        return 0;
+    size_t y = (size_t)(mmixi_dino_draw(d, crop, draw + 2) * (double)(gh - h + 1));
+    size_t x = (size_t)(mmixi_dino_draw(d, crop, draw + 3) * (double)(gw - w + 1));
+    mmix_real *corner = mask + y * gw + x;
+    for (size_t k = 0; k < h * w; k++)
+        more += corner[k / w * gw + k % w] == 0;
+    if (more > left) return 0;
+    for (size_t k = 0; more > 0 && k < h * w; k++)
+        corner[k / w * gw + k % w] = 1;
+    return more;
+}
+/* Hides patches of a crop of gh x gw in rectangles, until ten tries in a row find no room for
+   another (Bao et al. 2022, algorithm 1, with the least area of iBOT's code). Returns how many. */
+static size_t mmixi_dino_hide(const mmix_dino *d, uint64_t crop, size_t gh, size_t gw,
+                              mmix_real *mask)
+{
+    const double *part = d->config.mask_part;
+    if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance)
+        return 0;
     double wanted = part[0] + (part[1] - part[0]) * mmixi_dino_draw(d, crop, 1);
-    if (mmixi_dino_draw(d, crop, 0) >= d->config.mask_chance) return 0;
     size_t count = (size_t)(wanted * (double)(gh * gw)), left = count;
-    for (uint64_t i = 4, end = 44; i < end && left; i += 4) {
-        double area = fmin(least * least, (double)left),
-            ratio = mmixi_exp((2 * mmixi_dino_draw(d, crop, i) - 1) * mmixi_log(0.3));
-        area += ((double)left - area) * mmixi_dino_draw(d, crop, i + 1);
-        size_t h = (size_t)rint(sqrt(area * ratio)), w = (size_t)rint(sqrt(area / ratio)), more = 0;
-        if (!h || !w || h >= gh || w >= gw) continue;
-        mmix_real *from = mask + (size_t)(mmixi_dino_draw(d, crop, i + 2) * (double)(gh - h + 1)) * gw
-            + (size_t)(mmixi_dino_draw(d, crop, i + 3) * (double)(gw - w + 1));
-        for (size_t k = 0; k < h * w; k++) more += from[k / w * gw + k % w] == 0;
-        if (!more || more > left) continue;
-        for (size_t k = 0; k < h * w; k++) from[k / w * gw + k % w] = 1;
-        left -= more; end = i + 44;
+    int misses = 0;
+    for (uint64_t draw = 4; left > 0 && misses < 10; draw += 4) {
+        size_t more = mmixi_dino_hide_more(d, crop, draw, left, gh, gw, mask);
+        left -= more;
+        misses = more ? 0 : misses + 1;
     }
     return count - left;
 }
@@ -16377,280 +16495,497 @@ static int mmixi_dino_masks(const mmix_dino *d, const mmixi_dino_batch *b, size_
 {
     mmix_ctx *m = d->m;
     memset(mask, 0, sizeof *mask);
-    if (d->config.patch_weight <= 0) return 0;
-    size_t gh = global->shape[2] / d->config.vision.patch, gw = global->shape[3] / d->config.vision.patch,
-        patches = gh * gw, all = 2 * n * patches;
+    if (!mmixi_dino_has_ibot(&d->config)) return 0;
+    size_t gh = global->shape[2] / d->config.vision.patch;
+    size_t gw = global->shape[3] / d->config.vision.patch;
+    size_t patches = gh * gw, all = 2 * n * patches;
     mask->masked = mmix_fill(mmix_new2(m, 2 * n, patches), 0);
     mask->at = mmix_new(m, MMIX_DTYPE_I32, 1, &all);
     mask->weight = mmix_new1(m, all);
-    for (size_t i = 0; !m->error_kind && i < 2 * n; i++) {
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < 2 * n; i++) {
         mmix_real *row = mmixi_of(mask->masked) + i * patches;
-        size_t crop = i / n * b->B + at + i % n, count = mmixi_dino_hide(d, crop, gh, gw, row);
-        for (size_t k = 0; k < patches; k++)
-            if (row[k] != 0) {
-                mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
-                mmixi_of(mask->weight)[mask->count++] = (mmix_real)(1 / (double)(2 * n * count));
-            }
+        size_t crop = i / n * b->B + at + i % n;         /* its number in the whole batch */
+        size_t hidden = mmixi_dino_hide(d, crop, gh, gw, row);
+        for (size_t k = 0; k < patches; k++) {
+            if (row[k] == 0) continue;
+            mmix_data_i32(mask->at)[mask->count] = (int32_t)(i * patches + k);
+            mmixi_of(mask->weight)[mask->count] = (mmix_real)(1 / (double)(2 * n * hidden));
+            mask->count++;
+        }
     }
-    if (mask->count) {
+    if (mask->count > 0) {
         mask->at = mmix_slice(m, mask->at, 0, 0, mask->count);
         mask->weight = mmix_slice(m, mask->weight, 0, 0, mask->count);
     }
     return m->error_kind ? -1 : 0;
 }
-/* What a head reads: of a picture its token and the mean of its patches; of a patch that patch for both. */
-static mmix_tensor *mmixi_dino_read(const mmix_dino *d, mmix_tensor *token, mmix_tensor *mean)
+
+/* ---- both networks on a slice ---- */
+
+/* What a head reads of a picture: its token, the mean of its patches, or both. */
+static mmix_tensor *mmixi_dino_read_picture(const mmix_dino *d, const mmix_features *f)
 {
-    mmix_tensor *both[2] = { token, mean };
-    return d->config.read == MMIX_READ_BOTH ? mmix_concat(d->m, 1, both, 2) : both[d->config.read];
+    mmix_tensor *both[2] = { f->token, NULL };
+    if (d->config.read != MMIX_READ_TOKEN)
+        both[1] = mmixi_vision_mean(d->m, f->patches);
+    if (d->config.read == MMIX_READ_BOTH)
+        return mmix_concat(d->m, 1, both, 2);
+    return both[d->config.read];
 }
-/* What the teacher (1) or the student (0) says of its views, then of the patches in the mask; stream: of drop
-   path. */
-static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor *const *crops,
-                                       const mmixi_dino_mask *mask, uint64_t stream)
+/* What it reads of the patches that iBOT hides: each patch stands for token and mean. */
+static mmix_tensor *mmixi_dino_read_patches(const mmix_dino *d, const mmix_features *f,
+                                            const mmixi_dino_mask *mask)
+{
+    mmix_tensor *hidden = mmix_gather(d->m, mmixi_flat(d->m, f->patches), mask->at);
+    mmix_tensor *both[2] = { hidden, hidden };
+    if (d->config.read == MMIX_READ_BOTH)
+        return mmix_concat(d->m, 1, both, 2);
+    return hidden;
+}
+/* What a network says of the first `kinds` kinds of crops, global and local, and then of the
+   patches in the mask, seen in the global ones. */
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, const mmixi_dino_net *net,
+                                       mmix_tensor *const crops[2], size_t kinds,
+                                       const mmixi_dino_mask *mask, mmix_vision_options *options)
 {
     mmix_ctx *m = d->m;
-    size_t views = which || !crops[1] ? 1 : 2;
-    mmix_vision_options o;
     mmix_tensor *x[3];
-    memset(&o, 0, sizeof o);
-    o.train = !which || d->config.teacher_drop_path; o.step = d->step;
-    if (!which) o.masked = mask->masked, o.mask_token = d->net[0].mask_token;
-    o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
-    for (size_t i = 0; i < views; i++, o.stream++) {
-        mmix_features f = mmix_vision_forward(m, d->net[which].vision, crops[i], &o);
-        x[i] = mmixi_dino_read(d, f.token, d->config.read == MMIX_READ_TOKEN ? NULL
-                               : mmixi_vision_mean(m, f.patches));
-        if (!i && mask->count) {
-            mmix_tensor *hidden = mmix_gather(m, mmixi_flat(m, f.patches), mask->at);
-            x[views] = mmixi_dino_read(d, hidden, hidden);
+    size_t count = kinds;
+    for (size_t i = 0; i < kinds; i++) {
+        mmix_features f = mmix_vision_forward(m, net->vision, crops[i], options);
+        x[i] = mmixi_dino_read_picture(d, &f);
+        if (i == 0 && mask->count > 0) {
+            x[kinds] = mmixi_dino_read_patches(d, &f, mask);
+            count = kinds + 1;
         }
-        o.masked = NULL;
+        options->masked = NULL;                  /* nothing is hidden in the local crops */
+        options->stream++;
     }
-    return mmix_dino_head_forward(m, &d->net[which].head, mmix_concat(m, 0, x, views + (mask->count > 0)));
+    return mmix_dino_head_forward(m, &net->head, mmix_concat(m, 0, x, count));
 }
-/* (1) to (3) for one shard, slice by slice: its gradients, and what else it brings in share, with `add` added
-   to what is there. */
-static void mmixi_dino_shard(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard, double temp,
-                             mmix_real *share, int add)
+/* Streams of drop path's random numbers: a slice's are numbered by its first picture, and the
+   teacher's are apart from the student's. */
+static mmix_tensor *mmixi_dino_teach(const mmix_dino *d, mmix_tensor *const crops[2],
+                                     const mmixi_dino_mask *mask, size_t at)
+{
+    mmix_vision_options o;
+    memset(&o, 0, sizeof o);
+    o.train = d->config.teacher_drop_path;
+    o.step = d->step;
+    o.stream = 2 * at + ((uint64_t)1 << 20);
+    return mmixi_dino_forward(d, &d->net[1], crops, 1, mask, &o);
+}
+static mmix_tensor *mmixi_dino_study(const mmix_dino *d, mmix_tensor *const crops[2],
+                                     const mmixi_dino_mask *mask, size_t at)
+{
+    mmix_vision_options o;
+    memset(&o, 0, sizeof o);
+    o.train = 1;
+    o.step = d->step;
+    o.stream = 2 * at;
+    o.masked = mask->masked;
+    o.mask_token = d->net[0].mask_token;
+    return mmixi_dino_forward(d, &d->net[0], crops, crops[1] ? 2 : 1, mask, &o);
+}
+
+/* ---- gradients of a batch ---- */
+
+/* A shard of a batch while its slices run. */
+typedef struct mmixi_dino_shard {
+    const mmix_dino *d;
+    const mmixi_dino_batch *batch;
+    double teacher_temp;
+    int record;                                  /* the state of recording while the student runs */
+    double *sum;                                 /* (MMIXI_DINO_CENTER + K), over the slices */
+    mmix_real *center;                           /* (K): as one slice alone would move it */
+} mmixi_dino_shard;
+/* The loss of a slice, of which `part` is the share in the batch. Adds all but the centres to the
+   sums. */
+static mmix_tensor *mmixi_dino_slice_loss(const mmixi_dino_shard *j, mmix_tensor *student,
+                                          mmix_tensor *teacher, const mmixi_dino_mask *mask,
+                                          size_t pictures, double part)
+{
+    const mmix_dino_config *c = &j->d->config;
+    mmix_ctx *m = j->d->m;
+    size_t global = 2 * pictures, views = mmix_shape(student, 0) - mask->count;
+    mmix_dino_loss_stats of;
+    mmix_tensor *said = mmix_slice(m, student, 0, 0, views);
+    mmix_tensor *target = mmix_slice(m, teacher, 0, 0, global);
+    mmix_tensor *loss = mmix_dino_loss(m, said, target, j->center, views / pictures,
+                                       c->student_temp, j->teacher_temp, c->center_momentum, &of);
+    if (!loss) return NULL;
+    j->sum[MMIXI_DINO_LOSS] += part * mmix_item(loss);
+    j->sum[MMIXI_DINO_ENTROPY] += part * of.teacher_entropy;
+    j->sum[MMIXI_DINO_KL] += part * of.teacher_kl_uniform;
+    if (mask->count == 0) return loss;
+    said = mmix_slice(m, student, 0, views, mask->count);
+    target = mmix_slice(m, teacher, 0, global, mask->count);
+    mmix_tensor *patches = mmix_ibot_loss(m, said, target, mask->weight, j->center + c->prototypes,
+                                          c->student_temp, j->teacher_temp, c->center_momentum,
+                                          NULL);
+    j->sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
+    return mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
+}
+/* Gradients and sums of pictures at … at + pictures - 1 of the batch. 0, or -1. */
+static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t pictures)
+{
+    const mmix_dino *d = j->d;
+    mmix_ctx *m = d->m;
+    size_t K = mmixi_dino_centers(&d->config);
+    double part = (double)pictures / (double)j->batch->B;
+    mmix_mark all = mmix_mark_here(m);
+    mmixi_dino_mask mask;
+    mmix_tensor *crops[2];
+    if (mmixi_dino_crops(d, j->batch, at, pictures, crops))
+        return -1;
+    if (mmixi_dino_masks(d, j->batch, at, pictures, crops[0], &mask))
+        return -1;
+
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *teacher = mmixi_keep_only(m, mark, mmixi_dino_teach(d, crops, &mask, at));
+    memcpy(j->center, d->center, K * sizeof *d->center);         /* each slice uses the old one */
+    mmix_record(m, j->record);
+    mmix_tensor *student = mmixi_dino_study(d, crops, &mask, at);
+    mmix_tensor *loss = NULL;
+    if (!m->error_kind)
+        loss = mmixi_dino_slice_loss(j, student, teacher, &mask, pictures, part);
+    loss = mmix_scale(m, loss, part, 0);
+    mmix_record(m, 0);
+    if (!loss || mmix_backward(m, loss)) return -1;
+    for (size_t k = 0; k < K; k++)
+        j->sum[MMIXI_DINO_CENTER + k] += part * j->center[k];
+    mmix_rewind(m, all);
+    return 0;
+}
+/* (1) to (3) for one shard, slice by slice. What it brings beside its gradients goes to `share`, or
+   with `add` is added to what is there. */
+static void mmixi_dino_shard_run(const mmix_dino *d, const mmixi_dino_batch *b, size_t shard,
+                                 double teacher_temp, mmix_real *share, int add)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t K = mmixi_dino_centers(c), n = MMIXI_DINO_CENTER + K, begin, at,
-        mine = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin),
-        tokens = b->pixels / (c->vision.patch * c->vision.patch),
-        slices = mmixi_ceil_div(mine, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    double *sum = mmixi_doubles(m, n, 1);
-    mmix_real *center = mmixi_reals(m, K, 1);
+    size_t K = mmixi_dino_centers(c), n = MMIXI_DINO_CENTER + K, begin;
+    size_t pictures = mmixi_span(b->B, shard, mmixi_max(1, c->shards), &begin);
+    size_t tokens = b->pixels / (c->vision.patch * c->vision.patch);
+    size_t fit = mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens));
+    size_t slices = mmixi_ceil_div(pictures, fit);
+    mmixi_dino_shard j;
+    j.d = d;
+    j.batch = b;
+    j.teacher_temp = teacher_temp;
+    j.sum = mmixi_doubles(m, n, 1);
+    j.center = mmixi_reals(m, K, 1);
+    if (m->error_kind) return;
+    memset(j.sum, 0, n * sizeof *j.sum);
     int record = mmix_record(m, 0);
-    if (sum) memset(sum, 0, n * sizeof *sum);
-    for (size_t i = 0; i < slices && !m->error_kind; i++) {
-        mmix_mark all = mmix_mark_here(m), mark;
-        size_t pictures = mmixi_span(mine, i, slices, &at);
-        double part = (double)pictures / (double)b->B;
-        mmix_dino_loss_stats of;
-        mmixi_dino_mask mask;
-        mmix_tensor *crops[2], *loss, *shared, *teacher, *student;
-        at += begin;
-        if (mmixi_dino_crops(d, b, at, pictures, crops)
-            || mmixi_dino_masks(d, b, at, pictures, crops[0], &mask)) break;
-        mark = mmix_mark_here(m);
-        teacher = mmixi_keep_only(m, mark, mmixi_dino_forward(d, 1, crops, &mask, 2 * at));
-        memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
-        mmix_record(m, record ? record : 1);
-        student = mmixi_dino_forward(d, 0, crops, &mask, 2 * at);
-        size_t global = 2 * pictures, views = global + mmix_shape(crops[1], 0);
-        loss = shared = mmix_dino_loss(m, mmix_slice(m, student, 0, 0, views),
-                                       mmix_slice(m, teacher, 0, 0, global), center, views / pictures,
-                                       c->student_temp, temp, c->center_momentum, &of);
-        if (mask.count) {
-            mmix_tensor *patches = mmix_ibot_loss(m, mmix_slice(m, student, 0, views, mask.count),
-                                                  mmix_slice(m, teacher, 0, global, mask.count),
-                                                  mask.weight, center + c->prototypes, c->student_temp, temp,
-                                                  c->center_momentum, NULL);
-            shared = mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
-            sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
-        }
-        shared = mmix_scale(m, shared, part, 0);
-        mmix_record(m, 0);
-        if (!shared || mmix_backward(m, shared)) break;
-        for (size_t k = 0; k < K; k++) sum[MMIXI_DINO_CENTER + k] += part * center[k];
-        sum[MMIXI_DINO_LOSS] += part * mmix_item(loss);
-        sum[MMIXI_DINO_ENTROPY] += part * of.teacher_entropy;
-        sum[MMIXI_DINO_KL] += part * of.teacher_kl_uniform;
-        mmix_rewind(m, all);
+    j.record = record ? record : 1;
+    for (size_t i = 0; i < slices; i++) {
+        size_t at, count = mmixi_span(pictures, i, slices, &at);
+        if (mmixi_dino_slice(&j, begin + at, count)) break;
     }
     mmix_record(m, record);
-    for (size_t k = 0; k < n && !m->error_kind; k++)
-        share[k] = add ? share[k] + (mmix_real)sum[k] : (mmix_real)sum[k];
+    if (m->error_kind) return;
+    for (size_t k = 0; k < n; k++) {
+        mmix_real sum = (mmix_real)j.sum[k];
+        share[k] = add ? share[k] + sum : sum;
+    }
 }
-/* Every gradient that there is to x, with `add` added to what is there, or (back) from there. Where they end
-   in x. */
-static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add, int back)
+/* Copies every gradient that there is to x, one behind the other, or adds it to what is there.
+   Returns where they end in x. */
+static mmix_real *mmixi_dino_pack(const mmix_dino *d, mmix_real *x, int add)
 {
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < d->adamw[i].params->count; k++) {
             mmix_tensor *t = d->adamw[i].params->at[k].tensor;
             if (!t->written) continue;
             mmixi_grad_here(t);
-            mmixi_put(d->m->k, mmix_count(t), back ? x : t->grad, back ? t->grad : x, add);
+            mmixi_put(d->m->k, mmix_count(t), t->grad, x, add);
             x += mmix_count(t);
         }
     return x;
 }
-/* The same for the whole batch: shard after shard, or this process's and the others'. The next centres. */
-static mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *s)
+/* The way back. */
+static void mmixi_dino_unpack(const mmix_dino *d, const mmix_real *x)
+{
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < d->adamw[i].params->count; k++) {
+            mmix_tensor *t = d->adamw[i].params->at[k].tensor;
+            if (!t->written) continue;
+            mmixi_grad_here(t);
+            mmixi_put(d->m->k, mmix_count(t), x, t->grad, 0);
+            x += mmix_count(t);
+        }
+}
+/* What the batch's shares say, added up. */
+static void mmixi_dino_report(const mmix_dino *d, const mmix_real *share, mmix_dino_stats *s)
+{
+    const mmix_real *center = share + MMIXI_DINO_CENTER;
+    double square = 0;
+    for (size_t k = 0; k < d->config.prototypes; k++)
+        square += (double)center[k] * center[k];
+    s->center_norm = sqrt(square);
+    s->loss = share[MMIXI_DINO_LOSS];
+    s->teacher_entropy = share[MMIXI_DINO_ENTROPY];
+    s->teacher_kl_uniform = share[MMIXI_DINO_KL];
+    s->patch_loss = share[MMIXI_DINO_PATCHES];
+}
+/* Gradients of the whole batch: shard after shard, or of this process's shard, to which `sum` adds
+   those of the others. Returns the next centres, or NULL on error. If there is something to add,
+   the gradients stand behind the share in one array; one shard alone leaves them where they are. */
+static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_dino_batch *b,
+                                             mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), all = n, shards = mmixi_max(1, c->shards),
-        begin = d->sum ? d->shard : 0, end = d->sum ? begin + 1 : shards;
+    size_t n = MMIXI_DINO_CENTER + mmixi_dino_centers(c), shards = mmixi_max(1, c->shards);
+    size_t begin = 0, end = shards, room = n;
     int adds = shards > 1 || d->sum;
-    double norm = 0, temp = mmix_schedule_cosine(c->teacher_temp, c->teacher_temp, 0, 1,
-                                                 c->teacher_temp_epochs, c->teacher_temp_warm, s->epoch);
-    for (int i = 0; adds && i < 2; i++) all += d->adamw[i].params->elements;
-    mmix_real *share = mmixi_reals(m, all, 1), *packed = NULL, *center;      /* gradients behind the share */
+    double temp = c->teacher_temp;
+    temp = mmix_schedule_cosine(temp, temp, 0, 1, c->teacher_temp_epochs, c->teacher_temp_warm,
+                                s->epoch);
+    if (d->sum) {
+        begin = d->shard;
+        end = d->shard + 1;
+    }
+    for (int i = 0; adds && i < 2; i++)
+        room += d->adamw[i].params->elements;
+    mmix_real *share = mmixi_reals(m, room, 1), *packed = NULL;
     for (size_t shard = begin; shard < end && !m->error_kind; shard++) {
         mmixi_adamw_zero(d->adamw, 2);
-        mmixi_dino_shard(d, b, shard, temp, share, shard > begin);
-        if (adds && !m->error_kind) packed = mmixi_dino_pack(d, share + n, shard > begin, 0);
+        mmixi_dino_shard_run(d, b, shard, temp, share, shard > begin);
+        if (adds && !m->error_kind)
+            packed = mmixi_dino_pack(d, share + n, shard > begin);
     }
-    if (d->sum && !m->error_kind && d->sum(d->sum_user, share, (size_t)(packed - share)))
-        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "mmix_dino_step: the sum over %.0f shards failed; the run "
-                  "stands where it stood", (double)shards);
     if (m->error_kind) return NULL;
-    if (adds) mmixi_dino_pack(d, share + n, 0, 1);
-    center = share + MMIXI_DINO_CENTER;
-    for (size_t k = 0; k < c->prototypes; k++) norm += (double)center[k] * center[k];
-    s->center_norm = sqrt(norm);
-    s->loss = share[MMIXI_DINO_LOSS]; s->teacher_entropy = share[MMIXI_DINO_ENTROPY];
-    s->teacher_kl_uniform = share[MMIXI_DINO_KL]; s->patch_loss = share[MMIXI_DINO_PATCHES];
-    return center;
+    if (d->sum && d->sum(d->sum_user, share, (size_t)(packed - share)))
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED,
+                  "mmix_dino_step: the sum over %.0f shards failed; the run stands where it stood",
+                  (double)shards);
+    if (m->error_kind) return NULL;
+    if (adds) mmixi_dino_unpack(d, share + n);
+    mmixi_dino_report(d, share, s);
+    return share + MMIXI_DINO_CENTER;
 }
 MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user)
 {
     if (!d || d->m->error_kind) return -1;
     size_t shards = mmixi_max(1, d->config.shards);
-    if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1)) return -1;
-    d->shard = shard; d->sum = sum; d->sum_user = user;
+    if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1))
+        return -1;
+    d->shard = shard;
+    d->sum = sum;
+    d->sum_user = user;
     return 0;
 }
-/* A step on a batch, unless the epochs are over. */
-static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
+
+/* ---- a step ---- */
+
+/* The schedules at this step: into stats, and as options of AdamW. */
+static mmix_adamw mmixi_dino_schedules(const mmix_dino *d, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
-    mmix_ctx *m = d->m;
     mmix_adamw adamw = mmix_adamw_default();
+    double lr = c->lr * (double)c->batch / 256;
+    s->lr = mmix_schedule_cosine(lr, c->min_lr, c->epochs, d->iters, c->warmup_epochs, 0, d->step);
+    s->weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                           d->iters, 0, 0, d->step);
+    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
+    adamw.lr = s->lr;
+    adamw.weight_decay = s->weight_decay;
+    return adamw;
+}
+/* Counts the steps in a row that look like a collapse. Returns NULL, or says which one it is. */
+static const char *mmixi_dino_collapse(mmix_dino *d, const mmix_dino_stats *s)
+{
+    double uniform = mmixi_log((double)d->config.prototypes);
+    int is_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform;
+    int is_zero = s->teacher_entropy < 0.001 * uniform;
+    d->at_uniform = is_uniform ? d->at_uniform + 1 : 0;
+    d->at_zero = is_zero ? d->at_zero + 1 : 0;
+    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS)
+        return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
+    if (d->at_zero >= MMIXI_COLLAPSE_STEPS)
+        return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
+    return NULL;
+}
+/* A step on a batch. 1: go on, 0: the epochs are over and nothing was done, -1: error. */
+static int mmixi_dino_step(mmix_dino *d, const mmixi_dino_batch *b, mmix_dino_stats *stats)
+{
+    static const char who[] = "mmix_dino_step";
+    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
     mmix_dino_stats unused, *s = stats ? stats : &unused;
-    double uniform = mmixi_log((double)c->prototypes);
     uint64_t seed = m->seed;
     memset(s, 0, sizeof *s);
-    s->step = d->step; s->steps = c->epochs * d->iters; s->epoch = d->step / d->iters;
+    s->step = d->step;
+    s->steps = c->epochs * d->iters;
+    s->epoch = d->step / d->iters;
     if (s->step >= s->steps) return 0;
-    if (mmixi_within(m, "mmix_dino_step", "config.shards", (double)c->shards, 0, (double)b->B)) return -1;
+    if (mmixi_within(m, who, "config.shards", (double)c->shards, 0, (double)b->B))
+        return -1;
     m->seed = c->seed;
-    mmix_real *center = mmixi_dino_gradients(d, b, s);
+    const mmix_real *center = mmixi_dino_gradients(d, b, s);
     m->seed = seed;
-    if (!(s->loss - s->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: the loss of step %.0f is not a number; a lower lr "
-                  "may help", (double)d->step);
-    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                            c->warmup_epochs, 0, d->step);
-    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end,
-                                                                c->epochs, d->iters, 0, 0, d->step);
-    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip,
-                                         s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    if (!mmixi_is_finite(s->loss))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: the loss of step %.0f is not a number; a lower lr may help",
+                  who, (double)d->step);
+    mmix_adamw adamw = mmixi_dino_schedules(d, s);
+    const unsigned char *skip = s->epoch < c->freeze_last_layer ? d->skip : NULL;
+    s->gradient_norm = mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip, skip);
     mmixi_adamw_zero(d->adamw, 2);
     if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
     memcpy(d->center, center, mmixi_dino_centers(c) * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s->momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s->momentum);
-    d->at_uniform = s->loss > 0.99 * uniform && s->teacher_entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
-    d->at_zero = s->teacher_entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    s->collapse = d->at_uniform >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
-        : d->at_zero >= MMIXI_COLLAPSE_STEPS
-        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
+    s->collapse = mmixi_dino_collapse(d, s);
     d->step++;
     return 1;
 }
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
-    mmix_ctx *m = d ? d->m : NULL;
-    mmixi_dino_batch b = { { global, local }, NULL, NULL, 0, 0 };
+    static const char who[] = "mmix_dino_step_crops";
+    mmixi_dino_batch b;
     mmixi_dims k;
-    if (!m || !mmixi_given(m, "mmix_dino_step_crops", "config.iters", (size_t)d->iters)
-        || !mmixi_expect(m, "mmix_dino_step_crops", &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (!d) return -1;
+    mmix_ctx *m = d->m;
+    if (!mmixi_given(m, who, "config.iters", (size_t)d->iters))
+        return -1;
+    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local))
+        return -1;
+    memset(&b, 0, sizeof b);
+    b.crops[0] = global;
+    b.crops[1] = local;
     b.B = k.G / 2;
     if (k.G % 2 || k.L % b.B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local "
-                         "crops", (double)k.G, (double)k.L);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who,
+                         (double)k.G, (double)k.L);
     b.pixels = (mmix_count(global) + mmix_count(local)) / (3 * b.B);
     return mmixi_dino_step(d, &b, stats);
 }
-/* An order of numbers drawn anew for an epoch: Fisher & Yates. */
+/* Brings numbers into an order that is drawn anew for each epoch: Fisher & Yates. */
 static void mmixi_shuffle(const mmix_ctx *m, size_t *order, size_t n, uint64_t epoch)
 {
     for (size_t i = n; i-- > 1;) {
         double u = mmix_random_uniform(m, MMIXI_RANDOM_EPOCH, epoch, i);
         size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
-        order[i] = order[other]; order[other] = swap;
+        order[i] = order[other];
+        order[other] = swap;
     }
 }
-MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
+MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count,
+                           mmix_dino_stats *stats)
 {
-    mmix_ctx *m = d ? d->m : NULL;
+    if (!d) return -1;
+    mmix_ctx *m = d->m;
     mmix_reset(m);
-    if (!mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
+    if (!mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count))
+        return -1;
     const mmix_augment *a = &d->config.augment;
-    size_t B = d->config.batch, g = a->global_size, l = a->local_size,
-        *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
+    size_t B = d->config.batch;
+    size_t global = a->global_size * a->global_size, local = a->local_size * a->local_size;
+    size_t *order = (size_t *)mmixi_step_array(m, count + B, 1, sizeof *order);
     uint64_t seed = m->seed, iters = d->iters;
     if (!order) return -1;
-    if (!d->iters) d->iters = mmixi_max(1, count / B);
-    for (size_t i = 0; i < count; i++) order[i] = i;         /* behind the last the first ones come again */
+    if (d->iters == 0)
+        d->iters = mmixi_max(1, count / B);
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
     m->seed = d->config.seed;
     mmixi_shuffle(m, order, count, d->step / d->iters);
     m->seed = seed;
-    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
-    mmixi_dino_batch b = { { NULL, NULL }, pictures, order + d->step % d->iters * B % count, B,
-                           2 * g * g + a->local_count * l * l };
-    int end = mmixi_dino_step(d, &b, stats);
-    if (end < 0) d->iters = iters;
-    return end;
+    for (size_t i = 0; i < B; i++)
+        order[count + i] = order[i];             /* behind the last come the first again */
+    mmixi_dino_batch b;
+    memset(&b, 0, sizeof b);
+    b.pictures = pictures;
+    b.order = order + d->step % d->iters * B % count;
+    b.B = B;
+    b.pixels = 2 * global + a->local_count * local;
+    int result = mmixi_dino_step(d, &b, stats);
+    if (result < 0) d->iters = iters;
+    return result;
 }
 
 /* ==== >>distillation =================================================================
    a student with M-MATE learns in stages what its teacher with attention says
 
-   One call: the teacher without recording; the student on the same tokens; logits at answer positions alone;
-   gradients weighted by the number of answer tokens, so that batches of any size add up to one of them all
-   (L_hid nearly: it is relative to its own batch's mean square), and an optimiser step when there are enough.
-   Each stage freezes what it does not train and begins with moments of 0.
+       loss = λ_hidden L_hid + λ_token L_tok + λ_sequence L_seq + λ_supervised L_sup
+
+   L_hid compares what the layers of student and teacher make, L_tok their logits at the answers;
+   L_seq and L_sup are cross-entropies on the teacher's answers and on the true ones (arXiv
+   2601.01322, section 3.2).
+
+   One call runs the teacher without recording and then the student on the same tokens. Logits are
+   computed at the answer positions alone. A call's gradients are weighted by its number of answer
+   tokens, so that batches of any size add up to the gradient of one large batch (L_hid nearly: it
+   is relative to the mean square of its own batch), and the optimiser makes a step when enough
+   tokens have come. Each stage freezes what it does not train and begins with moments of 0.
    ==================================================================================== */
 
+/* What the stages of both recipes share; the losses' weights are 0. */
+static mmix_stage mmixi_stage_of(int train, double lr, double min_lr, size_t warmup)
+{
+    mmix_stage stage;
+    memset(&stage, 0, sizeof stage);
+    stage.train = train;
+    stage.temperature = 1;
+    stage.steps = 300;
+    stage.warmup = warmup;
+    stage.lr = lr;
+    stage.min_lr = min_lr;
+    stage.weight_decay = 0.01;
+    stage.clip = 1;
+    return stage;
+}
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
-    /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
-    static const mmix_distill_config c = { {
-        { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 0 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 0 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1,
-          0, 0, 0 }
-    }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
+    const int both = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    mmix_distill_config c;
+    memset(&c, 0, sizeof c);
+    c.stages = 3;
+
+    c.stage[0] = mmixi_stage_of(MMIX_TRAIN_FLEX, 1e-3, 1e-5, 10);
+    c.stage[0].hidden = 1;
+    c.stage[0].token = 1;
+
+    c.stage[1] = mmixi_stage_of(both, 1e-3, 1e-5, 10);
+    c.stage[1].hidden = 1;
+    c.stage[1].token = 1;
+
+    c.stage[2] = mmixi_stage_of(both | MMIX_TRAIN_LORA, 5e-4, 1e-5, 10);
+    c.stage[2].token = 1;
+    c.stage[2].sequence = 1;
+    c.stage[2].supervised = 1;
+
+    c.lora_rank = 8;
+    c.lora_alpha = 16;
+    c.lora_targets = MMIX_LORA_FFN;
+    c.calibrate = 1;
     return c;
 }
 MMIXDEF mmix_distill_config mmix_vision_stages(void)
 {
-    /* the same; then patches, hidden_outputs, teacher_inputs */
-    static const mmix_distill_config c = { {
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 0, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1, 0, 0, 1 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 0, 0, 0, 1, 300, 50, 1e-4, 1e-6, 0.01, 1, 0, 1, 0 },
-        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_REST, 0, 1, 0, 0, 1, 300, 50, 3e-6, 1e-7, 0.01, 1,
-          1, 0, 0 }
-    }, 3, 0, 0, 0, 0, 1, 0, 0 };
+    const int mixers = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    mmix_distill_config c;
+    memset(&c, 0, sizeof c);
+    c.stages = 3;
+
+    c.stage[0] = mmixi_stage_of(mixers, 1e-3, 1e-5, 10);
+    c.stage[0].hidden = 1;
+    c.stage[0].teacher_inputs = 1;
+
+    c.stage[1] = mmixi_stage_of(mixers, 1e-4, 1e-6, 50);
+    c.stage[1].hidden = 1;
+    c.stage[1].hidden_outputs = 1;
+
+    c.stage[2] = mmixi_stage_of(mixers | MMIX_TRAIN_REST, 3e-6, 1e-7, 50);
+    c.stage[2].token = 1;
+    c.stage[2].patches = 1;
+
+    c.calibrate = 1;
     return c;
 }
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
@@ -16684,230 +17019,391 @@ static const mmixi_setting mmixi_distill_settings[] = {
     MMIXI_SETTINGS_END
 };
 
-/* Whether any parameter of a list, of the backbone v or a decoder's, belongs to what trains; with `freeze`
-   all that do not are frozen. */
-static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v, int freeze)
+/* ---- what a stage trains ---- */
+
+/* The MMIX_TRAIN_… flags that a stage needs, all of them, to train the parameter of this name,
+   which is of the form blocks.0.attn.…; v is the backbone, or NULL for a decoder. */
+static int mmixi_param_needs(const char *name, const mmix_vision *v)
 {
-    int any = 0;
-    for (size_t k = 0; p && k < p->count; k++) {
-        const char *name = p->at[k].name;        /* blocks.0.attn.… */
-        int linear = v && strstr(name, ".attn.")
-            && mmixi_vision_kind(&v->config, mmixi_name_block(name)) == MMIX_BLOCK_LINEAR,
-            needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
-            : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
-            : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
-            : linear ? MMIX_TRAIN_FLEX : MMIX_TRAIN_REST,
-            trains = (train & needs) == needs;
-        if (freeze) p->at[k].frozen = !trains;
-        any |= trains;
+    if (strstr(name, ".lora_")) return MMIX_TRAIN_LORA;
+    if (strstr(name, ".mmate.flex.")) return MMIX_TRAIN_FLEX;
+    if (strstr(name, ".mmate.swin.")) return MMIX_TRAIN_SWIN;
+    if (strstr(name, ".mmate."))                 /* the gate between the two */
+        return MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    if (v && strstr(name, ".attn.")) {
+        int kind = mmixi_vision_kind(&v->config, mmixi_name_block(name));
+        if (kind == MMIX_BLOCK_LINEAR) return MMIX_TRAIN_FLEX;
     }
-    return any;
+    return MMIX_TRAIN_REST;
 }
-/* Begins the stage, or the next that has steps, or none: the rest is frozen, moments begin at 0. 0, or -1. */
-static int mmixi_distill_begin(mmix_distill *run)
+static int mmixi_param_trains(int train, const char *name, const mmix_vision *v)
+{
+    int needs = mmixi_param_needs(name, v);
+    return (train & needs) == needs;
+}
+/* Whether any parameter of a list, which may be NULL, belongs to what trains. */
+static int mmixi_stage_trains(int train, const mmix_params *p, const mmix_vision *v)
+{
+    for (size_t k = 0; p && k < p->count; k++)
+        if (mmixi_param_trains(train, p->at[k].name, v))
+            return 1;
+    return 0;
+}
+/* Freezes what does not belong to it, and nothing else. */
+static void mmixi_stage_freeze(int train, mmix_params *p, const mmix_vision *v)
+{
+    for (size_t k = 0; p && k < p->count; k++)
+        p->at[k].frozen = !mmixi_param_trains(train, p->at[k].name, v);
+}
+/* Gives the student LoRA's adapters if `train` has them and there are none yet. 0, or -1. */
+static int mmixi_distill_adapt(mmix_distill *run, int train)
 {
     mmix_distill_config *c = &run->config;
     mmix_params *model = run->params;
-    while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
-    int over = run->stage >= c->stages, train = over ? ~0 : c->stage[run->stage].train;
-    if (!over && train & MMIX_TRAIN_LORA && !model->adapters
+    if ((train & MMIX_TRAIN_LORA) && !model->adapters
         && mmix_params_lora(model, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
-    if (model->adapters) {                       /* perhaps the caller's: a saved run says what they are */
-        c->lora_rank = model->lora.rank; c->lora_alpha = model->lora.alpha;
-        c->lora_targets = model->lora.targets;
-    }
+    if (!model->adapters) return 0;
+    /* They may be the caller's, with sizes of their own: a saved run has to say what they are. */
+    c->lora_rank = model->lora.rank;
+    c->lora_alpha = model->lora.alpha;
+    c->lora_targets = model->lora.targets;
+    return 0;
+}
+/* Begins the run's stage, or the next one that has steps: freezes the rest and sets moments to 0.
+   When all stages are over nothing is frozen and there are no moments. 0, or -1. */
+static int mmixi_distill_begin(mmix_distill *run)
+{
+    const mmix_distill_config *c = &run->config;
+    while (run->stage < c->stages && c->stage[run->stage].steps == 0)
+        run->stage++;
+    int over = run->stage >= c->stages;
+    int train = over ? ~0 : c->stage[run->stage].train;
+    if (mmixi_distill_adapt(run, over ? 0 : train)) return -1;
+    mmix_params *list[2] = { run->params, run->params->adapters };
     for (int i = 0; i < 2; i++) {
-        mmix_params *p = i ? model->adapters : model;
         mmix_adamw_free(&run->adamw[i]);
-        mmix_params_train(p, 0);
-        if (mmixi_stage_trains(train, p, run->vision_student, 1) && !over
-            && mmix_adamw_init(&run->adamw[i], p)) return -1;
+        mmix_params_train(list[i], 0);
+        mmixi_stage_freeze(train, list[i], run->vision_student);
+        if (over || !mmixi_stage_trains(train, list[i], run->vision_student))
+            continue;
+        if (mmix_adamw_init(&run->adamw[i], list[i]))
+            return -1;
     }
     return 0;
 }
-/* A run of decoders, or of backbones, that fit each other; what else they and the config have to be is
-   checked here. NULL on error, and after one. */
-static mmix_distill *mmixi_distill_new(const char *who, mmix_distill_config config,
-                                       const mmix_decoder *teacher, mmix_decoder *student,
-                                       const mmix_vision *vision_teacher, mmix_vision *v)
+
+/* ---- a run ---- */
+
+/* Whether a stage finds something to train: in the student, or in the adapters that it will have.
+   */
+static int mmixi_stage_has(const mmix_distill *run, const mmix_stage *stage)
 {
-    mmix_params *p = v ? v->params : student->params;
-    mmix_ctx *m = p->m;
-    if (p->in_run || (v ? v == vision_teacher : student == teacher))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  p->in_run ? "in no other run" : "another model than its teacher");
-    if (mmixi_settings_check(m, who, &config, mmixi_distill_settings)) return NULL;
-    for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
-        int any = !(x->train & MMIX_TRAIN_LORA) ? mmixi_stage_trains(x->train, p, v, 0)
-            : p->adapters || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
-        char name[64];
-        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
-        double own = x->token + (v ? x->patches : x->sequence + x->supervised);
-        if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
-            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + own, DBL_MIN, DBL_MAX))
-            return NULL;
-        if (x->steps && !any)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
-                      "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
-                      (double)config.lora_rank, config.lora_targets);
-    }
-    mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
+    const mmix_distill_config *c = &run->config;
+    if (!(stage->train & MMIX_TRAIN_LORA))
+        return mmixi_stage_trains(stage->train, run->params, run->vision_student);
+    if (run->params->adapters) return 1;
+    return c->lora_rank > 0 && (c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)) != 0;
+}
+/* Stage number i of a run that is about to be made. 0, or -1. */
+static int mmixi_stage_check(const char *who, const mmix_distill *run, size_t i)
+{
+    mmix_ctx *m = run->m;
+    const mmix_distill_config *c = &run->config;
+    const mmix_stage *s = &c->stage[i];
+    char name[64];
+    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
+    if (mmixi_settings_check(m, name, s, mmixi_stage_settings)) return -1;
+    double own = run->vision_student ? s->patches : s->sequence + s->supervised;
+    if (mmixi_within(m, name, "the sum of the losses' weights", s->hidden + (s->token + own),
+                     DBL_MIN, DBL_MAX)) return -1;
+    if (s->steps == 0 || mmixi_stage_has(run, s)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                     "%s: expected that it trains something that the student "
+                     "has, found train %d, and LoRA of rank %.0f at targets %d", name, s->train,
+                     (double)c->lora_rank, c->lora_targets);
+}
+/* What a run's student and config have to be, whatever the models are. 0, or -1. */
+static int mmixi_distill_check(const char *who, const mmix_distill *run)
+{
+    mmix_ctx *m = run->m;
+    int own_teacher = run->student == run->teacher;
+    if (run->vision_student) own_teacher = run->vision_student == run->vision_teacher;
+    if (run->params->in_run)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is in no other run",
+                         who);
+    if (own_teacher)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: expected a student that is another model than its "
+                         "teacher", who);
+    if (mmixi_settings_check(m, who, &run->config, mmixi_distill_settings))
+        return -1;
+    for (size_t i = 0; i < run->config.stages; i++)
+        if (mmixi_stage_check(who, run, i)) return -1;
+    return 0;
+}
+/* A run in its first stage, of a draft that holds context, config, both models and the student's
+   parameters. NULL on error, and after one. */
+static mmix_distill *mmixi_distill_new(const char *who, const mmix_distill *draft)
+{
+    if (draft->m->error_kind || mmixi_distill_check(who, draft)) return NULL;
+    mmix_distill *run = (mmix_distill *)mmixi_zeroed(draft->m, sizeof *run);
     if (!run) return NULL;
-    run->m = m; run->params = p; run->config = config; run->teacher = teacher; run->student = student;
-    run->vision_teacher = vision_teacher; run->vision_student = v;
-    p->in_run = 1;
-    if (!mmixi_distill_begin(run)) return run;
-    mmix_distill_destroy(run);
-    return NULL;
+    *run = *draft;
+    run->params->in_run = 1;
+    if (mmixi_distill_begin(run)) {
+        mmix_distill_destroy(run);
+        return NULL;
+    }
+    return run;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
-    mmix_ctx *m = student ? student->m : NULL;
+    static const char who[] = "mmix_distill_create";
+    mmix_distill draft;
     mmixi_dims d;
-    if (!m || !teacher || m->error_kind) return NULL;
+    if (!teacher || !student || student->m->error_kind) return NULL;
+    mmix_ctx *m = student->m;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
-    if (teacher->m != m || t->depth != s->depth || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_create: expected a student of its teacher's context, "
-                  "depth and media, found %.0f and %.0f for %.0f and %.0f", (double)s->depth,
+    if (teacher->m != m || t->depth != s->depth || t->media != s->media) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: expected a student of its teacher's context, depth and "
+                  "media, found %.0f and %.0f for %.0f and %.0f", who, (double)s->depth,
                   (double)s->media, (double)t->depth, (double)t->media);
-    mmixi_expect(m, "mmix_distill_create", &d, "teacher.embedding KD, student.embedding KD",
-                 teacher->embedding, student->embedding);
-    return mmixi_distill_new("mmix_distill_create", config, teacher, student, NULL, NULL);
+        return NULL;
+    }
+    if (!mmixi_expect(m, who, &d, "teacher.embedding KD, student.embedding KD", teacher->embedding,
+                      student->embedding)) return NULL;
+    memset(&draft, 0, sizeof draft);
+    draft.m = m;
+    draft.config = config;
+    draft.teacher = teacher;
+    draft.student = student;
+    draft.params = student->params;
+    return mmixi_distill_new(who, &draft);
 }
-/* The context of a student that mmix_vision_from may have made of this teacher with attention, or NULL. */
-static mmix_ctx *mmixi_vision_alike(const char *who, const mmix_vision *teacher, const mmix_vision *student)
+/* Whether mmix_vision_from may have made the student of this teacher with attention. 1, or 0 with a
+   message, or without one if either is NULL. */
+static int mmixi_vision_alike(const char *who, const mmix_vision *teacher,
+                              const mmix_vision *student)
 {
-    mmix_ctx *m = student ? student->params->m : NULL;
-    if (!m || !teacher || m->error_kind) return NULL;
+    if (!teacher || !student || student->params->m->error_kind) return 0;
+    mmix_ctx *m = student->params->m;
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
-    if (teacher->params->m != m || t->depth != s->depth || t->dim != s->dim || t->heads != s->heads
-        || t->patch != s->patch || t->registers != s->registers || t->mixer == MMIX_SSD
-        || s->mixer == MMIX_SSD)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student as mmix_vision_from makes it of a teacher "
-                  "with attention, of its context", who);
-    return m->error_kind ? NULL : m;
+    int same_sizes = t->depth == s->depth && t->dim == s->dim && t->heads == s->heads
+        && t->patch == s->patch && t->registers == s->registers;
+    int scans = t->mixer == MMIX_SSD || s->mixer == MMIX_SSD;
+    if (teacher->params->m == m && same_sizes && !scans) return 1;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT,
+              "%s: expected a student as mmix_vision_from makes it of a teacher "
+              "with attention, of its context", who);
+    return 0;
 }
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config)
 {
-    return mmixi_vision_alike("mmix_vision_distill_create", teacher, student)
-        ? mmixi_distill_new("mmix_vision_distill_create", config, NULL, NULL, teacher, student) : NULL;
+    static const char who[] = "mmix_vision_distill_create";
+    mmix_distill draft;
+    if (!mmixi_vision_alike(who, teacher, student)) return NULL;
+    memset(&draft, 0, sizeof draft);
+    draft.m = student->params->m;
+    draft.config = config;
+    draft.vision_teacher = teacher;
+    draft.vision_student = student;
+    draft.params = student->params;
+    return mmixi_distill_new(who, &draft);
 }
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
     run->params->in_run = 0;
-    run->stage = run->config.stages;
+    run->stage = run->config.stages;             /* over: all parameters may train again */
     mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
 
 /* ---- answers ---- */
 
-/* Of each answer to a sequence the row among B·L, rising, and the token wanted, (1, n) int32. */
-typedef struct mmixi_answers { mmix_sequence input; mmix_tensor *rows, *wanted; } mmixi_answers;
-/* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
+/* The answers to a sequence (B, L): of each the row among B·L, rising, and the token wanted after
+   it. */
+typedef struct mmixi_answers {
+    mmix_sequence input;
+    mmix_tensor *rows, *wanted;                  /* (1, n) int32 */
+} mmixi_answers;
+/* Finds the answers in target (B, L): its tokens that are not negative, at least one, each in the
+   decoder's vocabulary. `name` is what the message calls the target. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
-                              const mmix_sequence *q, const mmix_tensor *target, mmixi_answers *a)
+                              const mmix_sequence *input, const mmix_tensor *target,
+                              mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
-    size_t L = target->shape[1], n = 0;
+    size_t L = target->shape[1], count = 0;
     const size_t shape[2] = { 1, mmix_count(target) };
-    a->input = *q; a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    a->input = *input;
+    a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
+            mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                      "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
-        mmix_data_i32(a->rows)[n] = (int32_t)i;
-        mmix_data_i32(a->wanted)[n++] = token;
+        mmix_data_i32(a->rows)[count] = (int32_t)i;
+        mmix_data_i32(a->wanted)[count] = token;
+        count++;
     }
-    if (!n || m->error_kind)
+    if (m->error_kind) return -1;
+    if (count == 0)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
-    a->rows->shape[1] = a->wanted->shape[1] = n;
+    a->rows->shape[1] = count;
+    a->wanted->shape[1] = count;
     return 0;
 }
-/* The teacher's own answers, greedily; of neighbours that begin at the same place together. 0, or -1. */
-static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
-                                mmixi_answers *made)
+/* Row number k of answers, among B·L. */
+static size_t mmixi_answer_row(const mmixi_answers *a, size_t k)
+{
+    return (uint32_t)mmix_data_i32(a->rows)[k];
+}
+
+/* Neighbouring sequences whose answers begin at one place. The teacher decodes them together. */
+typedef struct mmixi_answer_group {
+    size_t begin, end;                           /* answers begin … end - 1 of the list */
+    size_t first, count;                         /* sequences first … first + count - 1 */
+    size_t from;                                 /* the position of the first answer in each */
+    size_t longest;                              /* answers of the sequence that has most */
+} mmixi_answer_group;
+/* The group that begins with answer g->begin. 0, or -1 if the answers of a sequence are not one
+   run. */
+static int mmixi_answers_group(mmix_ctx *m, const char *who, const mmixi_answers *a,
+                               mmixi_answer_group *g)
+{
+    size_t L = a->input.tokens->shape[1], answers = mmix_count(a->rows);
+    g->end = g->begin;
+    g->first = mmixi_answer_row(a, g->begin) / L;
+    g->from = mmixi_answer_row(a, g->begin) % L;
+    g->count = 0;
+    g->longest = 0;
+    while (g->end < answers && mmixi_answer_row(a, g->end) == (g->first + g->count) * L + g->from) {
+        size_t sequence = g->first + g->count, start = g->end;
+        while (g->end < answers && mmixi_answer_row(a, g->end) / L == sequence)
+            g->end++;
+        size_t length = g->end - start, last = mmixi_answer_row(a, g->end - 1) % L;
+        if (last != g->from + length - 1)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "%s: row %.0f has %.0f targets at %.0f to %.0f; where the teacher "
+                             "is to decode, an answer is one run behind all spans",
+                             who, (double)sequence, (double)length, (double)g->from, (double)last);
+        g->longest = mmixi_max(g->longest, length);
+        g->count++;
+    }
+    return 0;
+}
+/* The teacher's answers to a group: into made->wanted, and as input where an answer is not the last
+   token. 0, or -1. */
+static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *who,
+                                      const mmixi_answer_group *g, mmixi_answers *made)
 {
     mmix_ctx *m = teacher->m;
-    const mmix_sequence *q = &a->input;
-    size_t L = q->tokens->shape[1], answers = mmix_count(a->rows);
+    const mmix_sequence *input = &made->input;
+    size_t L = input->tokens->shape[1];
+    mmix_sequence asked = *input;                /* up to the token before the first answer */
+    if (!mmixi_spans_check(m, who, input->spans, input->n_spans, g->from + 1))
+        return -1;
+    asked.tokens = mmix_slice(m, input->tokens, 0, g->first, g->count);
+    asked.tokens = mmix_slice(m, asked.tokens, 1, 0, g->from + 1);
+    if (input->media)
+        asked.media = mmix_slice(m, input->media, 0, g->first, g->count);
+    int32_t *said = (int32_t *)mmixi_step_array(m, g->count, g->longest, sizeof *said);
+    if (!mmix_decoder_continue(m, teacher, &asked, NULL, said, g->longest))
+        return -1;
+    for (size_t k = g->begin; k < g->end; k++) {
+        size_t row = mmixi_answer_row(made, k), sequence = row / L, position = row % L;
+        int32_t token = said[(sequence - g->first) * g->longest + position - g->from];
+        mmix_data_i32(made->wanted)[k] = token;
+        if (position + 1 < L)
+            mmix_data_i32(input->tokens)[row + 1] = token;
+    }
+    return 0;
+}
+/* The teacher's own answers in place of those in a, decoded greedily. 0, or -1. */
+static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who,
+                                const mmixi_answers *a, mmixi_answers *made)
+{
+    mmix_ctx *m = teacher->m;
+    const mmix_tensor *given = a->input.tokens;
     *made = *a;
-    made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, q->tokens->shape);
+    made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, given->shape);
     made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
-    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted), *next;
-    const uint32_t *at = (const uint32_t *)mmix_data_i32(a->rows);
-    for (size_t i = 0; wanted && i < mmix_count(q->tokens); i++) tokens[i] = mmixi_index(q->tokens, i);
-    for (size_t i = 0, end = 0, rows, count; wanted && i < answers;) {
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < mmix_count(given); i++)
+        mmix_data_i32(made->input.tokens)[i] = mmixi_index(given, i);
+    mmixi_answer_group group;
+    group.begin = 0;
+    while (group.begin < mmix_count(a->rows)) {
         mmix_mark mark = mmix_mark_here(m);
-        size_t b = at[i] / L, from = at[i] % L;
-        mmix_sequence asked = *q;
-        for (rows = count = 0; end < answers && at[end] == (b + rows) * L + from; rows++) {
-            size_t n = 0;
-            while (end < answers && at[end] / L == b + rows) end++, n++;
-            if (at[end - 1] % L != from + n - 1)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
-                                 "where the teacher is to decode, an answer is one run behind all spans", who,
-                                 (double)(b + rows), (double)n, (double)from, (double)(at[end - 1] % L));
-            count = mmixi_max(count, n);
-        }
-        if (!mmixi_spans_check(m, who, q->spans, q->n_spans, from + 1)) return -1;       /* all before it */
-        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, from + 1);
-        if (q->media) asked.media = mmix_slice(m, q->media, 0, b, rows);
-        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
-        if (!mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
-        for (; i < end; i++) {
-            wanted[i] = next[(at[i] / L - b) * count + at[i] % L - from];
-            if ((at[i] + 1) % L) tokens[at[i] + 1] = wanted[i];
-        }
+        if (mmixi_answers_group(m, who, a, &group)) return -1;
+        if (mmixi_distill_decode_group(teacher, who, &group, made)) return -1;
         mmix_rewind(m, mark);
+        group.begin = group.end;
     }
     return m->error_kind ? -1 : 0;
 }
 
 /* ---- losses ---- */
 
-/* Whether q is the same as far as the answers depend on their sequence. */
+/* Whether the student reads the same before all answers in q as in their own sequence. In each row
+   only the tokens up to the last answer matter. */
 static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 {
-    const mmix_tensor *x = a->input.tokens, *y = q->tokens;
-    mmix_sequence other = a->input;
-    size_t L = x->shape[1];
-    other.tokens = q->tokens;
-    if (memcmp(&other, q, sizeof other) || y->shape[1] != L) return 0;
-    for (size_t i = 0, k = 0, end; k < mmix_count(a->rows); k += i++ == end) {
-        end = (size_t)mmix_data_i32(a->rows)[k];         /* the next answer, perhaps of a later row */
-        if (end / L == i / L && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    const mmix_sequence *own = &a->input;
+    size_t L = own->tokens->shape[1], i = 0;
+    if (own->media != q->media || own->spans != q->spans || own->n_spans != q->n_spans)
+        return 0;
+    if (q->tokens->shape[1] != L) return 0;
+    for (size_t k = 0; k < mmix_count(a->rows); k++) {
+        size_t answer = mmixi_answer_row(a, k);
+        for (; i <= answer; i++) {
+            int matters = i / L == answer / L;   /* the next answer may be of a later row */
+            if (matters && mmixi_index(own->tokens, i) != mmixi_index(q->tokens, i))
+                return 0;
+        }
     }
     return 1;
 }
-/* Logits (1, n, K) at the answers, x (B, L, D). */
-static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
+/* Logits (1, n, K) at the answers, of tokens x (B, L, D). */
+static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x,
+                                        const mmixi_answers *a)
 {
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, mmixi_flat(d->m, x), a->rows));
 }
-/* A call on a batch: its losses are those whose λ is above 0, without `learn` the others, too, but L_seq. */
+
+/* A call on one batch. It computes the losses whose λ is above 0; a call that does not learn
+   computes the others, too, but for L_seq, which needs the teacher's answers. */
 typedef struct mmixi_lesson {
-    const mmix_distill *run;
+    mmix_distill *run;
     const mmix_stage *stage;
     mmix_distill_stats *stats;
     const char *who;
-    const void *batch;
-    int learn, record, calibrate;                /* record: while the student runs; calibrate: at first */
-    /* `depth` places each: what layers make, the student's and its teacher's, NULL unless it is compared; in
-       options of the forward passes (of a backbone in the members of that name) */
+    const mmix_distill_batch *batch;             /* of decoders */
+    mmix_tensor *images;                         /* of backbones */
+    int learn, calibrate;                        /* calibrate: before anything else */
+    int record;                                  /* the state of recording while the student runs */
+    /* Places for a tensor a layer: what the mixers and the layers of both networks make, and what
+       the student's layers read in place of the layer before (its first place stays NULL: the
+       embedding, as usual). NULL where nobody asks. */
     size_t depth;
-    mmix_tensor **of, **its;
-    mmix_decoder_options teach, taught;
+    mmix_tensor **teacher_mixed, **teacher_outputs;
+    mmix_tensor **student_mixed, **student_outputs, **student_inputs;
     mmix_tensor *loss;                           /* the weighted sum, NULL at first */
 } mmixi_lesson;
-/* Adds weight · x; x itself to *seen. */
+/* Whether a loss of this weight is wanted. */
+static int mmixi_lesson_wants(const mmixi_lesson *l, double weight)
+{
+    return !l->learn || weight > 0;
+}
+/* Adds weight · x to the loss, and the value of x to *seen. */
 static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, double *seen)
 {
     mmix_ctx *m = l->run->m;
@@ -16916,58 +17412,119 @@ static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, dou
     x = mmix_scale(m, x, weight, 0);
     l->loss = l->loss ? mmix_add(m, l->loss, x) : x;
 }
-/* L_hid, of layers or their mixers. */
+/* L_hid: the mean over the layers, of what their mixers or they themselves make. */
 static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
 {
     mmix_ctx *m = l->run->m;
-    for (size_t i = 0; l->of && i < l->depth; i++)
-        mmixi_lesson_add(l, l->stage->hidden, mmix_scale(m, mmix_kd_hidden(m, l->of[i], l->its[i], mask, 1),
-                                                         1 / (double)l->depth, 0), &l->stats->hidden);
+    mmix_tensor **student = l->student_outputs, **teacher = l->teacher_outputs;
+    if (l->student_mixed) {
+        student = l->student_mixed;
+        teacher = l->teacher_mixed;
+    }
+    for (size_t i = 0; student && i < l->depth; i++) {
+        mmix_tensor *loss = mmix_kd_hidden(m, student[i], teacher[i], mask, 1);
+        loss = mmix_scale(m, loss, 1 / (double)l->depth, 0);
+        mmixi_lesson_add(l, l->stage->hidden, loss, &l->stats->hidden);
+    }
 }
-/* Of decoders. */
-static void mmixi_decoder_lesson(mmixi_lesson *l)
+
+/* ---- a lesson of decoders ---- */
+
+/* The true answers of the batch, and those for L_seq: the batch's own, or what the teacher decodes
+   now if the stage wants them. 0, or -1. */
+static int mmixi_decoder_answers(const mmixi_lesson *l, mmixi_answers *truth,
+                                 mmixi_answers *decoded)
 {
     const mmix_distill *run = l->run;
-    const mmix_stage *s = l->stage;
-    const mmix_distill_batch *b = (const mmix_distill_batch *)l->batch;
-    mmix_ctx *m = run->m;
-    mmixi_answers a[2];                          /* the true ones, the teacher's */
+    const mmix_distill_batch *b = l->batch;
     mmixi_dims d;
-    if (!mmixi_given(m, l->who, "*batch", b)
-        || !mmixi_expect(m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
-                         b->target, b->mask)
-        || mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, &a[0])
-        || (!b->decoded ? s->sequence > 0 && mmixi_distill_decode(run->teacher, l->who, &a[0], &a[1])
-            : !mmixi_expect(m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                            b->decoded_target)
-            || mmixi_answers_find(run->student, l->who, "decoded_target", b->decoded, b->decoded_target,
-                                  &a[1]))
-        || (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return;
-    mmix_tensor *x = mmix_decoder_forward(m, run->teacher, &a->input, &l->teach),
-        *teacher = mmixi_answer_logits(run->teacher, x, a), *student;
-    mmix_record(m, l->record);
-    x = mmix_decoder_forward(m, run->student, &a->input, &l->taught);
-    student = mmixi_answer_logits(run->student, x, a);
-    mmixi_lesson_hidden(l, b->mask);
-    if (!l->learn || s->token > 0)
-        mmixi_lesson_add(l, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
-                         &l->stats->token);
-    if (!l->learn || s->supervised > 0)
-        mmixi_lesson_add(l, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
-                         &l->stats->supervised);
-    if (s->sequence > 0) {
-        if (l->taught.inputs || !mmixi_same_until(&a[1], &a->input))
-            x = mmix_decoder_forward(m, run->student, &a[1].input, NULL);
-        student = mmixi_answer_logits(run->student, x, &a[1]);
-        mmixi_lesson_add(l, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
-                         &l->stats->sequence);
+    if (!mmixi_given(run->m, l->who, "*batch", b))
+        return -1;
+    if (!mmixi_expect(run->m, l->who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL",
+                      b->input.tokens, b->target, b->mask)) return -1;
+    if (mmixi_answers_find(run->student, l->who, "target", &b->input, b->target, truth))
+        return -1;
+    if (!b->decoded) {
+        if (!(l->stage->sequence > 0)) return 0;
+        return mmixi_distill_decode(run->teacher, l->who, truth, decoded);
     }
-    l->stats->tokens = mmix_count(a->rows);
+    if (!mmixi_expect(run->m, l->who, &d, "+decoded:i32 BT, decoded_target:i32 BT",
+                      b->decoded->tokens, b->decoded_target)) return -1;
+    return mmixi_answers_find(run->student, l->who, "decoded_target", b->decoded, b->decoded_target,
+                              decoded);
+}
+/* The teacher's logits at the answers. Not recorded. */
+static mmix_tensor *mmixi_decoder_teach(mmixi_lesson *l, const mmixi_answers *a)
+{
+    const mmix_decoder *teacher = l->run->teacher;
+    mmix_decoder_options o;
+    memset(&o, 0, sizeof o);
+    o.mixed = l->teacher_mixed;
+    o.outputs = l->teacher_outputs;
+    mmix_tensor *x = mmix_decoder_forward(l->run->m, teacher, &a->input, &o);
+    return mmixi_answer_logits(teacher, x, a);
+}
+/* The student's tokens. */
+static mmix_tensor *mmixi_decoder_study(mmixi_lesson *l, const mmixi_answers *a)
+{
+    mmix_decoder_options o;
+    memset(&o, 0, sizeof o);
+    o.mixed = l->student_mixed;
+    o.outputs = l->student_outputs;
+    o.inputs = l->student_inputs;
+    return mmix_decoder_forward(l->run->m, l->run->student, &a->input, &o);
+}
+/* L_seq. x is what the student made of the true answers: where it has read the same by itself
+   before the teacher's answers, it need not run again. */
+static void mmixi_lesson_sequence(mmixi_lesson *l, const mmixi_answers *truth,
+                                  const mmixi_answers *decoded, mmix_tensor *x)
+{
+    mmix_ctx *m = l->run->m;
+    const mmix_decoder *student = l->run->student;
+    if (l->student_inputs || !mmixi_same_until(decoded, &truth->input))
+        x = mmix_decoder_forward(m, student, &decoded->input, NULL);
+    mmix_tensor *logits = mmixi_answer_logits(student, x, decoded);
+    mmix_tensor *loss = mmix_cross_entropy(m, logits, decoded->wanted, -1);
+    mmixi_lesson_add(l, l->stage->sequence, loss, &l->stats->sequence);
+}
+static void mmixi_decoder_lesson(mmixi_lesson *l)
+{
+    mmix_distill *run = l->run;
+    const mmix_stage *s = l->stage;
+    mmix_ctx *m = run->m;
+    mmixi_answers truth, decoded;
+    if (mmixi_decoder_answers(l, &truth, &decoded)) return;
+    if (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &truth.input))
+        return;
+
+    mmix_tensor *teacher = mmixi_decoder_teach(l, &truth);
+    mmix_record(m, l->record);
+    mmix_tensor *x = mmixi_decoder_study(l, &truth);
+    mmix_tensor *student = mmixi_answer_logits(run->student, x, &truth);
+
+    mmixi_lesson_hidden(l, l->batch->mask);
+    if (mmixi_lesson_wants(l, s->token)) {
+        mmix_tensor *loss = mmix_kd_token(m, student, teacher, NULL, s->temperature);
+        mmixi_lesson_add(l, s->token, loss, &l->stats->token);
+    }
+    if (mmixi_lesson_wants(l, s->supervised)) {
+        mmix_tensor *loss = mmix_cross_entropy(m, student, truth.wanted, -1);
+        mmixi_lesson_add(l, s->supervised, loss, &l->stats->supervised);
+    }
+    if (s->sequence > 0)
+        mmixi_lesson_sequence(l, &truth, &decoded, x);
+    l->stats->tokens = mmix_count(truth.rows);
+
     if (l->learn && !mmixi_wants(l->loss))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: nothing that stage %.0f trains takes part in this batch "
                   "(Local-Swin needs spans or a text window)", l->who, (double)run->stage);
 }
-/* Relative square error of features (B, L, D), or (B, D), and what their mean cosine lacks of 1. */
+
+/* ---- a lesson of backbones ---- */
+
+/* The relative square error of features (B, L, D) or (B, D), and what their mean cosine lacks of 1.
+   */
 static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teacher)
 {
     if (mmix_ndim(x) == 2) {
@@ -16975,144 +17532,253 @@ static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teach
         teacher = mmixi_as(m, teacher, 3, 1, mmix_shape(teacher, 0), mmix_shape(teacher, 1), 0);
     }
     double rows = (double)(mmix_shape(x, 0) * mmix_shape(x, 1));
-    mmix_tensor *cosine = mmix_mul(m, mmix_l2_normalise(m, x, 1e-12), mmix_l2_normalise(m, teacher, 1e-12)),
-        *lacks = mmix_scale(m, mmix_sum(m, cosine), -1 / rows, 1);
+    mmix_tensor *unit = mmix_l2_normalise(m, x, 1e-12);
+    mmix_tensor *teacher_unit = mmix_l2_normalise(m, teacher, 1e-12);
+    mmix_tensor *cosines = mmix_sum(m, mmix_mul(m, unit, teacher_unit));
+    mmix_tensor *lacks = mmix_scale(m, cosines, -1 / rows, 1);
     return mmix_add(m, mmix_kd_hidden(m, x, teacher, NULL, 1), lacks);
 }
-/* Of backbones, whose batch is a tensor of images. */
 static void mmixi_vision_lesson(mmixi_lesson *l)
 {
     mmix_ctx *m = l->run->m;
     const mmix_stage *s = l->stage;
-    mmix_vision *v = l->run->vision_student;
-    mmix_tensor *images = (mmix_tensor *)l->batch;
+    const mmix_vision *teacher = l->run->vision_teacher;
+    mmix_vision *student = l->run->vision_student;
     mmix_vision_options o;
-    if (l->calibrate && mmix_vision_calibrate(v, l->run->vision_teacher, images)) return;
+    if (l->calibrate && mmix_vision_calibrate(student, teacher, l->images)) return;
     memset(&o, 0, sizeof o);
-    o.class_last = v->config.class_token == MMIX_CLASS_LAST;
-    o.mixed = l->teach.mixed; o.outputs = l->teach.outputs;
-    mmix_features t = mmix_vision_forward(m, l->run->vision_teacher, images, &o);
+    o.class_last = student->config.class_token == MMIX_CLASS_LAST;
+    o.mixed = l->teacher_mixed;
+    o.outputs = l->teacher_outputs;
+    mmix_features t = mmix_vision_forward(m, teacher, l->images, &o);
     mmix_record(m, l->record);
-    o.mixed = l->taught.mixed; o.outputs = l->taught.outputs; o.inputs = l->taught.inputs;
-    mmix_features x = mmix_vision_forward(m, v, images, &o);
+    o.mixed = l->student_mixed;
+    o.outputs = l->student_outputs;
+    o.inputs = l->student_inputs;
+    mmix_features x = mmix_vision_forward(m, student, l->images, &o);
     mmixi_lesson_hidden(l, NULL);
-    if (!l->learn && o.inputs) x = mmix_vision_forward(m, v, images, NULL);         /* by itself */
-    if (!l->learn || s->token > 0)
+    /* Who only looks wants the features that the student makes of its own inputs. */
+    if (!l->learn && l->student_inputs)
+        x = mmix_vision_forward(m, student, l->images, NULL);
+    if (mmixi_lesson_wants(l, s->token))
         mmixi_lesson_add(l, s->token, mmixi_unlike(m, x.token, t.token), &l->stats->token);
-    if (!l->learn || s->patches > 0)
+    if (mmixi_lesson_wants(l, s->patches))
         mmixi_lesson_add(l, s->patches, mmixi_unlike(m, x.patches, t.patches), &l->stats->patches);
-    l->stats->tokens = mmix_shape(images, 0);
+    l->stats->tokens = mmix_shape(l->images, 0);
 }
 
-/* The optimiser's step; after an error what has been added up is of no use. 1: go on, -1: error. */
+/* ---- a call ---- */
+
+/* A call on a run that has to be of backbones or else of decoders. Says in stats where the run
+   stands. 0, or -1. `unused` takes the stats that nobody asked for. */
+static int mmixi_lesson_begin(mmixi_lesson *l, const char *who, mmix_distill *run, int of_backbones,
+                              mmix_distill_stats *stats, mmix_distill_stats *unused)
+{
+    memset(l, 0, sizeof *l);
+    l->stats = stats ? stats : unused;
+    memset(l->stats, 0, sizeof *l->stats);
+    if (!run || run->m->error_kind) return -1;
+    if (of_backbones != (run->vision_student != NULL))
+        return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: run of %s is NULL", who,
+                         of_backbones ? "backbones" : "decoders");
+    l->run = run;
+    l->who = who;
+    l->stats->stage = run->stage;
+    l->stats->step = run->step;
+    if (run->stage < run->config.stages) {
+        l->stage = &run->config.stage[run->stage];
+        l->stats->steps = l->stage->steps;
+    } else {                                     /* all are over: the last one lends its weights */
+        l->stage = &run->config.stage[run->config.stages - 1];
+    }
+    return 0;
+}
+/* Places for what the layers make, as the config and the stage ask for it. 0, or -1. */
+static int mmixi_lesson_places(mmixi_lesson *l)
+{
+    const mmix_distill *run = l->run;
+    size_t depth = run->student ? run->student->config.depth : run->vision_student->config.depth;
+    int hidden = mmixi_lesson_wants(l, l->stage->hidden);
+    int compares_outputs = run->config.hidden_outputs || l->stage->hidden_outputs;
+    int gives_inputs = run->config.teacher_inputs || l->stage->teacher_inputs;
+    /* The student's; the teacher's mixers'; what layers read, and what follows the last of them. */
+    mmix_tensor **student = (mmix_tensor **)mmixi_header(run->m, (3 * depth + 1) * sizeof *student);
+    if (!student) return -1;
+    mmix_tensor **mixed = student + depth, **inputs = mixed + depth;
+    l->depth = depth;
+    if (hidden && compares_outputs) {
+        l->student_outputs = student;
+        l->teacher_outputs = inputs + 1;
+    } else if (hidden) {
+        l->student_mixed = student;
+        l->teacher_mixed = mixed;
+    }
+    if (gives_inputs) {                          /* the teacher's output feeds the next layer */
+        l->teacher_outputs = inputs + 1;
+        l->student_inputs = inputs;
+    }
+    return 0;
+}
+/* The losses of the batch. Leaves the recorded loss times the number of answer tokens in *weighted.
+   0, or -1; recording is as before. */
+static int mmixi_lesson_losses(mmixi_lesson *l, mmix_tensor **weighted)
+{
+    mmix_ctx *m = l->run->m;
+    if (mmixi_lesson_places(l)) return -1;
+    int record = mmix_record(m, 0);
+    if (l->learn) l->record = record ? record : 1;
+    if (l->run->vision_student) mmixi_vision_lesson(l);
+    else mmixi_decoder_lesson(l);
+    l->stats->loss = mmix_item(l->loss);
+    *weighted = mmix_scale(m, l->loss, (double)l->stats->tokens, 0);
+    mmix_record(m, record);
+    return m->error_kind ? -1 : 0;
+}
+/* A call that only looks. 0, or -1. */
+static int mmixi_lesson_look(mmixi_lesson *l)
+{
+    mmix_ctx *m = l->run->m;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *weighted;
+    if (mmixi_lesson_losses(l, &weighted)) return -1;
+    mmix_rewind(m, mark);
+    return 0;
+}
+/* The optimiser's step, and the next stage after the last step of one. After an error what has been
+   added up is of no use and is dropped. 1: go on, -1: error. */
 static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_distill_stats *stats)
 {
     mmix_adamw o = mmix_adamw_default();
-    o.lr = stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup,
-                                            s->lr / (double)(s->warmup + 1), run->step);
+    double start = s->lr / (double)(s->warmup + 1);
+    stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup, start, run->step);
+    o.lr = stats->lr;
     o.weight_decay = s->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, s->clip,
-                                             NULL);
+    stats->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens,
+                                             s->clip, NULL);
     run->tokens = 0;
     mmixi_adamw_zero(run->adamw, 2);
     if (run->m->error_kind) return -1;
     stats->updated = 1;
-    if (++run->step < s->steps) return 1;
-    run->step = 0; run->stage++;
+    run->step++;
+    if (run->step < s->steps) return 1;
+    run->step = 0;
+    run->stage++;
     return mmixi_distill_begin(run) ? -1 : 1;
 }
-/* A call: losses, and with `learn` backward and an optimiser's step on what has been added up. 1: go on, 0:
-   done, -1: error. */
-static int mmixi_distill_call(mmix_distill *run, const char *who, void (*losses)(mmixi_lesson *l),
-                              const void *batch, int learn, mmix_distill_stats *stats)
+/* A call that learns. 1: go on, 0: the stages are over, -1: error. */
+static int mmixi_lesson_learn(mmixi_lesson *l)
 {
-    const int vision = losses == mmixi_vision_lesson;
-    mmix_distill_stats unused;
-    if (!run || !mmixi_given(run->m, who, vision ? "*run of backbones" : "*run of decoders",
-                             vision == !run->student ? run : NULL)) return -1;
+    mmix_distill *run = l->run;
     mmix_ctx *m = run->m;
+    mmix_tensor *weighted;
+    if (run->stage == run->config.stages) return 0;
     mmix_mark mark = mmix_mark_here(m);
-    const int over = run->stage == run->config.stages;
-    const mmix_stage *s = run->config.stage + run->stage - over;
-    if (!stats) stats = &unused;
-    memset(stats, 0, sizeof *stats);
-    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : s->steps;
-    if (learn && over) return 0;
-
-    int hidden = !learn || s->hidden > 0,
-        outputs = hidden && (run->config.hidden_outputs || s->hidden_outputs), mixed = hidden && !outputs,
-        given = run->config.teacher_inputs || s->teacher_inputs;
-    size_t depth = vision ? run->vision_student->config.depth : run->student->config.depth;
-    /* the student's, its teacher's mixers', what the teacher's layers read (the first one the embedding) */
-    mmix_tensor **made = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *made);
-    if (!made) return -1;
-    mmix_tensor **its = made + depth, **inputs = its + depth;        /* of what follows the last layer, too */
-    int record = mmix_record(m, 0);
-    mmixi_lesson l = {
-        run, s, stats, who, batch, learn, !learn ? 0 : record ? record : 1,
-        learn && !run->number && run->config.calibrate, depth, hidden ? made : NULL,
-        mixed ? its : inputs + 1,
-        { mixed ? its : NULL, outputs || given ? inputs + 1 : NULL, NULL, NULL },
-        { mixed ? made : NULL, outputs ? made : NULL, NULL, given ? inputs : NULL }, NULL
-    };
-    losses(&l);
-    stats->loss = mmix_item(l.loss);
-    mmix_tensor *loss = mmix_scale(m, l.loss, (double)stats->tokens, 0);
-    mmix_record(m, record);
-    if (m->error_kind
-        || (learn && mmixi_within(m, who, "the loss (a lower rate may help)", stats->loss, -DBL_MAX,
-                                  DBL_MAX))) return -1;
-    if (learn && !mmix_backward(m, loss)) run->number++, run->tokens += stats->tokens;
+    l->learn = 1;
+    l->calibrate = run->number == 0 && run->config.calibrate;
+    if (mmixi_lesson_losses(l, &weighted)) return -1;
+    if (!mmixi_is_finite(l->stats->loss))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: the loss (a lower rate may help) is %.10g, expected "
+                         "%.10g to %.10g", l->who, l->stats->loss, -DBL_MAX, DBL_MAX);
+    if (!mmix_backward(m, weighted)) {
+        run->number++;
+        run->tokens += l->stats->tokens;
+    }
     mmix_rewind(m, mark);
-    return !learn ? 0 : !m->error_kind && run->tokens < run->config.step_tokens ? 1
-        : mmixi_distill_update(run, s, stats);
+    if (!m->error_kind && run->tokens < run->config.step_tokens)
+        return 1;
+    return mmixi_distill_update(run, l->stage, l->stats);
 }
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
+                                mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_distill_losses", mmixi_decoder_lesson, batch, 0, stats);
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_distill_losses", run, 0, stats, &unused))
+        return -1;
+    l.batch = batch;
+    return mmixi_lesson_look(&l);
 }
-MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch,
+                              mmix_distill_stats *stats)
 {
-    return mmixi_distill_call(run, "mmix_distill_step", mmixi_decoder_lesson, batch, 1, stats);
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_distill_step", run, 0, stats, &unused))
+        return -1;
+    l.batch = batch;
+    return mmixi_lesson_learn(&l);
+}
+MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images,
+                                       mmix_distill_stats *stats)
+{
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_vision_distill_losses", run, 1, stats, &unused))
+        return -1;
+    l.images = images;
+    return mmixi_lesson_look(&l);
+}
+MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images,
+                                     mmix_distill_stats *stats)
+{
+    mmix_distill_stats unused;
+    mmixi_lesson l;
+    if (mmixi_lesson_begin(&l, "mmix_vision_distill_step", run, 1, stats, &unused))
+        return -1;
+    l.images = images;
+    return mmixi_lesson_learn(&l);
 }
 
-/* ---- backbones ---- */
-MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
+/* ---- calibration of a backbone ---- */
+
+/* The attention heads (B, L, D) that a block makes of normed tokens u, before its output weights,
+   which become *weight. */
+static mmix_tensor *mmixi_vision_heads(mmix_ctx *m, const mmixi_vision_run *r,
+                                       const mmixi_vision_block *block, mmix_tensor *u,
+                                       mmix_tensor **weight)
 {
-    return mmixi_distill_call(run, "mmix_vision_distill_losses", mmixi_vision_lesson, images, 0, stats);
+    if (block->mmate.flex.heads) {
+        *weight = block->mmate.flex.weight[MMIXI_O];
+        return mmixi_flex_heads(m, &block->mmate, u, &r->layout);
+    }
+    mmix_attention_layer attention = block->attention;
+    attention.angles = r->angles;
+    *weight = attention.proj_weight;
+    return mmixi_attention_heads(m, &attention, u, NULL, 0);
 }
-MMIXDEF int mmix_vision_distill_step(mmix_distill *run, mmix_tensor *images, mmix_distill_stats *stats)
+/* Whether block number i has heads to calibrate: Flex-MA or linear attention that came from
+   attention. */
+static int mmixi_vision_calibrates(const mmix_vision *student, const mmix_vision *teacher, size_t i)
 {
-    return mmixi_distill_call(run, "mmix_vision_distill_step", mmixi_vision_lesson, images, 1, stats);
+    int kind = mmixi_vision_kind(&student->config, i);
+    if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN) return 0;
+    return mmixi_vision_kind(&teacher->config, i) != MMIX_BLOCK_SWIN;
 }
-MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images)
+MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher,
+                                  mmix_tensor *images)
 {
-    mmix_ctx *m = mmixi_vision_alike("mmix_vision_calibrate", teacher, student);
-    if (!m) return -1;
-    mmix_mark mark = mmix_mark_here(m);
-    int record = mmix_record(m, 0);
+    static const char who[] = "mmix_vision_calibrate";
     mmixi_vision_run r;
     mmix_vision_options options;
+    if (!mmixi_vision_alike(who, teacher, student)) return -1;
+    mmix_ctx *m = student->params->m;
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
     memset(&options, 0, sizeof options);
     options.class_last = student->config.class_token == MMIX_CLASS_LAST;
-    mmix_tensor *x = mmixi_vision_begin(m, "mmix_vision_calibrate", &r, teacher, &options, images);
-    for (; x && r.i < teacher->config.depth; x = mmixi_vision_blocks(m, &r, r.i + 1)) {
-        mmix_mark block = mmix_mark_here(m);
-        const mmixi_vision_block *b[2] = { teacher->block + r.i, student->block + r.i };
-        int kind = mmixi_vision_kind(&student->config, r.i);
-        if (kind == MMIX_BLOCK_SOFTMAX || kind == MMIX_BLOCK_SWIN
-            || mmixi_vision_kind(&teacher->config, r.i) == MMIX_BLOCK_SWIN) continue;
-        mmix_tensor *u = mmixi_vision_norm(m, &r, b[0]->norm, x), *o[2], *y[2];
-        for (int k = 0; k < 2; k++) {
-            const mmix_mmate_layer *w = &b[k]->mmate;
-            mmix_attention_layer attention = b[k]->attention;
-            attention.angles = r.angles;
-            o[k] = w->flex.heads ? w->flex.weight[MMIXI_O] : attention.proj_weight;
-            y[k] = w->flex.heads ? mmixi_flex_heads(m, w, u, &r.layout)
-                : mmixi_attention_heads(m, &attention, u, NULL, 0);
+    mmix_tensor *x = mmixi_vision_begin(m, who, &r, teacher, &options, images);
+    while (x && r.i < teacher->config.depth) {
+        if (mmixi_vision_calibrates(student, teacher, r.i)) {
+            mmix_mark block = mmix_mark_here(m);
+            const mmixi_vision_block *both[2] = { teacher->block + r.i, student->block + r.i };
+            mmix_tensor *u = mmixi_vision_norm(m, &r, both[0]->norm, x), *weight[2], *heads[2];
+            for (int k = 0; k < 2; k++)
+                heads[k] = mmixi_vision_heads(m, &r, both[k], u, &weight[k]);
+            mmixi_calibrate(m, weight, heads, teacher->config.heads);
+            mmix_rewind(m, block);
         }
-        mmixi_calibrate(m, o, y, teacher->config.heads);
-        mmix_rewind(m, block);
+        x = mmixi_vision_blocks(m, &r, r.i + 1);
     }
     mmix_record(m, record);
     mmix_rewind(m, mark);
@@ -17121,526 +17787,1070 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
 MMIXI_COLD_END
 
 /* ==== >>metrics ======================================================================
-   Feature maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies. Sums are in double; every
-   output is one task's, so threads change nothing.
+   what features are worth: maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies
+
+   Sums are in double, and every output is one task's: the number of threads changes nothing. Where
+   a formula is a few lines, a plain loop stands under it.
    ==================================================================================== */
 
 static inline double mmixi_dot(const double *x, const double *y, size_t n)
 {
     double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
     return sum;
 }
-/* 0, or -1 where a number is not finite, or too large for a sum of squares. */
+/* Zeroes what a call fills in. 0, or -1 if there is nothing to fill. */
+static int mmixi_result(mmix_ctx *m, const char *who, void *result, size_t bytes)
+{
+    if (result) {
+        memset(result, 0, bytes);
+        return 0;
+    }
+    if (m) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: result is NULL", who);
+    return -1;
+}
+/* 0, or -1 where a number of t is not finite, or too large for a sum of squares. */
 static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
 {
+    const double bound = MMIXI_DOUBLE ? 1e150 : 1e18;
     for (size_t r = 0; r < mmixi_rows(t); r++) {
         const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
-        for (size_t i = 0; i < mmixi_cols(t); i++)
-            if (!(fabs(x[i]) < (MMIXI_DOUBLE ? 1e150 : 1e18)))
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
-                                 "numbers", who, (double)r, name, x[i]);
+        for (size_t i = 0; i < mmixi_cols(t); i++) {
+            if (mmixi_is_finite(x[i]) && fabs(x[i]) < bound)
+                continue;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "%s: row %.0f of %s holds %g, expected finite numbers",
+                             who, (double)r, name, x[i]);
+        }
     }
     return 0;
 }
 
-/* The least of n numbers, and the largest. */
+/* Returns the least of n numbers; the largest goes to *high. */
 static double mmixi_ends(const mmix_real *x, size_t n, double *high)
 {
-    double low = *high = *x;
-    for (size_t i = 1; i < n; i++) low = fmin(low, x[i]), *high = fmax(*high, x[i]);
+    double low = *x, most = *x;
+    for (size_t i = 1; i < n; i++) {
+        low = fmin(low, x[i]);
+        most = fmax(most, x[i]);
+    }
+    *high = most;
     return low;
 }
 
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
-   q is the mean of an image's query tokens. Of zeros, too, a cosine is 0: lengths are at least 1e-12.
+   q is the mean of an image's query tokens. A cosine with a row of zeros is 0: lengths are at least
+   1e-12.
    torch: F.interpolate(scaled, (h, w), mode="bilinear", align_corners=False)
    ------------------------------------------------------------------------------------ */
 
+/* What a map is of, in words: the caller's if there are any, or else what the options say. */
+static void mmixi_map_words(const mmix_map_options *o, size_t gh, size_t gw, size_t h, size_t w,
+                            mmix_map *map)
+{
+    char token[64] = "mean of the given query";
+    if (o->positions && o->n_positions == 1)
+        snprintf(token, sizeof token, "token %.0f", (double)o->positions[0]);
+    else if (o->positions)
+        snprintf(token, sizeof token, "mean of token %.0f and %.0f more", (double)o->positions[0],
+                 (double)o->n_positions - 1);
+    const char *layer = o->layer ? o->layer : "patches as given";
+    const char *query = o->token ? o->token : token;
+    const char *similarity = o->similarity == MMIX_MAP_DOT ? "dot product" : "cosine";
+    snprintf(map->how, sizeof map->how,
+             "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
+             "bilinear from %.0f x %.0f to %.0f x %.0f", layer, query, similarity,
+             (double)gh, (double)gw, (double)h, (double)w);
+}
+/* The mean (B, D) of an image's query tokens, (B, L, D) or (B, D). Not recorded. */
+static mmix_tensor *mmixi_map_query(mmix_ctx *m, const mmix_map_options *o,
+                                    const mmix_tensor *query, const mmixi_dims *d)
+{
+    size_t L = mmixi_max(d->L, 1);
+    mmix_tensor *tokens = mmixi_as(m, (mmix_tensor *)query, 3, d->B, L, d->D, 0);
+    if (!o->positions)
+        return mmix_pool_tokens(m, tokens, NULL, 0, 1, 0);        /* of all */
+    return mmix_pool_tokens(m, tokens, o->positions, o->n_positions, 0, 0);
+}
+/* Similarities of image b, and the same scaled to [0, 1]; of one value everywhere, 0. */
+static void mmixi_map_image(const mmix_ctx *m, const mmix_map *map, const mmix_tensor *query,
+                            const mmix_tensor *patches, const mmixi_dims *d, size_t b)
+{
+    const mmix_real *q = mmixi_of(query) + b * d->D;
+    mmix_real *similarity = mmixi_of(map->similarity) + b * d->N;
+    mmix_real *scaled = mmixi_of(map->scaled) + b * d->N;
+    for (size_t i = 0; i < d->N; i++) {
+        const mmix_real *patch = mmixi_of(patches) + mmixi_row_offset(patches, b * d->N + i);
+        similarity[i] = m->k->dot(d->D, q, patch);
+    }
+    double high, low = mmixi_ends(similarity, d->N, &high);
+    double range = high - low;
+    for (size_t i = 0; i < d->N; i++) {
+        double share = high > low ? (similarity[i] - low) / range : 0;
+        scaled[i] = (mmix_real)share;
+    }
+}
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result)
 {
-    mmix_map_options o = { 0, NULL, 0, NULL, NULL };
-    char token[64] = "mean of the given query";
+    static const char who[] = "mmix_feature_map";
+    mmix_map_options o;
+    mmix_map map;
     mmixi_dims d;
-    memset(&d, 0, sizeof d);
-    memset(result, 0, sizeof *result);
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    memset(&o, 0, sizeof o);
     if (options) o = *options;
+    memset(&d, 0, sizeof d);
     d.N = gh * gw;
-    if (!mmixi_expect(m, "mmix_feature_map", &d, mmix_ndim(query) == 2 ? "+query BD, patches BND"
-                      : "+query BLD, patches BND", query, patches)
-        || !mmixi_given(m, "mmix_feature_map", "h, w", h, w)
-        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
+    const char *spec = mmix_ndim(query) == 2 ? "+query BD, patches BND" : "+query BLD, patches BND";
+    if (!mmixi_expect(m, who, &d, spec, query, patches))
         return -1;
-    if (o.positions)
-        snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
-                 (double)*o.positions, (double)o.n_positions - 1);
+    if (!mmixi_given(m, who, "h, w", h, w))
+        return -1;
+    if (mmixi_within(m, who, "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))
+        return -1;
+
     int record = mmix_record(m, 0);
-    query = mmixi_as(m, (mmix_tensor *)query, 3, d.B, mmixi_max(d.L, 1), d.D, 0);
-    query = mmix_pool_tokens(m, query, o.positions, o.n_positions, !o.positions, 0);
+    mmix_tensor *mean = mmixi_map_query(m, &o, query, &d);
     if (o.similarity == MMIX_MAP_COSINE) {
-        query = mmix_l2_normalise(m, (mmix_tensor *)query, 1e-12);
+        mean = mmix_l2_normalise(m, mean, 1e-12);
         patches = mmix_l2_normalise(m, (mmix_tensor *)patches, 1e-12);
     }
     mmix_record(m, record);
-    mmix_map r = { mmix_new4(m, d.B, 1, gh, gw), mmix_new4(m, d.B, 1, gh, gw), NULL, "" };
-    for (size_t b = 0; r.scaled && b < d.B; b++) {
-        const mmix_real *q = mmixi_of(query) + b * d.D;
-        mmix_real *s = mmixi_of(r.similarity) + b * d.N, *scaled = mmixi_of(r.scaled) + b * d.N;
-        for (size_t i = 0; i < d.N; i++)
-            s[i] = m->k->dot(d.D, q, mmixi_of(patches) + mmixi_row_offset(patches, b * d.N + i));
-        double high, low = mmixi_ends(s, d.N, &high);
-        for (size_t i = 0; i < d.N; i++)
-            scaled[i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
-    }
-    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", r.similarity)
-        || !(r.map = mmix_resize(m, r.scaled, MMIX_BILINEAR, h, w, 0, 0))) return -1;
-    snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
-             "bilinear from %.0f x %.0f to %.0f x %.0f", o.layer ? o.layer : "patches as given",
-             o.token ? o.token : token, o.similarity == MMIX_MAP_DOT ? "dot product" : "cosine", (double)gh,
-             (double)gw, (double)h, (double)w);
-    *result = r;
+    memset(&map, 0, sizeof map);
+    map.similarity = mmix_new4(m, d.B, 1, gh, gw);
+    map.scaled = mmix_new4(m, d.B, 1, gh, gw);
+    if (m->error_kind) return -1;
+    for (size_t b = 0; b < d.B; b++)
+        mmixi_map_image(m, &map, mean, patches, &d, b);
+    if (mmixi_bounded(m, who, "similarities", map.similarity)) return -1;
+    map.map = mmix_resize(m, map.scaled, MMIX_BILINEAR, h, w, 0, 0);
+    if (!map.map) return -1;
+    mmixi_map_words(&o, gh, gw, h, w, &map);
+    *result = map;
     return 0;
+}
+
+/* ---- scores in order ---- */
+
+/* Merges a[begin … middle - 1] and a[middle … end - 1], each falling, into b; of equal scores those
+   of the left half come first. */
+static void mmixi_scored_merge(const mmixi_scored *a, mmixi_scored *b, size_t begin, size_t middle,
+                               size_t end)
+{
+    size_t left = begin, right = middle;
+    for (size_t at = begin; at < end; at++) {
+        int from_left = left < middle;
+        if (from_left && right < end)
+            from_left = a[left].score >= a[right].score;
+        b[at] = from_left ? a[left] : a[right];
+        if (from_left) left++;
+        else right++;
+    }
+}
+/* Merge sort, the largest score first: stable, and faster than qsort by half. Returns a or b,
+   whichever holds the result. */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
+{
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t begin = 0; begin < n; begin += 2 * width) {
+            size_t middle = mmixi_min(begin + width, n);
+            mmixi_scored_merge(a, b, begin, middle, mmixi_min(middle + width, n));
+        }
+        mmixi_scored *swap = a;
+        a = b;
+        b = swap;
+    }
+    return a;
+}
+/* best (k): the largest scores so far, falling. A larger one takes its place among them, behind
+   equal ones. */
+static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
+{
+    mmixi_scored *at = best + k - 1;
+    if (!(it.score > at->score)) return;
+    for (; at > best && it.score > at[-1].score; at--)
+        *at = at[-1];
+    *at = it;
+}
+static void mmixi_scored_none(mmixi_scored *best, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        best[i].score = -HUGE_VAL;
+        best[i].label = 0;
+    }
+}
+
+MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass)
+{
+    static const char who[] = "mmix_mass_threshold";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "map ...YX", map))
+        return NULL;
+    if (mmixi_within(m, who, "mass", mass, 0, 1)) return NULL;
+    if (mmixi_bounded(m, who, "map", map)) return NULL;
+    size_t cells = d.Y * d.X;
+    mmix_tensor *kept = mmix_fill(mmixi_like(m, who, map), 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
+    if (m->error_kind) return NULL;
+    for (size_t at = 0; at < mmix_count(map); at += cells) {
+        double left = 0;                         /* of the mass that is wanted */
+        for (size_t i = 0; i < cells; i++) {
+            all[i].score = mmixi_of(map)[mmixi_place(map, at + i)];
+            all[i].label = (double)(at + i);
+            left += mass * all[i].score;
+        }
+        const mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
+        for (size_t i = 0; i < cells && left > 0 && sorted[i].score > 0; i++) {
+            mmixi_of(kept)[(size_t)sorted[i].label] = 1;
+            left -= sorted[i].score;
+        }
+    }
+    mmix_rewind(m, mark);
+    return kept;
 }
 
 /* ------------------------------------------------------------------------------------
    Binary-AUC        R(t, S) = |map ≥ t ∩ S| / |S|;  TPR: S = foreground, FPR: S = background
 
-   The area under (FPR, TPR) by trapezoids. With every distinct value a threshold it is the rank statistic
-   P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area), since a map may be
-   right upside down ("RNN as Linear Transformer").
+   The area under (FPR, TPR) by trapezoids. With every distinct value a threshold it is the rank
+   statistic P(fore > back) + ½ P(fore = back) (Hanley & McNeil 1982). auc = max(area, 1 - area),
+   since a map may be right upside down ("RNN as Linear Transformer"). The plain loop counts all
+   pairs, N² of them; the fast one sorts the pixels once.
    ------------------------------------------------------------------------------------ */
 
-/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
-static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
+/* map, mask (n). */
+MMIXI_PLAIN double mmixi_plain_auc(const mmix_real *map, const int32_t *mask, size_t n)
 {
-    for (size_t width = 1; width < n; width *= 2) {
-        mmixi_scored *swap = a;
-        for (size_t i = 0, j, o = 0; o < n; i = j) {
-            size_t middle = mmixi_min(i + width, n), end = mmixi_min(middle + width, n);
-            for (j = middle; o < end; o++)
-                b[o] = j >= end || (i < middle && a[i].score >= a[j].score) ? a[i++] : a[j++];
+    double wins = 0, pairs = 0;
+    for (size_t fore = 0; fore < n; fore++)
+        for (size_t back = 0; back < n; back++) {
+            if (mask[fore] == 0 || mask[back] != 0) continue;
+            if (map[fore] > map[back]) wins += 1;
+            if (map[fore] == map[back]) wins += 0.5;
+            pairs++;
         }
-        a = b; b = swap;
-    }
-    return a;
+    return wins / pairs;
 }
-MMIXDEF mmix_tensor *mmix_mass_threshold(mmix_ctx *m, const mmix_tensor *map, double mass)
+
+typedef struct mmixi_auc_job {
+    const mmix_tensor *map, *mask;               /* (N, Y, X), (N, H, W) */
+    size_t Y, X, H, W;
+    size_t thresholds;                           /* 0: every value */
+    int32_t void_label;
+} mmixi_auc_job;
+/* The area of cell (i, k) of the map over an image's labels, without void pixels; *fore is the part
+   of it that is foreground. Lengths are counted in 1/Y of a pixel down and 1/X across, so that
+   areas are whole numbers. */
+static size_t mmixi_auc_area(const mmixi_auc_job *j, const int32_t *labels, size_t i, size_t k,
+                             size_t *fore)
 {
-    mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_mass_threshold", &d, "map ...YX", map)
-        || mmixi_within(m, "mmix_mass_threshold", "mass", mass, 0, 1)
-        || mmixi_bounded(m, "mmix_mass_threshold", "map", map)) return NULL;
-    size_t cells = d.Y * d.X, i;
-    mmix_tensor *kept = mmix_fill(mmixi_like(m, "mmix_mass_threshold", map), 0);
+    size_t step = j->mask->stride[1], all = 0;
+    size_t top = i * j->H;
+    size_t bottom = top + j->H;
+    size_t left = k * j->W;
+    size_t right = left + j->W;
+    *fore = 0;
+    for (size_t y = top / j->Y; y * j->Y < bottom; y++) {
+        size_t above = mmixi_max(y * j->Y, top);
+        size_t below = mmixi_min((y + 1) * j->Y, bottom);
+        for (size_t x = left / j->X; x * j->X < right; x++) {
+            size_t before = mmixi_max(x * j->X, left);
+            size_t behind = mmixi_min((x + 1) * j->X, right);
+            size_t area = (below - above) * (behind - before);
+            int32_t label = labels[y * step + x];
+            if (label != 0 && label == j->void_label) continue;
+            if (label != 0) *fore += area;
+            all += area;
+        }
+    }
+    return all;
+}
+/* The cells of images first … last - 1 that are not all void: their value in the map, and as label
+   the share of the cell that is foreground. Returns how many. */
+static size_t mmixi_auc_cells(mmix_ctx *m, const mmixi_auc_job *j, size_t first, size_t last,
+                              mmixi_scored *cell)
+{
+    size_t n = 0;
+    for (size_t row = first * j->Y; row < last * j->Y; row++) {
+        size_t image = row / j->Y;
+        const mmix_real *score = mmixi_of(j->map) + mmixi_row_offset(j->map, row);
+        size_t at = mmixi_row_offset(j->mask, image * j->H);
+        const int32_t *labels = mmix_data_i32(j->mask) + at;
+        for (size_t k = 0; k < j->X; k++) {
+            size_t fore, all = mmixi_auc_area(j, labels, row % j->Y, k, &fore);
+            if (all == 0) continue;
+            if (!mmixi_is_finite(score[k]))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds "
+                          "%g, expected finite numbers", (double)image, score[k]);
+            cell[n].score = score[k];
+            cell[n].label = (double)fore / (double)all;
+            n++;
+        }
+    }
+    return n;
+}
+/* Threshold number i of T, from the largest value (0) to the least (T - 1), at equal distances. */
+static double mmixi_auc_threshold(const mmixi_scored *sorted, size_t n, size_t i, size_t T)
+{
+    double w = (double)i / (double)(T - 1);
+    return (1 - w) * sorted[0].score + w * sorted[n - 1].score;
+}
+/* Walks n sorted cells, threshold by threshold. What lies above each goes to fpr and tpr, as
+   counts, behind a first point (0, 0). Returns the number of points; *area is that under the curve
+   of counts: where shares are whole it is an integer divided by 2, exact. */
+static size_t mmixi_auc_walk(const mmixi_scored *sorted, size_t n, size_t T, double *fpr,
+                             double *tpr, double *area)
+{
+    size_t points = 1, above = 0;
+    double fore = 0;
+    *area = 0;
+    fpr[0] = 0;
+    tpr[0] = 0;
+    if (n == 0) return points;
+    while (T ? points <= T : above < n) {
+        double t;
+        if (T) t = mmixi_auc_threshold(sorted, n, points - 1, T);
+        else t = sorted[above].score;
+        while (above < n && sorted[above].score >= t) {
+            fore += sorted[above].label;
+            above++;
+        }
+        double back = (double)above - fore;
+        double width = back - fpr[points - 1];
+        *area += width * (fore + tpr[points - 1]) / 2;
+        fpr[points] = back;
+        tpr[points] = fore;
+        points++;
+    }
+    return points;
+}
+/* The curve of images first … last - 1 as one. 0, or -1. */
+static int mmixi_auc_curve(mmix_ctx *m, const mmixi_auc_job *j, size_t first, size_t last,
+                           mmix_auc *result)
+{
+    size_t cells = (last - first) * j->Y * j->X;
+    size_t T = j->thresholds, most = T ? T : cells;      /* thresholds */
+    size_t room = most + 1;
+    double *raw = mmixi_doubles(m, 2 * room + 1, 1), area;
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_scored *all = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *all);
-    for (size_t at = 0; !m->error_kind && at < mmix_count(map); at += cells) {
-        double left = 0;
-        for (i = 0; i < cells; i++) {
-            all[i].score = mmixi_of(map)[mmixi_place(map, at + i)]; all[i].label = (double)(at + i);
-            left += mass * all[i].score;
-        }
-        mmixi_scored *sorted = mmixi_scored_sort(all, all + cells, cells);
-        for (i = 0; i < cells && left > 0 && sorted[i].score > 0; left -= sorted[i++].score)
-            mmixi_of(kept)[(size_t)sorted[i].label] = 1;
-    }
-    mmix_rewind(m, mark);
-    return m->error_kind ? NULL : kept;
-}
-/* The k largest scores so far, falling: `it` takes its place, behind equal ones. */
-static inline void mmixi_scored_take(mmixi_scored *best, size_t k, mmixi_scored it)
-{
-    mmixi_scored *at = best + k - 1;
-    if (!(it.score > at->score)) return;
-    for (; at > best && it.score > at[-1].score; at--) *at = at[-1];
-    *at = it;
-}
-static void mmixi_scored_none(mmixi_scored *best, size_t n)
-{
-    for (size_t i = 0; i < n; i++) best[i].score = -HUGE_VAL, best[i].label = 0;
-}
-/* The curve of images first … last-1 as one. The cells of map (N, Y, X) that are not all void, pixels where
-   mask (N, H, W) has its size, have a share of foreground; the unit of length is 1/Y of a pixel down, 1/X
-   across. The area is, over pixels, an integer / (2 · fore · back), exact. 0, or -1. */
-static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
-                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *result)
-{
-    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0, p = 1,
-        cells = (last - first) * Y * X, T = o->thresholds, points = (T ? T : cells) + 1;
-    double *raw = mmixi_doubles(m, 2 * points + 1, 1), fore = 0, back = 0, area = 0;
-    mmix_mark mark = mmix_mark_here(m);
-    mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
-    for (size_t row = first * Y; s && row < last * Y; row++) {
-        size_t i = row % Y;
-        const mmix_real *score = mmixi_of(map) + mmixi_row_offset(map, row);
-        const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, row / Y * H);
-        for (size_t j = 0; j < X; j++) {
-            size_t inside = 0, all = 0;
-            for (size_t y = i * H / Y; y * Y < (i + 1) * H; y++) {
-                size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
-                for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
-                    size_t wide = mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W);
-                    int32_t label = labels[y * mask->stride[1] + x];
-                    if (label && label == o->void_label) continue;
-                    if (label) inside += tall * wide;
-                    all += tall * wide;
-                }
-            }
-            if (!all) continue;
-            s[n].score = score[j]; s[n].label = (double)inside / (double)all;
-            if (!(fabs(s[n++].score) <= DBL_MAX))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
-                          "finite numbers", (double)(row / Y), score[j]);
-        }
-    }
+    mmixi_scored *cell = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *cell);
     if (m->error_kind) return -1;
-    double *fpr = raw + 1, *tpr = fpr + points;
-    s = mmixi_scored_sort(s, s + cells, n);
-    *fpr = *tpr = 0;
-    for (size_t i = 0; n && (T ? p <= T : i < n); p++) {
-        double w = (double)(p - 1) / (double)(T - 1),              /* 0: the largest value, 1: the least */
-            t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
-        while (i < n && s[i].score >= t) fore += s[i++].label;
-        back = (double)i - fore;
-        area += (back - fpr[p - 1]) * (fore + tpr[p - 1]) / 2;
-        fpr[p] = back; tpr[p] = fore;
+    size_t n = mmixi_auc_cells(m, j, first, last, cell);
+    if (m->error_kind) return -1;
+    const mmixi_scored *sorted = mmixi_scored_sort(cell, cell + cells, n);
+    double *fpr = raw + 1, *tpr = fpr + room;
+    size_t points = mmixi_auc_walk(sorted, n, T, fpr, tpr, &area);
+    double back = fpr[points - 1];
+    double fore = tpr[points - 1];
+    if (!(fore > 0) || !(back > 0)) {
+        const char *lacks = fore > 0 ? "background" : "foreground";
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images "
+                         "%.0f to %.0f", lacks, (double)first, (double)(last - 1));
     }
-    if (!(fore > 0) || !(back > 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
-                         fore > 0 ? "background" : "foreground", (double)first, (double)(last - 1));
-    *raw = area / (fore * back);
-    mmix_auc r = { fmax(*raw, 1 - *raw), raw, 1, fpr, tpr, p };
-    while (p-- > 1) {
+    for (size_t p = 1; p < points; p++) {
         fpr[p] /= back;
         tpr[p] /= fore;
     }
+    *raw = area / (fore * back);
+    result->auc = fmax(*raw, 1 - *raw);
+    result->auc_raw = raw;
+    result->count = 1;
+    result->fpr = fpr;
+    result->tpr = tpr;
+    result->points = points;
     mmix_rewind(m, mark);
-    *result = r;
+    return 0;
+}
+/* The mean over N images: of the areas, and of the curves at fpr 0, 0.01, …, 1 behind (0, 0). 0, or
+   -1. */
+static int mmixi_auc_mean(mmix_ctx *m, const mmixi_auc_job *j, size_t N, mmix_auc *result)
+{
+    mmix_auc mean, one;
+    mean.auc = 0;
+    mean.auc_raw = mmixi_doubles(m, N, 1);
+    mean.count = N;
+    mean.points = 102;
+    mean.fpr = mmixi_doubles(m, mean.points, 1);
+    mean.tpr = mmixi_doubles(m, mean.points, 1);
+    if (m->error_kind) return -1;
+    for (size_t p = 0; p < mean.points; p++) {
+        mean.fpr[p] = fmax(0, (double)p - 1) / 100;
+        mean.tpr[p] = 0;
+    }
+    for (size_t i = 0; i < N; i++) {
+        mmix_mark mark = mmix_mark_here(m);
+        if (mmixi_auc_curve(m, j, i, i + 1, &one)) return -1;
+        mean.auc_raw[i] = *one.auc_raw;
+        mean.auc += one.auc / (double)N;
+        mmix_roc_add(mean.tpr + 1, mean.points - 1, &one);
+        mmix_rewind(m, mark);
+    }
+    for (size_t p = 0; p < mean.points; p++)
+        mean.tpr[p] /= (double)N;
+    *result = mean;
     return 0;
 }
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
                             const mmix_tensor *mask, mmix_auc *result)
 {
-    mmix_auc_options o = { 0, 0, 0 };
+    static const char who[] = "mmix_binary_auc";
+    static const mmix_auc_options none = { 0, 0, 0 };
+    mmixi_auc_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (options) o = *options;
-    if (!mmixi_expect(m, "mmix_binary_auc", &d, "map NYX, mask:i32 NHW", map, mask)
-        || (o.thresholds && mmixi_within(m, "mmix_binary_auc", "thresholds, if not 0 (exact),",
-                                         (double)o.thresholds, 2, 1e9))) return -1;
-    if (o.pooled || d.N == 1) return mmixi_auc_curve(m, &o, map, mask, 0, d.N, result);
-    mmix_auc one, r = { 0, mmixi_doubles(m, d.N, 1), d.N, mmixi_doubles(m, 102, 1), mmixi_doubles(m, 102, 1),
-                        102 };
-    for (size_t p = 0; !m->error_kind && p < r.points; p++) {
-        r.fpr[p] = fmax(0, (double)p - 1) / 100;         /* (0, 0), then fpr 0, 0.01, …, 1 */
-        r.tpr[p] = 0;
-    }
-    for (size_t i = 0; i < d.N; i++) {
-        mmix_mark mark = mmix_mark_here(m);
-        if (mmixi_auc_curve(m, &o, map, mask, i, i + 1, &one)) return -1;
-        r.auc_raw[i] = *one.auc_raw; r.auc += one.auc / (double)d.N;
-        mmix_roc_add(r.tpr + 1, r.points - 1, &one);
-        mmix_rewind(m, mark);
-    }
-    for (size_t p = 0; p < r.points; p++) r.tpr[p] /= (double)d.N;
-    *result = r;
-    return 0;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!options) options = &none;
+    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NHW", map, mask))
+        return -1;
+    double T = (double)options->thresholds;
+    if (T > 0 && mmixi_within(m, who, "thresholds, if not 0 (exact),", T, 2, 1e9))
+        return -1;
+    j.map = map;
+    j.mask = mask;
+    j.Y = d.Y;
+    j.X = d.X;
+    j.H = d.H;
+    j.W = d.W;
+    j.thresholds = options->thresholds;
+    j.void_label = options->void_label;
+    if (d.N == 1 || options->pooled)
+        return mmixi_auc_curve(m, &j, 0, d.N, result);
+    return mmixi_auc_mean(m, &j, d.N, result);
 }
 /* A curve that is better turned, (1-fpr, 1-tpr), is walked from its end. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
+    if (!tpr || !roc || roc->points == 0) return;
     int turned = roc->count == 1 && *roc->auc_raw < 0.5;
-    ptrdiff_t step = turned ? -1 : 1, last = (ptrdiff_t)roc->points - 1, at = turned ? last : 0,
-        end = last - at;
-    const double *fpr = roc->fpr, *rate = roc->tpr;
-    for (size_t i = 0; i < points && roc->points > 0; i++) {
-        double x = (double)i / (double)mmixi_max(points - 1, 1), y;
+    ptrdiff_t at = 0, end = (ptrdiff_t)roc->points - 1, step = 1;
+    if (turned) {
+        at = end;
+        end = 0;
+        step = -1;
+    }
+    for (size_t i = 0; i < points; i++) {
+        double x = (double)i / (double)mmixi_max(points - 1, 1);
         if (turned) x = 1 - x;
-        while (at != end && (double)step * (fpr[at + step] - x) <= 1e-12) at += step;
-        y = rate[at];
-        if (at != end) y += (rate[at + step] - y) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
+        for (; at != end; at += step) {          /* to the last point that x has reached */
+            double beyond = (double)step * (roc->fpr[at + step] - x);
+            if (beyond > 1e-12) break;
+        }
+        double y = roc->tpr[at];
+        if (at != end) {
+            double width = roc->fpr[at + step] - roc->fpr[at];
+            double rise = roc->tpr[at + step] - y;
+            y += rise * (x - roc->fpr[at]) / width;
+        }
         tpr[i] += turned ? 1 - y : y;
     }
 }
-MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
-                            int32_t void_label, double *iou)
+
+/* ------------------------------------------------------------------------------------
+   IoU               |P ∩ F| / |P ∪ F| of two sets of pixels
+   mIoU              its mean over classes c of {pred = c} and {label = c}, from three counts each
+   ------------------------------------------------------------------------------------ */
+
+MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
+                            double threshold, int32_t void_label, double *iou)
 {
+    static const char who[] = "mmix_binary_iou";
     mmixi_dims d;
     size_t both = 0, either = 0;
-    *iou = 0;
-    if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
-    if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
+    if (mmixi_result(m, who, iou, sizeof *iou)) return -1;
+    if (!mmixi_expect(m, who, &d, "map NYX, mask:i32 NYX", map, mask))
+        return -1;
+    if (mmixi_is_nan(threshold))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: threshold is NaN", who);
     for (size_t r = 0; r < mmixi_rows(map); r++) {
         const mmix_real *value = mmixi_of(map) + mmixi_row_offset(map, r);
         const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
         for (size_t i = 0; i < d.X; i++) {
+            if (label[i] != 0 && label[i] == void_label) continue;
             int predicted = value[i] >= threshold;
-            if (label[i] && label[i] == void_label) continue;
-            both += predicted && label[i]; either += predicted || label[i];
+            int is = label[i] != 0;
+            both += predicted && is;
+            either += predicted || is;
         }
     }
     *iou = either ? (double)both / (double)either : 1;
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------
-   mIoU              iou_c = |pred = c ∩ label = c| / |pred = c ∪ label = c|, from three counts a class
-   ------------------------------------------------------------------------------------ */
-
-/* A pixel of a label and a prediction. */
+/* Takes in a pixel of a label and a prediction. */
 static inline void mmixi_miou_pixel(mmix_miou_count *count, int32_t label, size_t pred)
 {
     count[label].label++;
     count[pred].pred++;
     count[label].both += (size_t)label == pred;
 }
-MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes, const mmix_tensor *pred,
-                          const mmix_tensor *label, int32_t void_label)
+/* Whether both numbers of a pixel are classes. */
+static int mmixi_miou_check(mmix_ctx *m, size_t classes, int32_t label, int32_t pred)
 {
-    if (!mmixi_expect(m, "mmix_miou_add", NULL, "pred:i32 ..., label:i32 ~", pred, label)) return -1;
-    for (size_t r = 0, rows = mmixi_rows(label); r < 2 * rows; r++) {    /* all are checked, then counted */
-        const int32_t *is = mmix_data_i32(label) + mmixi_row_offset(label, r % rows),
-            *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r % rows);
-        for (size_t i = 0; i < mmixi_cols(label); i++) {
-            if (is[i] == void_label) continue;
-            if (r >= rows) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
-            else if (mmixi_within(m, "mmix_miou_add", "a label", is[i], 0, (double)classes - 1)
-                     || mmixi_within(m, "mmix_miou_add", "a prediction", said[i], 0, (double)classes - 1))
-                return -1;
+    static const char who[] = "mmix_miou_add";
+    double last = (double)classes - 1;
+    if (mmixi_within(m, who, "a label", label, 0, last))
+        return 0;
+    return !mmixi_within(m, who, "a prediction", pred, 0, last);
+}
+MMIXDEF int mmix_miou_add(mmix_ctx *m, mmix_miou_count *count, size_t classes,
+                          const mmix_tensor *pred, const mmix_tensor *label, int32_t void_label)
+{
+    static const char who[] = "mmix_miou_add";
+    if (!mmixi_expect(m, who, NULL, "pred:i32 ..., label:i32 ~", pred, label))
+        return -1;
+    if (!mmixi_given(m, who, "*count", count)) return -1;
+    size_t rows = mmixi_rows(label), cols = mmixi_cols(label);
+    for (int pass = 0; pass < 2; pass++)         /* all pixels are checked, then counted */
+        for (size_t r = 0; r < rows; r++) {
+            const int32_t *is = mmix_data_i32(label) + mmixi_row_offset(label, r);
+            const int32_t *said = mmix_data_i32(pred) + mmixi_row_offset(pred, r);
+            for (size_t i = 0; i < cols; i++) {
+                if (is[i] == void_label) continue;
+                if (pass == 0 && !mmixi_miou_check(m, classes, is[i], said[i]))
+                    return -1;
+                if (pass == 1) mmixi_miou_pixel(count, is[i], (size_t)said[i]);
+            }
         }
-    }
     return 0;
 }
-MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *c, size_t classes, double *iou)
+MMIXDEF mmix_miou_result mmix_miou(const mmix_miou_count *count, size_t classes, double *iou)
 {
     mmix_miou_result r = { 0, 0, 0 };
     double seen = 0, tested = 0, pixels = 0;
-    for (size_t k = 0; k < classes; k++, c++) {
-        double both = (double)c->both, label = (double)c->label, either = label + (double)c->pred - both,
-            share = both / fmax(either, 1);
+    for (size_t k = 0; count && k < classes; k++) {
+        double both = (double)count[k].both;
+        double label = (double)count[k].label;
+        double either = label + (double)count[k].pred - both;
+        double share = both / fmax(either, 1);
         if (iou) iou[k] = share;
-        r.miou += share; r.accuracy += both; r.balanced += both / fmax(label, 1);
-        seen += either > 0; tested += label > 0; pixels += label;
+        r.miou += share;
+        r.accuracy += both;
+        r.balanced += both / fmax(label, 1);
+        seen += either > 0;
+        tested += label > 0;
+        pixels += label;
     }
-    r.miou /= fmax(seen, 1); r.accuracy /= fmax(pixels, 1); r.balanced /= fmax(tested, 1);
+    r.miou /= fmax(seen, 1);
+    r.accuracy /= fmax(pixels, 1);
+    r.balanced /= fmax(tested, 1);
     return r;
 }
 
 /* ------------------------------------------------------------------------------------
    k-NN              votes_c = Σ e^(cos(test, train_i)/T) over the k nearest train rows i of label c
 
-   Wu et al. 2018, section 3.4; DINO's eval_knn.py. Cosines are dot products of rows of length 1. A tile of
-   test rows shares one walk over the train rows, which stream from memory; the k largest cosines stay sorted.
+   Wu et al. 2018, section 3.4; DINO's eval_knn.py. Cosines are dot products of rows of length 1. A
+   tile of test rows shares one walk over the train rows, which stream from memory; the k largest
+   cosines stay sorted.
    ------------------------------------------------------------------------------------ */
+
+MMIXI_PLAIN double mmixi_plain_cosine(const mmix_real *x, const mmix_real *y, size_t D)
+{
+    double dot = 0, square_x = 0, square_y = 0;
+    for (size_t i = 0; i < D; i++) {
+        dot += (double)x[i] * y[i];
+        square_x += (double)x[i] * x[i];
+        square_y += (double)y[i] * y[i];
+    }
+    double length_x = fmax(sqrt(square_x), 1e-12);
+    double length_y = fmax(sqrt(square_y), 1e-12);
+    return dot / (length_x * length_y);
+}
+/* votes (classes) of one row test (D); train (N, D), label (N). A train row is among the k nearest
+   if fewer than k are nearer; of equal ones the earlier is the nearer. */
+MMIXI_PLAIN void mmixi_plain_knn(double *votes, const mmix_real *test, const mmix_real *train,
+                                 const int32_t *label, size_t N, size_t D, size_t classes,
+                                 size_t k, double T)
+{
+    for (size_t c = 0; c < classes; c++)
+        votes[c] = 0;
+    for (size_t i = 0; i < N; i++) {
+        double cosine = mmixi_plain_cosine(test, train + i * D, D);
+        size_t nearer = 0;
+        for (size_t other = 0; other < N; other++) {
+            double its = mmixi_plain_cosine(test, train + other * D, D);
+            if (its > cosine || (its == cosine && other < i)) nearer++;
+        }
+        if (nearer < k)
+            votes[label[i]] += exp(cosine / T);
+    }
+}
 
 enum { MMIXI_KNN_TILE = 8 };
 typedef struct mmixi_knn_job {
     const mmixi_kernels *kernel;
-    mmixi_mat train, test;                       /* rows of length 1; if they are one, none votes on itself */
+    mmixi_mat train, test;                       /* of length 1; if one, no row votes on itself */
     const int32_t *label;
     size_t k, classes;
     double T;
     mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
-    const mmix_knn_result *r;
+    double *votes;
+    int32_t *pred;
 } mmixi_knn_job;
+/* The votes of a test row's neighbours, and who wins them. */
+static void mmixi_knn_vote(const mmixi_knn_job *j, const mmixi_scored *best, size_t row)
+{
+    double *votes = j->votes + row * j->classes;
+    size_t winner = 0;
+    memset(votes, 0, j->classes * sizeof *votes);
+    for (size_t i = 0; i < j->k; i++) {
+        size_t label = (size_t)best[i].label;
+        votes[label] += mmixi_exp(best[i].score / j->T);
+    }
+    for (size_t c = 1; c < j->classes; c++)
+        if (votes[c] > votes[winner]) winner = c;
+    j->pred[row] = (int32_t)winner;
+}
 static void mmixi_knn_tile(void *arg, mmixi_range range)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
     mmixi_mat train = j->train, test = j->test;
-    size_t k = j->k;
-    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k;
-    mmixi_scored_none(best, (range.end - range.begin) * k);
-    for (size_t t = 0; t < train.rows; t++)
-        for (size_t r = range.begin; r < range.end; r++) {
-            if (test.p == train.p && t == r) continue;
-            mmixi_scored it = { j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t)),
-                                (double)j->label[t] };
-            mmixi_scored_take(best + (r - range.begin) * k, k, it);
+    int itself = test.p == train.p;
+    size_t k = j->k, rows = range.end - range.begin;
+    mmixi_scored *best = j->best + range.lane * MMIXI_KNN_TILE * k, it;
+    mmixi_scored_none(best, rows * k);
+    for (size_t t = 0; t < train.rows; t++) {
+        const mmix_real *voter = mmixi_row(train, t);
+        it.label = (double)j->label[t];
+        for (size_t i = 0; i < rows; i++) {
+            size_t row = range.begin + i;
+            if (itself && t == row) continue;
+            it.score = j->kernel->dot(test.cols, mmixi_row(test, row), voter);
+            mmixi_scored_take(best + i * k, k, it);
         }
-    for (size_t r = range.begin; r < range.end; r++, best += k) {
-        double *votes = j->r->votes + r * j->classes;
-        size_t winner = 0;
-        memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
-        for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
-        j->r->pred[r] = (int32_t)winner;
     }
+    for (size_t i = 0; i < rows; i++)
+        mmixi_knn_vote(j, best + i * k, range.begin + i);
 }
-MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label, mmix_tensor *test,
-                     const mmix_tensor *test_label, size_t classes, size_t k, double temperature,
-                     mmix_knn_result *result)
+/* The arrays of mmix_knn. 0, or -1. */
+static int mmixi_knn_check(mmix_ctx *m, mmixi_dims *d, const mmix_tensor *train,
+                           const mmix_tensor *train_label, const mmix_tensor *test,
+                           const mmix_tensor *test_label, size_t classes)
 {
-    double T = temperature != 0 ? temperature : 0.07;
-    int others = !test;
+    static const char who[] = "mmix_knn";
+    if (!mmixi_expect(m, who, d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
+                      train_label, test, test_label)) return -1;
+    if (mmixi_within(m, who, "classes", (double)classes, 1, INT32_MAX)) return -1;
+    if (mmixi_bounded(m, who, "train", train)) return -1;
+    if (mmixi_bounded(m, who, "test", test)) return -1;
+    if (!mmixi_index_ok(m, who, "train_label", train_label, classes))
+        return -1;
+    if (!mmixi_index_ok(m, who, "test_label", test_label, classes))
+        return -1;
+    return 0;
+}
+MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_label,
+                     mmix_tensor *test, const mmix_tensor *test_label, size_t classes, size_t k,
+                     double temperature, mmix_knn_result *result)
+{
+    static const char who[] = "mmix_knn";
+    int others = test == NULL;
+    mmixi_knn_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (others) { test = train; test_label = train_label; }
-    if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
-                      train_label, test, test_label)
-        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
-        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)
-        || (others && mmixi_within(m, "mmix_knn", "train's number of rows", (double)d.N, 2, HUGE_VAL))
-        || mmixi_bounded(m, "mmix_knn", "train", train) || mmixi_bounded(m, "mmix_knn", "test", test)
-        || !mmixi_index_ok(m, "mmix_knn", "train_label", train_label, classes)
-        || !mmixi_index_ok(m, "mmix_knn", "test_label", test_label, classes)) return -1;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (others) {
+        test = train;
+        test_label = train_label;
+    }
+    j.T = temperature == 0 ? 0.07 : temperature;
+    if (mmixi_knn_check(m, &d, train, train_label, test, test_label, classes))
+        return -1;
+    if (mmixi_is_nan(j.T))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature is NaN", who);
+    if (mmixi_within(m, who, "temperature", j.T, 0.002, HUGE_VAL))
+        return -1;
+    if (others && mmixi_within(m, who, "train's number of rows", (double)d.N, 2, HUGE_VAL))
+        return -1;
     mmix_tensor *pred = mmix_new(m, MMIX_DTYPE_I32, 1, &d.T);
-    mmix_knn_result r = { mmixi_doubles(m, d.T, classes), mmix_data_i32(pred), 0, 0 };
+    double *votes = mmixi_doubles(m, d.T, classes);
     mmix_mark mark = mmix_mark_here(m);
-    k = mmixi_min(k ? k : 20, d.N - (size_t)others);
     train = mmix_l2_normalise(m, train, 1e-12);
     test = others ? train : mmix_l2_normalise(m, test, 1e-12);
     if (m->error_kind) return -1;
-    mmixi_knn_job j = { m->k, mmixi_values(train), mmixi_values(test), mmix_data_i32(train_label), k, classes,
-                        T, (mmixi_scored *)mmixi_step_array(m, m->lanes * MMIXI_KNN_TILE, k,
-                                                            sizeof(mmixi_scored)), &r };
+    j.kernel = m->k;
+    j.train = mmixi_values(train);
+    j.test = mmixi_values(test);
+    j.label = mmix_data_i32(train_label);
+    j.k = mmixi_min(k ? k : 20, d.N - (size_t)others);
+    j.classes = classes;
+    size_t rows = m->lanes * MMIXI_KNN_TILE;
+    j.best = (mmixi_scored *)mmixi_step_array(m, rows, j.k, sizeof *j.best);
+    j.votes = votes;
+    j.pred = mmix_data_i32(pred);
     mmix_miou_count *count = (mmix_miou_count *)mmixi_step_array(m, classes, 1, sizeof *count);
     if (m->error_kind) return -1;
     mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
     memset(count, 0, classes * sizeof *count);
-    if (test_label) mmix_miou_add(m, count, classes, pred, test_label, -1);
+    if (test_label)
+        mmix_miou_add(m, count, classes, pred, test_label, -1);
     mmix_miou_result share = mmix_miou(count, classes, NULL);
-    r.top1 = share.accuracy; r.balanced = share.balanced;
+    result->votes = j.votes;
+    result->pred = j.pred;
+    result->top1 = share.accuracy;
+    result->balanced = share.balanced;
     mmix_rewind(m, mark);
-    *result = r;
     return 0;
 }
 
 /* ------------------------------------------------------------------------------------
-   Linear heads      z = W x + b, one head a rate;  loss = mean of -log softmax(resize(z))[label];  SGD
+   Linear heads      z = W x + b, one head a rate
+                     loss = mean of -log softmax(resize(z))[label];  SGD
 
-   The heads of all rates are one matrix W (rates · K, D + 1), b its last column: logits are one product with
-   the features and a 1 behind each, gradients are another. Between the two each pixel takes its logits from
-   the four tokens around it and gives its gradient, p - 1[label], back to them: nothing of a mask's size
-   times K is ever stored. A 1 x 1 grid and mask is a row of features with its label.
+   The heads of all rates are one matrix W (rates · K, D + 1), b its last column: logits are one
+   product with the features and a 1 behind each, gradients are another. Between the two each pixel
+   takes its logits from the four tokens around it and gives its gradient, p - 1[label], back to
+   them: nothing of a mask's size times K is ever stored. A 1 x 1 grid and mask is a row of features
+   with its label.
    torch: F.cross_entropy(F.interpolate(z, (h, w), mode="bilinear"), label, ignore_index=void)
    ------------------------------------------------------------------------------------ */
 
-/* Pictures and what the heads make of them: their gradient g (of W), or if it is NULL their count. */
+/* So many gradients are added in float, and then such sums in double. */
+enum { MMIXI_PROBE_RUN = 64 };
+/* Pictures, and what the heads make of them. */
 typedef struct mmixi_probe_job {
     const mmixi_kernels *kernel;
-    const mmix_source *s;
+    const mmix_source *source;
     size_t K, rates;
     int32_t ignore;
-    mmix_real *w, *g;
-    double *total;                               /* (rates): losses, where there is g */
+    mmix_real *weights;                          /* (rates, K, D + 1) */
     mmix_miou_count *count;                      /* (rates, K) */
+    /* Of the batch at hand: */
     int32_t *label;                              /* (n, h, w) */
-    mmix_real *z, *dz, *scratch;                 /* (n, gh·gw, rates·K) twice; (lanes, 2, rates·K) */
-    double weight, *loss;                        /* of a pixel in the mean; (n, rates) */
+    mmix_real *logits;                           /* (n, gh·gw, rates·K), of tokens */
+    mmix_real *scratch;                          /* (lanes, 4, rates·K) */
+    /* While heads learn: */
+    mmix_real *gradient;                         /* of the weights */
+    mmix_real *d_logits;                         /* as logits */
+    double pixel_weight;                         /* 1 over the pixels that count */
+    double *loss;                                /* (n, rates) */
+    double *corner;                              /* (lanes, 4, rates·K) */
 } mmixi_probe_job;
-static void mmixi_probe_range(void *arg, mmixi_range range)
-{
-    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
-    const mmixi_kernels *k = j->kernel;
-    const mmix_source *s = j->s;
-    size_t K = j->K, C = j->rates * K, pixels = s->h * s->w, at[4];
-    mmix_real *logits = j->scratch + range.lane * 2 * C, *gradient = logits + C, share[4];
+/* The four tokens around a pixel: number 2 i + k is the i-th of its two rows, the k-th of its two
+   columns. */
+typedef struct mmixi_probe_taps {
     mmixi_tap y[2], x[2];
-    for (size_t i = range.begin * pixels; i < range.end * pixels; i++) {         /* a pixel of all rates */
-        size_t picture = i / pixels, p = i % pixels;
-        int32_t label = j->label[i];
-        if (label == j->ignore) continue;
-        mmixi_resize_taps(MMIX_BILINEAR, s->gh, (double)s->gh / (double)s->h, p / s->w, y);
-        mmixi_resize_taps(MMIX_BILINEAR, s->gw, (double)s->gw / (double)s->w, p % s->w, x);
-        memset(logits, 0, C * sizeof *logits);
-        for (int t = 0; t < 4; t++) {
-            at[t] = ((picture * s->gh + y[t / 2].at) * s->gw + x[t % 2].at) * C;
-            share[t] = (mmix_real)(y[t / 2].weight * x[t % 2].weight);
-            if (share[t] > 0) k->axpy(C, share[t], j->z + at[t], logits);
-        }
-        for (size_t r = 0; r < j->rates; r++) {
-            mmix_real *u = logits + r * K, *e = gradient + r * K, top = k->largest(K, u);
-            if (!j->g) {
-                size_t winner = 0;
-                while (u[winner] < top) winner++;
-                mmixi_miou_pixel(j->count + r * K, label, winner);
-                continue;
-            }
-            double sum = k->exp_row(K, 1, u, top, e);
-            j->loss[picture * j->rates + r] += j->weight * (mmixi_log(sum) - ((double)u[label] - top));
-            k->scale(K, (mmix_real)(j->weight / sum), e, e);
-            e[label] -= (mmix_real)j->weight;
-        }
-        for (int t = 0; j->g && t < 4; t++) if (share[t] > 0) k->axpy(C, share[t], gradient, j->dz + at[t]);
+} mmixi_probe_taps;
+static void mmixi_probe_row(const mmix_source *s, size_t y, mmixi_probe_taps *taps)
+{
+    double ratio = (double)s->gh / (double)s->h;
+    mmixi_resize_taps(MMIX_BILINEAR, s->gh, ratio, y, taps->y);
+}
+static void mmixi_probe_column(const mmix_source *s, size_t x, mmixi_probe_taps *taps)
+{
+    double ratio = (double)s->gw / (double)s->w;
+    mmixi_resize_taps(MMIX_BILINEAR, s->gw, ratio, x, taps->x);
+}
+/* Where token t of the four begins in logits and d_logits. */
+static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture,
+                                const mmixi_probe_taps *taps, int t)
+{
+    const mmix_source *s = j->source;
+    size_t row = picture * s->gh + taps->y[t / 2].at;
+    size_t token = row * s->gw + taps->x[t % 2].at;
+    return token * j->rates * j->K;
+}
+/* The logits of a pixel, for all rates. */
+static void mmixi_probe_pixel(const mmixi_probe_job *j, size_t picture,
+                              const mmixi_probe_taps *taps, mmix_real *logits)
+{
+    size_t C = j->rates * j->K;
+    memset(logits, 0, C * sizeof *logits);
+    for (int t = 0; t < 4; t++) {
+        double weight = taps->y[t / 2].weight * taps->x[t % 2].weight;
+        const mmix_real *token = j->logits + mmixi_probe_token(j, picture, taps, t);
+        if (weight > 0) j->kernel->axpy(C, (mmix_real)weight, token, logits);
     }
 }
-/* Reads n pictures; their gradient, with the rates' losses added to total, or more counts. */
-static int mmixi_probe_batch(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n)
+/* Counts what the heads say of pictures. */
+static void mmixi_probe_count_range(void *arg, mmixi_range range)
+{
+    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
+    const mmix_source *s = j->source;
+    size_t K = j->K, pixels = s->h * s->w;
+    mmix_real *logits = j->scratch + range.lane * 4 * j->rates * K;
+    mmixi_probe_taps taps;
+    for (size_t i = range.begin * pixels; i < range.end * pixels; i++) {
+        if (j->label[i] == j->ignore) continue;
+        mmixi_probe_row(s, i % pixels / s->w, &taps);
+        mmixi_probe_column(s, i % s->w, &taps);
+        mmixi_probe_pixel(j, i / pixels, &taps, logits);
+        for (size_t r = 0; r < j->rates; r++) {
+            const mmix_real *u = logits + r * K;
+            const mmix_real top = j->kernel->largest(K, u);
+            size_t winner = 0;
+            while (u[winner] < top) winner++;
+            mmixi_miou_pixel(j->count + r * K, j->label[i], winner);
+        }
+    }
+}
+
+/* A cell: the pixels of a picture that lie between the same four tokens, rows y … y_end - 1 and
+   columns x … x_end - 1; and what a thread needs for it. */
+typedef struct mmixi_probe_cell {
+    size_t picture, y, y_end, x, x_end;
+    mmix_real *logits, *gradient;                /* (C) of a pixel, C = rates · K */
+    mmix_real *side;                             /* (2, C): from a run of pixels, left and right */
+    double *corner;                              /* (4, C): from the cell, for each of the four */
+} mmixi_probe_cell;
+/* The gradient of a pixel of this label, for all rates; its losses are added up. */
+static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_cell *cell,
+                                    int32_t label)
+{
+    size_t K = j->K;
+    for (size_t r = 0; r < j->rates; r++) {
+        const mmix_real *u = cell->logits + r * K;
+        const mmix_real top = j->kernel->largest(K, u);
+        mmix_real *e = cell->gradient + r * K;
+        double sum = j->kernel->exp_row(K, 1, u, top, e);
+        double loss = mmixi_log(sum) - ((double)u[label] - top);
+        j->loss[cell->picture * j->rates + r] += j->pixel_weight * loss;
+        j->kernel->scale(K, (mmix_real)(j->pixel_weight / sum), e, e);
+        e[label] -= (mmix_real)j->pixel_weight;
+    }
+}
+/* Adds the gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, to the cell's
+   corners. */
+static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
+                                  size_t x, size_t end, mmixi_probe_taps *taps)
+{
+    const mmix_source *s = j->source;
+    const int32_t *label = j->label + (cell->picture * s->h + y) * s->w;
+    size_t C = j->rates * j->K;
+    memset(cell->side, 0, 2 * C * sizeof *cell->side);
+    for (; x < end; x++) {
+        if (label[x] == j->ignore) continue;
+        mmixi_probe_column(s, x, taps);
+        mmixi_probe_pixel(j, cell->picture, taps, cell->logits);
+        mmixi_probe_learn_pixel(j, cell, label[x]);
+        for (size_t k = 0; k < 2; k++) {
+            mmix_real share = (mmix_real)taps->x[k].weight;
+            mmix_real *side = cell->side + k * C;
+            if (share > 0) j->kernel->axpy(C, share, cell->gradient, side);
+        }
+    }
+    for (int t = 0; t < 4; t++) {
+        double share = taps->y[t / 2].weight;
+        const mmix_real *side = cell->side + (size_t)(t % 2) * C;
+        double *corner = cell->corner + (size_t)t * C;
+        for (size_t c = 0; share > 0 && c < C; c++)
+            corner[c] += share * side[c];
+    }
+}
+/* Gradients of a cell's pixels. A token may get those of a million pixels: the sum of so many would
+   lose digits in float. */
+static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
+{
+    size_t C = j->rates * j->K, end;
+    mmixi_probe_taps taps;
+    memset(cell->corner, 0, 4 * C * sizeof *cell->corner);
+    for (size_t y = cell->y; y < cell->y_end; y++) {
+        mmixi_probe_row(j->source, y, &taps);
+        for (size_t x = cell->x; x < cell->x_end; x = end) {
+            end = mmixi_min(x + MMIXI_PROBE_RUN, cell->x_end);
+            mmixi_probe_learn_run(j, cell, y, x, end, &taps);
+        }
+    }
+    mmixi_probe_column(j->source, cell->x, &taps);       /* all pixels have the same four tokens */
+    for (int t = 0; t < 4; t++) {
+        mmix_real *to = j->d_logits + mmixi_probe_token(j, cell->picture, &taps, t);
+        const double *corner = cell->corner + (size_t)t * C;
+        for (size_t c = 0; c < C; c++)
+            to[c] += (mmix_real)corner[c];
+    }
+}
+/* The first pixel behind `at`, of `pixels` along an axis, that lies between other tokens. */
+static size_t mmixi_probe_cell_end(size_t tokens, size_t pixels, size_t at)
+{
+    mmixi_tap first[2], tap[2];
+    double ratio = (double)tokens / (double)pixels;
+    mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, first);
+    for (at++; at < pixels; at++) {
+        mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, tap);
+        int same = tap[0].at == first[0].at && tap[1].at == first[1].at;
+        if (!same) break;
+    }
+    return at;
+}
+/* Losses and gradients of pictures, cell by cell. */
+static void mmixi_probe_learn_range(void *arg, mmixi_range range)
+{
+    const mmixi_probe_job *j = (const mmixi_probe_job *)arg;
+    const mmix_source *s = j->source;
+    size_t C = j->rates * j->K;
+    mmixi_probe_cell cell;
+    cell.logits = j->scratch + range.lane * 4 * C;
+    cell.gradient = cell.logits + C;
+    cell.side = cell.gradient + C;
+    cell.corner = j->corner + range.lane * 4 * C;
+    for (size_t picture = range.begin; picture < range.end; picture++) {
+        cell.picture = picture;
+        for (cell.y = 0; cell.y < s->h; cell.y = cell.y_end) {
+            cell.y_end = mmixi_probe_cell_end(s->gh, s->h, cell.y);
+            for (cell.x = 0; cell.x < s->w; cell.x = cell.x_end) {
+                cell.x_end = mmixi_probe_cell_end(s->gw, s->w, cell.x);
+                mmixi_probe_learn_cell(j, &cell);
+            }
+        }
+    }
+}
+
+/* Reads pictures number rows[0 … n - 1] as X (n · gh·gw, D + 1), with a 1 behind each token's
+   features, and their labels. *counted: pixels that are not void. 0, or -1. */
+static int mmixi_probe_read(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n,
+                            mmix_tensor *X, size_t *counted)
 {
     static const char who[] = "mmix_linear_probe";
-    const mmix_source *s = j->s;
+    const mmix_source *s = j->source;
+    size_t D = s->dim, width = D + 1;
+    mmix_real *x = mmixi_of(X);
+    if (s->read(s->user, rows, n, x, j->label))
+        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who,
+                  (double)*rows);
+    if (m->error_kind) return -1;
+    for (size_t r = mmix_shape(X, 0); r-- > 0;) {        /* the last row moves first */
+        mmix_real *row = x + r * width;
+        memmove(row, x + r * D, D * sizeof *x);
+        row[D] = 1;
+    }
+    if (mmixi_bounded(m, who, "a batch", X)) return -1;
+    size_t pixels = n * s->h * s->w, count = 0;
+    double last = (double)j->K - 1;
+    for (size_t i = 0; i < pixels; i++) {
+        if (j->label[i] == j->ignore) continue;
+        if (mmixi_within(m, who, "a label", j->label[i], 0, last))
+            return -1;
+        count++;
+    }
+    *counted = count;
+    return 0;
+}
+/* Room for a batch of n pictures, the features among it, and their logits. NULL on error. */
+static mmix_tensor *mmixi_probe_logits(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows,
+                                       size_t n, size_t *counted)
+{
+    const mmix_source *s = j->source;
+    size_t D = s->dim;
+    size_t C = j->rates * j->K;
+    size_t tokens = mmixi_mul(n, s->gh * s->gw);
+    mmix_tensor *X = mmix_new2(m, tokens, D + 1);
+    j->label = (int32_t *)mmixi_step_array(m, n, s->h * s->w, sizeof *j->label);
+    j->logits = mmixi_reals(m, tokens, C);
+    j->scratch = mmixi_reals(m, m->lanes * 4, C);
+    if (m->error_kind || mmixi_probe_read(m, j, rows, n, X, counted))
+        return NULL;
+    mmixi_mat x = mmixi_values(X);
+    mmixi_mat W = mmixi_matrix(j->weights, C, D + 1, x.rs);
+    mmixi_mat Z = mmixi_matrix(j->logits, tokens, C, (ptrdiff_t)C);
+    return mmixi_product(m, Z, x, mmixi_t(W), 0) ? NULL : X;
+}
+/* The gradient of n pictures; the rates' losses go to loss. 0, or -1. */
+static int mmixi_probe_learn(mmix_ctx *m, mmixi_probe_job *j, const size_t *rows, size_t n,
+                             double *loss)
+{
+    const mmix_source *s = j->source;
     mmix_mark mark = mmix_mark_here(m);
-    size_t D = s->dim, R = j->rates, C = R * j->K, pixels = s->h * s->w, all = mmixi_mul(n, s->gh * s->gw),
-        counted = 0;
-    mmix_tensor *x = mmix_new2(m, all, D + 1);
-    j->label = (int32_t *)mmixi_step_array(m, n, pixels, sizeof *j->label);
-    j->z = mmixi_reals(m, mmixi_mul(all, 2), C);
-    j->scratch = mmixi_reals(m, m->lanes * 2, C);
+    size_t R = j->rates, C = R * j->K, counted;
+    mmix_tensor *X = mmixi_probe_logits(m, j, rows, n, &counted);
+    if (!X) return -1;
+    size_t tokens = mmix_shape(X, 0);
+    j->d_logits = mmixi_reals(m, tokens, C);
     j->loss = mmixi_doubles(m, n, R);
+    j->corner = mmixi_doubles(m, m->lanes * 4, C);
     if (m->error_kind) return -1;
-    j->dz = j->z + all * C;
-    if (s->read(s->user, rows, n, mmixi_of(x), j->label))
-        mmix_fail(m, MMIX_ERROR_INTERRUPTED, "%s: stopped by its source at row %.0f", who, (double)*rows);
-    if (m->error_kind) return -1;
-    for (size_t r = all; r-- > 0; mmixi_of(x)[r * (D + 1) + D] = 1)         /* the last row moves first */
-        memmove(mmixi_of(x) + r * (D + 1), mmixi_of(x) + r * D, D * sizeof(mmix_real));
-    if (mmixi_bounded(m, who, "a batch", x)) return -1;
-    for (size_t i = 0; i < n * pixels; i++)
-        if (j->label[i] != j->ignore) {
-            counted++;
-            if (mmixi_within(m, who, "a label", j->label[i], 0, (double)j->K - 1)) return -1;
-        }
-    mmixi_mat X = mmixi_values(x), W = mmixi_matrix(j->w, C, D + 1, X.rs),
-        Z = mmixi_matrix(j->z, all, C, (ptrdiff_t)C);
-    if (mmixi_product(m, Z, X, mmixi_t(W), 0)) return -1;
-    j->weight = 1 / (double)mmixi_max(counted, 1);
+    j->pixel_weight = 1 / (double)mmixi_max(counted, 1);
+    memset(j->d_logits, 0, tokens * C * sizeof *j->d_logits);
     memset(j->loss, 0, n * R * sizeof *j->loss);
-    if (j->g) memset(j->dz, 0, all * C * sizeof *j->dz);
-    /* counts are one task's */
-    mmixi_ranges(m, n, j->g ? mmixi_row_grain(pixels * C) : n, mmixi_probe_range, j);
-    for (size_t i = 0; j->g && i < n * R; i++) j->total[i % R] += j->loss[i];
-    W.p = j->g; Z.p = j->dz;
-    if (j->g && mmixi_product(m, W, mmixi_t(Z), X, 0)) return -1;
+    mmixi_ranges(m, n, mmixi_row_grain(s->h * s->w * C), mmixi_probe_learn_range, j);
+    memset(loss, 0, R * sizeof *loss);
+    for (size_t i = 0; i < n * R; i++)
+        loss[i % R] += j->loss[i];
+    mmixi_mat x = mmixi_values(X);
+    mmixi_mat dW = mmixi_matrix(j->gradient, C, s->dim + 1, x.rs);
+    mmixi_mat dZ = mmixi_matrix(j->d_logits, tokens, C, (ptrdiff_t)C);
+    if (mmixi_product(m, dW, mmixi_t(dZ), x, 0))
+        return -1;
     mmix_rewind(m, mark);
     return 0;
 }
-/* The counts of n pictures. */
-static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n, size_t batch)
+/* The counts of the first n pictures of order. */
+static void mmixi_probe_count(mmix_ctx *m, mmixi_probe_job *j, const size_t *order, size_t n,
+                              size_t batch)
 {
     memset(j->count, 0, j->rates * j->K * sizeof *j->count);
-    j->g = NULL;
-    for (size_t at = 0; at < n && !m->error_kind; at += batch)
-        mmixi_probe_batch(m, j, order + at, mmixi_min(batch, n - at));
+    for (size_t at = 0; at < n; at += batch) {
+        mmix_mark mark = mmix_mark_here(m);
+        size_t pictures = mmixi_min(batch, n - at), counted;
+        if (!mmixi_probe_logits(m, j, order + at, pictures, &counted))
+            return;
+        mmixi_ranges(m, pictures, pictures, mmixi_probe_count_range, j);         /* as one task */
+        mmix_rewind(m, mark);
+    }
 }
-/* All epochs: batches of the n pictures of order, which is drawn anew for each. */
-static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j, size_t *order,
-                              size_t n, size_t batch, const mmix_probe_result *r)
+/* All epochs: batches of the n pictures of order, which is drawn anew for each. loss (steps,
+   rates). */
+static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_probe_job *j,
+                              size_t *order, size_t n, size_t batch, size_t steps, double *loss)
 {
-    size_t R = o->rates, part = j->K * (j->s->dim + 1), iters = n / batch;
-    mmix_real *b = mmixi_reals(m, R, part);
-    mmix_sgd sgd = { 0, o->weight_decay, o->momentum, 0, 0 };
-    j->g = mmixi_reals(m, R, part);
-    for (size_t step = 0; step < r->steps && !m->error_kind; step++) {
-        j->total = r->loss + step * R;
-        memset(j->total, 0, R * sizeof *j->total);
-        if (step % iters == 0) mmixi_shuffle(m, order, n, step / iters);
-        if (mmixi_probe_batch(m, j, order + step % iters * batch, batch)) return;
+    size_t R = o->rates;
+    size_t part = j->K * (j->source->dim + 1);
+    size_t iters = n / batch;
+    mmix_real *momentum = mmixi_reals(m, R, part);
+    mmix_sgd sgd;
+    memset(&sgd, 0, sizeof sgd);
+    sgd.weight_decay = o->weight_decay;
+    sgd.momentum = o->momentum;
+    j->gradient = mmixi_reals(m, R, part);
+    if (m->error_kind) return;
+    for (size_t step = 0; step < steps; step++) {
+        size_t epoch = step / iters;
+        if (step % iters == 0) mmixi_shuffle(m, order, n, epoch);
+        const size_t *rows = order + step % iters * batch;
+        if (mmixi_probe_learn(m, j, rows, batch, loss + step * R))
+            return;
         for (size_t i = 0; i < R; i++) {
-            sgd.lr = mmix_schedule_cosine(o->rate[i] * (double)batch / 256, 0, o->epochs, 1, 0, 0,
-                                          step / iters);
-            mmixi_sgd_update(&sgd, part, j->w + i * part, j->g + i * part, b + i * part, 1, 1, !step);
+            size_t at = i * part;
+            double lr = o->rate[i] * (double)batch / 256;
+            sgd.lr = mmix_schedule_cosine(lr, 0, o->epochs, 1, 0, 0, epoch);
+            mmixi_sgd_update(&sgd, part, j->weights + at, j->gradient + at,
+                             momentum + at, 1, 1, step == 0);
         }
     }
 }
 MMIXI_COLD_BEGIN
 MMIXDEF mmix_probe_config mmix_probe_default(void)
 {
-    mmix_probe_config o = { 0, 256, 100, 1, { 1e-3 }, 0.9, 0, 0.1, -1, NULL };
+    mmix_probe_config o;
+    memset(&o, 0, sizeof o);
+    o.batch = 256;
+    o.epochs = 100;
+    o.rates = 1;
+    o.rate[0] = 1e-3;
+    o.momentum = 0.9;
+    o.held = 0.1;
+    o.void_label = -1;
     return o;
+}
+static const mmixi_setting mmixi_source_settings[] = {
+    MMIXI_SIZE_OF(mmix_source, count, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, dim, 1, INT32_MAX, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, gh, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, gw, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, h, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SIZE_OF(mmix_source, w, 1, 65536, MMIXI_IN_ALL),
+    MMIXI_SETTINGS_END
+};
+/* A source of features of this width. 0, or -1. */
+static int mmixi_source_check(mmix_ctx *m, const char *who, const mmix_source *s, size_t dim)
+{
+    if (mmixi_settings_check(m, who, s, mmixi_source_settings)) return -1;
+    if (!s->read) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who);
+    double width = (double)dim;
+    return mmixi_within(m, who, "dim", (double)s->dim, width, width);
 }
 static const mmixi_setting mmixi_probe_settings[] = {
     MMIXI_SIZE_OF(mmix_probe_config, classes, 1, INT32_MAX, MMIXI_IN_ALL),
@@ -17653,65 +18863,111 @@ static const mmixi_setting mmixi_probe_settings[] = {
     MMIXI_REAL_OF(mmix_probe_config, held, 0, 0.9, MMIXI_IN_ALL),
     MMIXI_SETTINGS_END
 };
-static const mmixi_setting mmixi_source_settings[] = {
-    MMIXI_SIZE_OF(mmix_source, count, 1, INT32_MAX, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_source, dim, 1, INT32_MAX, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_source, gh, 1, 65536, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_source, gw, 1, 65536, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_source, h, 1, 65536, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_source, w, 1, 65536, MMIXI_IN_ALL),
-    MMIXI_SETTINGS_END
-};
-MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
-                              const mmix_source *test, mmix_probe_result *result)
+/* The arguments of mmix_linear_probe. 0, or -1. */
+static int mmixi_probe_check(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
+                             const mmix_source *test)
 {
     static const char who[] = "mmix_linear_probe";
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
+    if (!mmixi_given(m, who, "*config, *train", o, train))
+        return -1;
+    if (mmixi_settings_check(m, who, o, mmixi_probe_settings)) return -1;
+    if (mmixi_source_check(m, who, train, train->dim)) return -1;
+    if (test && mmixi_source_check(m, who, test, train->dim))
+        return -1;
     memset(&d, 0, sizeof d);
-    if (!mmixi_given(m, who, "*config, *train", o, train)
-        || mmixi_settings_check(m, who, o, mmixi_probe_settings)) return -1;
-    for (const mmix_source *s = train; s; s = s == test ? NULL : test)
-        if (mmixi_settings_check(m, who, s, mmixi_source_settings)
-            || (!s->read && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: read is NULL", who))
-            || mmixi_within(m, who, "dim", (double)s->dim, (double)train->dim, (double)train->dim)) return -1;
-    size_t R = o->rates, D = d.D = train->dim + 1, K = d.K = o->classes, part = K * D, most = train->count,
-        held = R > 1 ? mmixi_min((size_t)ceil((double)most * o->held), most - 1) : 0,
-        batch = mmixi_min(o->batch, most - held),
-        steps = o->epochs * ((most - held) / batch);
-    if (!mmixi_expect(m, who, &d, "+start? KD", o->start)) return -1;
-    mmix_probe_result r = { mmix_new2(m, K, D), NULL, NULL, 0, steps, mmixi_doubles(m, steps, R),
-                            mmixi_doubles(m, R, 1), NULL, { 0, 0, 0 } };
+    d.D = train->dim + 1;
+    d.K = o->classes;
+    return mmixi_expect(m, who, &d, "+start? KD", o->start) ? 0 : -1;
+}
+/* Element i of a head (K, D + 1) before it learns. */
+static mmix_real mmixi_probe_start(const mmix_ctx *m, const mmix_probe_config *o, size_t i,
+                                   size_t width)
+{
+    if (o->start)
+        return mmixi_of(o->start)[mmixi_place(o->start, i)];
+    if (i % width == width - 1) return 0;        /* a bias */
+    return (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i));
+}
+/* The rate that does best on the pictures held out, the first of equal ones: r->held and r->best.
+   `last`: the losses of the last step, or NULL. 0, or -1 if no loss is finite. */
+static int mmixi_probe_choose(mmix_ctx *m, const mmixi_probe_job *j, const double *last,
+                              mmix_probe_result *r)
+{
+    size_t labels = j->source->h * j->source->w;
+    for (size_t i = 0; i < j->rates; i++) {
+        mmix_miou_result share = mmix_miou(j->count + i * j->K, j->K, NULL);
+        r->held[i] = labels > 1 ? share.miou : share.accuracy;
+        if (last && !mmixi_is_finite(last[i]))
+            r->held[i] = -1;
+        if (r->held[i] > r->held[r->best])
+            r->best = i;
+    }
+    if (r->held[r->best] >= 0) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_probe: rate: no loss stays finite");
+}
+MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmix_source *train,
+                              const mmix_source *test, mmix_probe_result *result)
+{
+    mmix_probe_result r;
+    mmixi_probe_job j;
+    if (mmixi_result(m, "mmix_linear_probe", result, sizeof *result)) return -1;
+    if (mmixi_probe_check(m, o, train, test)) return -1;
+    size_t R = o->rates;
+    size_t D = train->dim + 1;
+    size_t K = o->classes;
+    size_t part = K * D;
+    size_t held = 0;
+    if (R > 1) {
+        double wanted = ceil((double)train->count * o->held);
+        held = mmixi_min((size_t)wanted, train->count - 1);
+    }
+    size_t learned = train->count - held;
+    size_t batch = mmixi_min(o->batch, learned);
+    memset(&r, 0, sizeof r);
+    r.steps = o->epochs * (learned / batch);
+    r.head = mmix_new2(m, K, D);
+    r.loss = mmixi_doubles(m, r.steps, R);
+    r.held = mmixi_doubles(m, R, 1);
     r.count = (mmix_miou_count *)mmixi_step_array(m, R, K, sizeof *r.count);
     mmix_mark mark = mmix_mark_here(m);
-    if (test) most = mmixi_max(most, test->count);
+    size_t most = test ? mmixi_max(train->count, test->count) : train->count;
     size_t *order = (size_t *)mmixi_step_array(m, most, 1, sizeof *order);
-    mmixi_probe_job j = { m->k, train, K, R, o->void_label, mmixi_reals(m, R, part), NULL, NULL, r.count,
-                          NULL, NULL, NULL, NULL, 0, NULL };
+    memset(&j, 0, sizeof j);
+    j.kernel = m->k;
+    j.source = train;
+    j.K = K;
+    j.rates = R;
+    j.ignore = o->void_label;
+    j.weights = mmixi_reals(m, R, part);
+    j.count = r.count;
     if (m->error_kind) return -1;
+
     for (size_t i = 0; i < R * part; i++)
-        j.w[i] = o->start ? mmixi_of(o->start)[mmixi_place(o->start, i % part)] : i % D == D - 1 ? 0
-            : (mmix_real)(0.01 * mmix_random_normal(m, MMIXI_RANDOM_INIT, 0, i % part));
-    for (size_t i = 0; i < most; i++) order[i] = i;
-    mmixi_shuffle(m, order, train->count, UINT32_MAX);
-    mmixi_probe_train(m, o, &j, order + held, train->count - held, batch, &r);
+        j.weights[i] = mmixi_probe_start(m, o, i % part, D);
+    for (size_t i = 0; i < most; i++)
+        order[i] = i;
+    mmixi_shuffle(m, order, train->count, UINT32_MAX);           /* the first are held out */
+    mmixi_probe_train(m, o, &j, order + held, learned, batch, r.steps, r.loss);
+    if (m->error_kind) return -1;
     mmixi_probe_count(m, &j, order, held, batch);
     if (m->error_kind) return -1;
-    for (size_t i = 0; i < R; i++) {
-        mmix_miou_result share = mmix_miou(r.count + i * K, K, NULL);
-        double loss = j.total ? j.total[i] : 0;  /* of the last step */
-        r.held[i] = loss - loss != 0 ? -1 : train->h * train->w > 1 ? share.miou : share.accuracy;
-        if (r.held[i] > r.held[r.best]) r.best = i;
-    }
-    if (r.held[r.best] < 0) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rate: no loss stays finite", who);
-    j.w += r.best * part; j.s = test; j.rates = 1;
-    memcpy(mmixi_of(r.head), j.w, part * sizeof *j.w);
-    for (size_t i = 0; i < most; i++) order[i] = i;
+    const double *last = r.steps > 0 ? r.loss + (r.steps - 1) * R : NULL;
+    if (mmixi_probe_choose(m, &j, last, &r))
+        return -1;
+
+    j.weights += r.best * part;
+    j.rates = 1;
+    memcpy(mmixi_of(r.head), j.weights, part * sizeof *j.weights);
+    for (size_t i = 0; i < most; i++)
+        order[i] = i;
+    j.source = test;
     mmixi_probe_count(m, &j, order, test ? test->count : 0, o->batch);
     r.test = mmix_miou(r.count, K, NULL);
     mmix_rewind(m, mark);
+    mmix_tensor *bias = mmix_slice(m, r.head, 1, D - 1, 1);
     r.weight = mmix_slice(m, r.head, 1, 0, D - 1);
-    r.bias = mmixi_as(m, mmix_slice(m, r.head, 1, D - 1, 1), 1, K, 0, 0, 0);
+    r.bias = mmixi_as(m, bias, 1, K, 0, 0, 0);
     if (m->error_kind) return -1;
     *result = r;
     return 0;
@@ -17719,356 +18975,709 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
 MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
-   Rank              σ of a block; numerical, effective and stable rank; the bounds of the paper
+   Rank              σ of a block; p = σ/Σσ
+                     numerical: how many σ > max(height, width) eps σ₁
+                     effective: e^(-Σ p log p);   stable: Σσ² / σ₁²
 
-   One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then their
-   lengths are the singular values. Small ones come out as exact as large ones.
+   Effective rank: Roy & Vetterli 2007. The bounds of mmix_mix_rank: arXiv 2511.18380.
+
+   One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then
+   their lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
-/* The n rows of a (n, len) are the columns in question; made orthogonal, of falling lengths sigma. */
+/* Both of n singular values, not all of them 0. */
+MMIXI_PLAIN double mmixi_plain_effective_rank(const double *sigma, size_t n)
+{
+    double sum = 0, entropy = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += sigma[i];
+    for (size_t i = 0; i < n; i++) {
+        double p = sigma[i] / sum;
+        if (p > 0) entropy -= p * log(p);
+    }
+    return exp(entropy);
+}
+MMIXI_PLAIN double mmixi_plain_stable_rank(const double *sigma, size_t n)
+{
+    double squares = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        squares += sigma[i] * sigma[i];
+        largest = fmax(largest, sigma[i]);
+    }
+    return squares / (largest * largest);
+}
+
+/* Turns the columns x and y, of squared lengths *p and *q, so that they are orthogonal and x is the
+   longer one. Returns 0 if they are so already. */
+static int mmixi_singular_turn(double *x, double *y, size_t len, double *p, double *q)
+{
+    double along = mmixi_dot(x, y, len);
+    double size = fabs(along);
+    double more = fmax(*p, *q);
+    double less = fmin(*p, *q);
+    double noise = 1e-15 * sqrt(more) * sqrt(less) + 1e-290;
+    int swap = *p < more;
+    if (!swap && size <= noise) return 0;
+    /* The cotangent of twice the angle (Jacobi 1846), then tangent, cosine and sine of the angle.
+       more - less may be flushed to 0 where the lengths differ, so size itself is asked. */
+    double cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
+    double t = 1 / (cot + sqrt(cot * cot + 1));
+    double c = 1 / sqrt(t * t + 1);
+    double s = along < 0 ? -t * c : t * c;
+    *p = more + t * size;                        /* the longer becomes longer */
+    *q = fmax(less - t * size, 0);
+    if (swap) {
+        double sine = s;
+        s = c;
+        c = sine;
+    }
+    for (size_t i = 0; i < len; i++) {
+        double u = x[i], v = y[i];
+        x[i] = c * u + s * v;
+        y[i] = c * v - s * u;
+    }
+    return 1;
+}
+/* The n rows of a (n, len) are the columns in question: they are made orthogonal, of falling
+   lengths sigma. */
 static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
     int turned = 1;
     for (int sweep = 0; sweep < 60 && turned; sweep++) {
         turned = 0;
-        for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
-        for (size_t p = 0; p < n; p++)
-            for (size_t q = p + 1; q < n; q++) {
-                double *x = a + p * len, *y = a + q * len, along = mmixi_dot(x, y, len), size = fabs(along),
-                    more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]), cot, t, c, s;
-                int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
-                if (!swap && size <= 1e-15 * sqrt(more) * sqrt(less) + 1e-290) continue;
-                turned = 1;
-                /* of twice the angle; Jacobi 1846. A difference may be flushed to 0 where lengths differ. */
-                cot = size > 0 ? (more - less) / (2 * size) : HUGE_VAL;
-                t = 1 / (cot + sqrt(cot * cot + 1)); c = 1 / sqrt(t * t + 1);
-                s = along < 0 ? -t * c : t * c; sigma[p] = more + t * size;
-                sigma[q] = fmax(less - t * size, 0);
-                if (swap) {
-                    t = c; c = s; s = t;
-                }
-                for (size_t i = 0; i < len; i++) {
-                    double u = x[i], v = y[i];
-                    x[i] = c * u + s * v; y[i] = c * v - s * u;
-                }
-            }
+        for (size_t i = 0; i < n; i++)
+            sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
+        for (size_t p = 0; p < n; p++) {
+            double *x = a + p * len;
+            for (size_t q = p + 1; q < n; q++)
+                turned |= mmixi_singular_turn(x, a + q * len, len, sigma + p, sigma + q);
+        }
     }
-    for (size_t i = 0; i < n; i++) sigma[i] = sqrt(sigma[i]);
+    for (size_t i = 0; i < n; i++)
+        sigma[i] = sqrt(sigma[i]);
 }
 
 typedef struct mmixi_rank_job {
     mmixi_mat M;                                 /* matrices of R rows, in blocks of up to h x w */
     size_t R, h, w;
-    double eps, *scratch;
+    double eps, *scratch;                        /* (lanes, h, w) */
     mmix_rank r;
 } mmixi_rank_job;
+/* Copies a block to a, its largest number made 1. Returns that number's size. */
+static double mmixi_rank_copy(mmixi_mat block, double *a)
+{
+    double top = 0;
+    size_t n = block.rows * block.cols;
+    for (size_t e = 0; e < n; e++) {
+        mmixi_mat element = mmixi_part(block, e / block.cols, e % block.cols, 1, 1);
+        a[e] = *element.p;
+        top = fmax(top, fabs(a[e]));
+    }
+    for (size_t e = 0; top > 0 && e < n; e++)
+        a[e] /= top;
+    return top;
+}
 static void mmixi_rank_task(void *arg, mmixi_range range)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    size_t index = range.begin, i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
-    mmixi_mat block = mmixi_part(j->M, index / r->cols / r->rows * j->R + i, k, mmixi_min(j->h, j->R - i),
-                                 mmixi_min(j->w, j->M.cols - k));
-    size_t n = block.rows * block.cols;
-    double *a = j->scratch + range.lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0,
-        sum = 0, logs = 0;
-    if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
-    for (size_t e = 0; e < n; e++) {
-        a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
-        top = fmax(top, fabs(a[e]));
-    }
+    size_t index = range.begin;
+    size_t line = index / r->cols;
+    size_t matrix = line / r->rows;
+    size_t i = line % r->rows * j->h;
+    size_t k = index % r->cols * j->w;
+    size_t rows = mmixi_min(j->h, j->R - i);
+    size_t cols = mmixi_min(j->w, j->M.cols - k);
+    mmixi_mat block = mmixi_part(j->M, matrix * j->R + i, k, rows, cols);
+    double *a = j->scratch + range.lane * j->h * j->w;
+    double *sigma = r->singular + index * r->width;
+    if (block.cols <= block.rows) block = mmixi_t(block);        /* the shorter side is turned */
+    double top = mmixi_rank_copy(block, a), sum = 0, logs = 0;
     if (!(top > 0)) return;
-    for (size_t e = 0; e < n; e++) a[e] /= top;
     mmixi_singular(a, block.rows, block.cols, sigma);
-    top *= *sigma;
+    double largest = sigma[0];
+    double unit = top * largest;
+    double noise = (double)block.cols * j->eps;
     for (size_t z = block.rows; z-- > 0;) {
-        double p = sigma[z] / *sigma;
-        r->numerical[index] += p > (double)block.cols * j->eps;
-        r->stable[index] += p * p; sum += p;
+        double p = sigma[z] / largest;
+        r->numerical[index] += p > noise;
+        r->stable[index] += p * p;
+        sum += p;
         if (p > 0) logs += p * mmixi_log(p);
-        sigma[z] = p * top;
+        sigma[z] = p * unit;
     }
-    r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
+    r->effective[index] = sum * mmixi_exp(-logs / sum);  /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
 }
 
 MMIXI_COLD_BEGIN
 MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
+    static const char who[] = "mmix_rank_of";
+    mmixi_rank_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)
-        || !(M = mmixi_strided(m, M))) return -1;
-    size_t h = mmixi_min(block ? block : d.R, d.R), w = mmixi_min(block ? block : d.C, d.C),
-        width = mmixi_min(h, w), down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w),
-        matrices = mmixi_rows(M) / d.R, n = matrices * down * across;
-    double *of = mmixi_doubles(m, n, 3 + width), *scratch = mmixi_doubles(m, m->lanes, h * w);
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!mmixi_expect(m, who, &d, "M ...RC", M)) return -1;
+    if (mmixi_bounded(m, who, "M", M)) return -1;
+    M = mmixi_strided(m, M);
+    if (!M) return -1;
+    j.M = mmixi_values(M);
+    j.R = d.R;
+    j.h = mmixi_min(block ? block : d.R, d.R);
+    j.w = mmixi_min(block ? block : d.C, d.C);
+    j.r.matrices = mmixi_rows(M) / d.R;
+    j.r.rows = mmixi_ceil_div(d.R, j.h);
+    j.r.cols = mmixi_ceil_div(d.C, j.w);
+    j.r.width = mmixi_min(j.h, j.w);
+    size_t n = j.r.matrices * j.r.rows * j.r.cols;
+    double *numbers = mmixi_doubles(m, n, 3 + j.r.width);
+    j.scratch = mmixi_doubles(m, m->lanes, j.h * j.w);
     if (m->error_kind) return -1;
-    memset(of, 0, n * (3 + width) * sizeof *of);
-    if (!(eps > 0)) eps = sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON;
-    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, eps, scratch,
-                         { matrices, down, across, width, of, of + n, of + 2 * n, of + 3 * n } };
+    memset(numbers, 0, n * (3 + j.r.width) * sizeof *numbers);
+    j.r.numerical = numbers;
+    j.r.effective = numbers + n;
+    j.r.stable = numbers + 2 * n;
+    j.r.singular = numbers + 3 * n;
+    j.eps = eps;
+    if (!(eps > 0)) j.eps = MMIXI_DOUBLE ? DBL_EPSILON : FLT_EPSILON;
     mmixi_ranges(m, n, 1, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
-MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_proj, size_t block, double eps,
-                          mmix_mixer_rank *result)
+/* The numerical ranks of L's blocks: with scores of 1 the matrix of an SSD mixer is L alone. NULL
+   on error. */
+static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi_dims *d,
+                                 size_t block, double eps)
 {
-    int ssd = x->kind == MMIX_SSD;
-    mmix_tensor *M = mmix_mix_matrix(m, x);
+    mmix_mixer decay = *ssd;
+    mmix_tensor *ones = mmix_new4(m, d->B, d->L, 1, 1);
+    ones = mmix_fill(ones, 1);
+    mmix_rank rank;
+    decay.q = ones;
+    decay.k = ones;
+    decay.D = NULL;
+    decay.final_state = NULL;
+    if (mmix_rank_of(m, mmix_mix_matrix(m, &decay), block, eps, &rank))
+        return NULL;
+    return rank.numerical;
+}
+
+/* What mmix_mix_rank measures, and on what. */
+typedef struct mmixi_mix_rank_job {
+    const mmix_mixer *mixer;
+    mmix_tensor *M, *out_proj;                   /* (B, H, L, L); (D, W) or NULL */
+    double eps;
+    mmixi_dims d;                                /* B, H, L, P, and W = H·P */
     mmix_mixer_rank r;
-    mmixi_dims d;
-    memset(&d, 0, sizeof d);
-    memset(&r, 0, sizeof r);
-    *result = r;
-    d.P = mmix_shape(x->v, 3);
-    d.W = mmix_shape(M, 1) * d.P;
-    if (!mmixi_expect(m, "mmix_mix_rank", &d, "+M BHLL, out_proj? *W", M, out_proj)) return -1;
-    r.block = block = mmixi_min(block ? block : mmixi_max(d.L / 2, 1), d.L);
-    mmix_rank_of(m, M, block, eps, &r.M);
-    if (ssd) {
-        mmix_mixer ones = *x;                    /* with scores of 1 its matrix is L alone */
-        ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1); ones.D = NULL;
-        ones.final_state = NULL;
-        mmix_rank_of(m, mmix_mix_matrix(m, &ones), block, eps, &r.whole);
-        r.decay = r.whole.numerical;
+} mmixi_mix_rank_job;
+/* Block (i, j) of all heads' matrices of a sequence, by its first row and column. */
+typedef struct mmixi_mix_block {
+    size_t sequence, index;                      /* index: among the n x n blocks of a matrix */
+    size_t row, column, rows, cols;
+} mmixi_mix_block;
+/* The bound of one head's block, number `at` of all blocks. */
+static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block *b, size_t at)
+{
+    const mmix_mixer *x = j->mixer;
+    double full = (double)mmixi_min(b->rows, b->cols);
+    double N = (double)mmix_shape(x->k, 3);
+    int diagonal = b->row == b->column;
+    if (!(j->r.M.numerical[at] > 0))             /* zeros, as a mask leaves them */
+        return 0;
+    if (x->kind == MMIX_SSD)
+        return diagonal ? full : fmin(full, N * j->r.decay[at]);
+    if (x->kind == MMIX_LINEAR) {
+        int triangular = diagonal && x->mask == MMIX_MASK_CAUSAL;
+        return triangular ? full : fmin(full, N);
     }
-    mmix_rank_of(m, M, 0, eps, &r.whole);
-    size_t n = r.M.rows * r.M.cols;
-    r.bound = mmixi_doubles(m, r.M.matrices, n);
-    r.diagonal = mmixi_doubles(m, r.M.matrices, 1);
-    r.joined = mmixi_doubles(m, d.B, n);
-    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d.H);
-    for (size_t e = 0; e < d.B * n && !m->error_kind; e++) {     /* block (i, j) of all heads of a sequence */
-        size_t i = e % n / r.M.cols * block, j = e % r.M.cols * block,
-            rows = mmixi_min(block, d.L - i), cols = mmixi_min(block, d.L - j);
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *out = mmix_new2(m, rows, d.W);
-        mmix_rank of;
-        for (size_t h = 0; out && h < d.H; h++) {
-            size_t head = e / n * d.H + h, at = head * n + e % n;
-            double rank = r.M.numerical[at], most = (double)mmixi_min(rows, cols);
-            if (x->kind != MMIX_SOFTMAX && (i != j || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
-                most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[at] : 1));
-            r.bound[at] = rank > 0 ? most : 0;
-            r.diagonal[head] = (e % n ? r.diagonal[head] : 0) + (i == j ? rank : 0);
-            mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * d.P, rows, d.P),
-                           mmixi_part(mmixi_values(M), head * d.L + i, j, rows, cols),
-                           mmixi_matrix(mmixi_at(&v, e / n, j, h), cols, d.P, v.token), 0);
-        }
-        if (!mmix_rank_of(m, out_proj ? mmix_linear(m, out, out_proj, NULL) : out, 0, eps, &of))
-            r.joined[e] = *of.numerical;
-        mmix_rewind(m, mark);
+    return full;
+}
+/* A block's bounds and its part in the diagonals, head by head; and the rank of what it adds to the
+   layer's output, M_IJ x_J of all heads side by side. */
+static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const mmixi_mix_block *b,
+                                 double *joined)
+{
+    const mmixi_dims *d = &j->d;
+    const mmix_mixer *x = j->mixer;
+    const mmix_mixer_rank *r = &j->r;
+    size_t n = r->M.rows * r->M.cols;
+    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d->H);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *out = mmix_new2(m, b->rows, d->W);
+    mmix_rank rank;
+    if (!out) return;
+    mmixi_mat all_M = mmixi_values(j->M), all_Y = mmixi_values(out);
+    for (size_t h = 0; h < d->H; h++) {
+        size_t head = b->sequence * d->H + h;
+        size_t at = head * n + b->index;
+        r->bound[at] = mmixi_mix_bound(j, b, at);
+        if (b->index == 0) r->diagonal[head] = 0;
+        if (b->row == b->column)
+            r->diagonal[head] += r->M.numerical[at];
+        mmix_real *x_j = mmixi_at(&v, b->sequence, b->column, h);
+        mmixi_mat X = mmixi_matrix(x_j, b->cols, d->P, v.token);
+        mmixi_mat M = mmixi_part(all_M, head * d->L + b->row, b->column, b->rows, b->cols);
+        mmixi_mat Y = mmixi_part(all_Y, 0, h * d->P, b->rows, d->P);
+        mmixi_multiply(m->k, Y, M, X, 0);
+    }
+    if (j->out_proj)
+        out = mmix_linear(m, out, j->out_proj, NULL);
+    if (!mmix_rank_of(m, out, 0, j->eps, &rank))
+        *joined = *rank.numerical;
+    mmix_rewind(m, mark);
+}
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
+                          double eps, mmix_mixer_rank *result)
+{
+    static const char who[] = "mmix_mix_rank";
+    mmixi_mix_rank_job j;
+    mmixi_dims *d = &j.d;
+    mmix_mixer_rank *r = &j.r;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!mmixi_given(m, who, "*mixer", mixer)) return -1;
+    memset(&j, 0, sizeof j);
+    j.mixer = mixer;
+    j.out_proj = out_proj;
+    j.eps = eps;
+    j.M = mmix_mix_matrix(m, mixer);
+    d->P = mmix_shape(mixer->v, 3);
+    d->W = mmix_shape(j.M, 1) * d->P;
+    if (!mmixi_expect(m, who, d, "+M BHLL, out_proj? *W", j.M, out_proj))
+        return -1;
+    if (block == 0) block = mmixi_max(d->L / 2, 1);
+    block = mmixi_min(block, d->L);
+    r->block = block;
+    if (mmix_rank_of(m, j.M, block, eps, &r->M))
+        return -1;
+    if (mixer->kind == MMIX_SSD)
+        r->decay = mmixi_decay_ranks(m, mixer, d, block, eps);
+    if (mmix_rank_of(m, j.M, 0, eps, &r->whole))
+        return -1;
+    size_t n = r->M.rows * r->M.cols;
+    r->bound = mmixi_doubles(m, r->M.matrices, n);
+    r->diagonal = mmixi_doubles(m, r->M.matrices, 1);
+    r->joined = mmixi_doubles(m, d->B, n);
+    for (size_t e = 0; e < d->B * n && !m->error_kind; e++) {
+        mmixi_mix_block b;
+        b.sequence = e / n;
+        b.index = e % n;
+        b.row = b.index / r->M.cols * block;
+        b.column = b.index % r->M.cols * block;
+        b.rows = mmixi_min(block, d->L - b.row);
+        b.cols = mmixi_min(block, d->L - b.column);
+        mmixi_mix_rank_block(m, &j, &b, r->joined + e);
     }
     if (m->error_kind) return -1;
-    *result = r;
+    *result = *r;
     return 0;
 }
 MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
-   PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
+   PCA               C v = λ v for the k largest λ;  C = Σ (x - mean)(x - mean)ᵀ
+                     variance = λ / (rows - 1)
 
-   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and again;
-   between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each round gains a
-   factor λ_k / λ_(block+1); a block of all D directions is done after two.
+   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and
+   again; between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each
+   round gains a factor λ_k / λ_(block+1); a block of all D directions is done after two. A trace of
+   the unit matrix is added to C, so that no image vanishes.
    ------------------------------------------------------------------------------------ */
 
-/* y (·, D) = w x, w (·, rows), x (rows, D). w NULL: xᵀ x, from the diagonal on. */
-typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t rows, D; } mmixi_pca_product;
-static void mmixi_pca_task(void *arg, mmixi_range range)
+typedef struct mmixi_pca_job {
+    size_t N, D, k, block;
+    double *centred;                             /* (N, D): x - mean */
+    double *covariance;                          /* (D, D): C */
+    double *v, *images;                          /* (block, D): V, of length 1, and V C */
+    double *lambda;                              /* (block): lengths of the images */
+    double energy, trace;                        /* Σ λ, never 0; what C's diagonal gets */
+} mmixi_pca_job;
+/* Row i of C from its diagonal on. */
+static void mmixi_pca_covariance_row(void *arg, mmixi_range range)
 {
-    const mmixi_pca_product *j = (const mmixi_pca_product *)arg;
-    double *y = j->y + range.begin * j->D;
-    memset(y, 0, j->D * sizeof *y);
-    for (size_t r = 0; r < j->rows; r++) {
-        const double *x = j->x + r * j->D, w = j->w ? j->w[range.begin * j->rows + r] : x[range.begin];
-        for (size_t d = j->w ? 0 : range.begin; d < j->D; d++) y[d] += w * x[d];
+    const mmixi_pca_job *j = (const mmixi_pca_job *)arg;
+    size_t D = j->D, i = range.begin;
+    double *row = j->covariance + i * D;
+    memset(row, 0, D * sizeof *row);
+    for (size_t r = 0; r < j->N; r++) {
+        const double *x = j->centred + r * D, x_i = x[i];
+        for (size_t d = i; d < D; d++)
+            row[d] += x_i * x[d];
+    }
+}
+/* The image of vector number i. */
+static void mmixi_pca_image(void *arg, mmixi_range range)
+{
+    const mmixi_pca_job *j = (const mmixi_pca_job *)arg;
+    size_t D = j->D, i = range.begin;
+    const double *v = j->v + i * D;
+    double *image = j->images + i * D;
+    memset(image, 0, D * sizeof *image);
+    for (size_t r = 0; r < D; r++) {
+        const double *row = j->covariance + r * D, v_r = v[r];
+        for (size_t d = 0; d < D; d++)
+            image[d] += v_r * row[d];
+    }
+}
+/* The rows of x without their mean. */
+static void mmixi_pca_centre(mmixi_pca_job *j, const mmix_tensor *x, double *mean)
+{
+    size_t D = j->D, numbers = j->N * D;
+    memset(mean, 0, D * sizeof *mean);
+    double *centred = j->centred;
+    for (size_t i = 0; i < numbers; i++) {
+        centred[i] = mmixi_of(x)[mmixi_place(x, i)];
+        mean[i % D] += centred[i] / (double)j->N;
+    }
+    j->energy = 1e-124;
+    for (size_t i = 0; i < numbers; i++) {
+        centred[i] -= mean[i % D];
+        j->energy += centred[i] * centred[i];
+    }
+    j->trace = 1e-16 * j->energy;
+}
+static void mmixi_pca_covariance(mmix_ctx *m, mmixi_pca_job *j)
+{
+    size_t D = j->D;
+    mmixi_ranges(m, D, 1, mmixi_pca_covariance_row, j);
+    for (size_t a = 0; a < D; a++) {             /* the other half */
+        double *row = j->covariance + a * D;
+        for (size_t b = 0; b < a; b++)
+            row[b] = j->covariance[b * D + a];
+        row[a] += j->trace;
+    }
+}
+/* Vectors to begin with: noise, or if all D directions are in the block, the axes. */
+static void mmixi_pca_start(mmixi_pca_job *j)
+{
+    uint32_t noise = 1;
+    int axes = j->block == j->D;
+    for (size_t i = 0; i < j->block * j->D; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        j->v[i] = noise / 4294967296.0 - 0.5;
+        if (axes) j->v[i] = i % (j->D + 1) == 0;
+    }
+}
+/* One round. Returns |C v - λ v|² for all k vectors together. */
+static double mmixi_pca_round(mmix_ctx *m, mmixi_pca_job *j)
+{
+    size_t D = j->D;
+    double wrong = 0;
+    mmixi_ranges(m, j->block, 1, mmixi_pca_image, j);
+    mmixi_singular(j->images, j->block, D, j->lambda);
+    for (size_t i = 0; i < j->block * D; i++) {
+        double lambda = j->lambda[i / D];
+        double error = j->images[i] - lambda * j->v[i];
+        if (i < j->k * D) wrong += error * error;
+        j->v[i] = j->images[i] / lambda;
+    }
+    return wrong;
+}
+/* Component number i of the result, with its sign, its variance, and the projections on it. */
+static void mmixi_pca_component(const mmixi_pca_job *j, size_t i, const mmix_pca_result *r)
+{
+    size_t D = j->D;
+    const double *v = j->v + i * D;
+    double *component = r->components + i * D, most = 0;
+    for (size_t e = 0; e < D; e++)
+        if (fabs(v[e]) > fabs(most))
+            most = v[e];
+    for (size_t e = 0; e < D; e++)
+        component[e] = most < 0 ? -v[e] : v[e];
+    double lambda = fmax(j->lambda[i] - j->trace, 0);
+    r->variance[i] = lambda / (double)(j->N - 1);
+    for (size_t row = 0; row < j->N; row++) {
+        const double *x = j->centred + row * D;
+        r->projection[row * j->k + i] = mmixi_dot(x, component, D);
     }
 }
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result)
 {
+    static const char who[] = "mmix_pca";
+    mmix_pca_result r;
+    mmixi_pca_job j;
     mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, "mmix_pca", &d, "x ND", x)
-        || mmixi_within(m, "mmix_pca", "k", (double)k, 1, (double)d.D)
-        || mmixi_within(m, "mmix_pca", "x's number of rows", (double)d.N, 2, HUGE_VAL)
-        || mmixi_bounded(m, "mmix_pca", "x", x)) return -1;
-    size_t N = d.N, D = d.D, block = mmixi_min(2 * k + 8, D);
-    mmix_pca_result r = { mmixi_doubles(m, D, 1), mmixi_doubles(m, k, D), mmixi_doubles(m, k, 1),
-                          mmixi_doubles(m, N, k) };
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!mmixi_expect(m, who, &d, "x ND", x))
+        return -1;
+    if (mmixi_within(m, who, "k", (double)k, 1, (double)d.D))
+        return -1;
+    if (mmixi_within(m, who, "x's number of rows", (double)d.N, 2, HUGE_VAL))
+        return -1;
+    if (mmixi_bounded(m, who, "x", x)) return -1;
+    j.N = d.N;
+    j.D = d.D;
+    j.k = k;
+    j.block = mmixi_min(2 * k + 8, d.D);
+    r.mean = mmixi_doubles(m, d.D, 1);
+    r.components = mmixi_doubles(m, k, d.D);
+    r.variance = mmixi_doubles(m, k, 1);
+    r.projection = mmixi_doubles(m, d.N, k);
     mmix_mark mark = mmix_mark_here(m);
-    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), wrong = HUGE_VAL,
-        energy = 1e-124;                         /* Σ λ; 0 nowhere */
+    j.centred = mmixi_doubles(m, d.N, d.D);
+    j.covariance = mmixi_doubles(m, d.D, d.D);
+    j.v = mmixi_doubles(m, j.block, d.D);
+    j.images = mmixi_doubles(m, j.block, d.D);
+    j.lambda = mmixi_doubles(m, j.block, 1);
     if (m->error_kind) return -1;
-    double *c = centred + N * D, *v = c + D * D, *y = v + block * D, *lambda = y + block * D;
-    mmixi_pca_product covariance = { c, NULL, centred, N, D }, images = { y, v, c, D, D };
-    uint32_t noise = 1;
-    memset(r.mean, 0, D * sizeof *r.mean);
-    for (size_t i = 0; i < N * D; i++) {
-        centred[i] = mmixi_of(x)[mmixi_place(x, i)];
-        r.mean[i % D] += centred[i] / (double)N;
-    }
-    for (size_t i = 0; i < N * D; i++) {
-        centred[i] -= r.mean[i % D]; energy += centred[i] * centred[i];
-    }
-    mmixi_ranges(m, D, 1, mmixi_pca_task, &covariance);
-    for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I, so that no image vanishes */
-        for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
-        c[a * D + a] += 1e-16 * energy;
-    }
-    for (size_t i = 0; i < block * D; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        v[i] = block < D ? noise / 4294967296.0 - 0.5 : i % (D + 1) == 0;
-    }
-    /* what 300 rounds do not tell apart varies equally */
-    for (int round = 0; round < 300 && wrong > 1e-26 * energy * energy; round++) {
-        mmixi_ranges(m, block, 1, mmixi_pca_task, &images);
-        mmixi_singular(y, block, D, lambda);
-        wrong = 0;                               /* |C v - λ v|² for all k together */
-        for (size_t i = 0; i < block * D; i++) {
-            double error = y[i] - lambda[i / D] * v[i];
-            if (i < k * D) wrong += error * error;
-            v[i] = y[i] / lambda[i / D];
-        }
-    }
-    for (size_t i = 0; i < k; i++, v += D) {
-        double *component = r.components + i * D, most = 0;
-        for (size_t e = 0; e < D; e++) if (fabs(v[e]) > fabs(most)) most = v[e];
-        for (size_t e = 0; e < D; e++) component[e] = most < 0 ? -v[e] : v[e];
-        r.variance[i] = fmax(lambda[i] - 1e-16 * energy, 0) / (double)(N - 1);
-        for (size_t row = 0; row < N; row++)
-            r.projection[row * k + i] = mmixi_dot(centred + row * D, component, D);
-    }
+    mmixi_pca_centre(&j, x, r.mean);
+    mmixi_pca_covariance(m, &j);
+    mmixi_pca_start(&j);
+    double wrong = HUGE_VAL;
+    double bound = 1e-26 * j.energy * j.energy;
+    for (int round = 0; round < 300 && wrong > bound; round++)   /* what is left varies equally */
+        wrong = mmixi_pca_round(m, &j);
+    for (size_t i = 0; i < k; i++)
+        mmixi_pca_component(&j, i, &r);
     mmix_rewind(m, mark);
     *result = r;
     return 0;
 }
 
-MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *positions,
-                                      size_t n, int others, int max)
+/* ------------------------------------------------------------------------------------
+   Class strategies  the mean or the maximum over tokens
+   ------------------------------------------------------------------------------------ */
+
+/* The mean, or the maximum, of one feature over the tokens that are used; x is that of token 0. */
+static double mmixi_pool_feature(const mmix_tensor *tokens, const mmix_real *x, const char *used,
+                                 int max)
+{
+    double sum = 0, count = 0, most = -HUGE_VAL;
+    for (size_t t = 0; t < tokens->shape[1]; t++) {
+        if (!used[t]) continue;
+        double value = x[t * tokens->stride[1]];
+        sum += value;
+        count++;
+        most = fmax(most, value);
+    }
+    return max ? most : sum / count;
+}
+/* Marks in used (L) the n tokens at positions, or all others. Returns how many are used; 0 is an
+   error, and has a message. */
+static size_t mmixi_pool_uses(mmix_ctx *m, const size_t *positions, size_t n, int others, size_t L,
+                              char *used)
+{
+    static const char who[] = "mmix_pool_tokens";
+    size_t count = 0;
+    if (n > 0 && !mmixi_given(m, who, "*positions", positions))
+        return 0;
+    memset(used, others != 0, L);
+    double last = (double)L - 1;
+    for (size_t i = 0; i < n; i++) {
+        if (mmixi_within(m, who, "a position", (double)positions[i], 0, last))
+            return 0;
+        used[positions[i]] = !others;
+    }
+    for (size_t t = 0; t < L; t++)
+        count += used[t] != 0;
+    if (count == 0)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: none of %.0f tokens is left", who, (double)L);
+    return count;
+}
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens,
+                                      const size_t *positions, size_t n, int others, int max)
 {
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
+    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens))
+        return NULL;
     mmix_tensor *out = mmix_new2(m, d.B, d.D);
-    char *uses = (char *)mmixi_step_array(m, d.L, 1, 1);
+    char *used = (char *)mmixi_step_array(m, d.L, 1, 1);
     if (m->error_kind) return NULL;
-    memset(uses, others != 0, d.L);
-    for (size_t i = 0; i < n; i++) {
-        if (mmixi_within(m, "mmix_pool_tokens", "a position", (double)positions[i], 0, (double)d.L - 1))
-            return NULL;
-        uses[positions[i]] = !others;
-    }
-    for (size_t i = 0; i < d.B * d.D; i++) {
-        const mmix_real *x = mmixi_of(tokens) + i / d.D * tokens->stride[0] + i % d.D;
-        double sum = 0, count = 0, most = -HUGE_VAL;
-        for (size_t t = 0; t < d.L; t++, x += tokens->stride[1]) {
-            if (!uses[t]) continue;
-            sum += *x;
-            count++;
-            most = fmax(most, *x);
-        }
-        if (!(count > 0))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
-                                        "left", (double)d.L));
-        mmixi_of(out)[i] = (mmix_real)(max ? most : sum / count);
+    if (mmixi_pool_uses(m, positions, n, others, d.L, used) == 0)
+        return NULL;
+    for (size_t b = 0; b < d.B; b++) {
+        const mmix_real *x = mmixi_of(tokens) + b * tokens->stride[0];
+        mmix_real *to = mmixi_of(out) + b * d.D;
+        for (size_t i = 0; i < d.D; i++)
+            to[i] = (mmix_real)mmixi_pool_feature(tokens, x + i, used, max);
     }
     return out;
 }
 
 /* ==== >>video ========================================================================
-   Labels of a first frame carried through a video by likeness of patches; J and F.
+   labels of a first frame carried through a video by likeness of patches; the measures J and F
    ==================================================================================== */
 
 /* ------------------------------------------------------------------------------------
-   Propagation       label(p) = Σ w_q label(q),  w = softmax of cos(p, q)/T over the k most like q of all
+   Propagation       label(p) = Σ w_q label(q),  w = softmax of cos(p, q)/T over the k likest q
 
-   Jabri et al. 2020; DINO's eval_video_segmentation.py. The context is the first frame, whose labels are
-   true, and the last n. By definition
+   Jabri et al. 2020; DINO's eval_video_segmentation.py. The context is the first frame, whose
+   labels are true, and the last n. By definition
 
-       for (each token p) for (each frame of the context) for (each token q within the radius of p)
+       for (each token p)
+           for (each frame of the context) for (each token q within the radius of p)
            keep cos(p, q) if it is among the k largest so far
 
-   where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that fades is
-   drawn as large as before, since each map is scaled by its own largest value, as there.
+   where of equal ones the earlier stays (DINO's code has all that equal the k-th). A label that
+   fades is drawn as large as before, since each map is scaled by its own largest value, as there.
 
-   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384 and 8 frames
-   on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
+   A cosine is a dot product of rows of length 1: 0.88 s a frame for 60 x 107 tokens of width 384
+   and 8 frames on one core (AVX2), 1.3 s for each frame of the context with all of it in sight.
    ------------------------------------------------------------------------------------ */
 
 struct mmix_video {
     mmix_ctx *m;
     mmix_video_config config;
-    mmixi_dims d;                                /* N = Y·X tokens of width D, labels K, pixels H·W */
+    mmixi_dims d;                                /* N = Y·X tokens, D wide; K labels; H·W pixels */
     size_t seen;                                 /* frames, the first included */
-    mmix_params *memory;                         /* without parameters: where this and the frames lie */
+    mmix_params *memory;                         /* no parameters: it owns this and the frames */
     mmix_real *frame;                            /* (1 + frames) of: tokens (N, D), labels (K, N) */
-    /* While a frame is being worked on: its tokens (N, D) of length 1 and labels (K, N); (lanes, k): the
-       largest cosines, falling, and where in `frame` the labels of those tokens lie. */
+    /* While a frame is being worked on: its tokens (N, D) of length 1 and its labels (K, N); and
+       best (lanes, k), the largest cosines, falling, and where in `frame` the labels of those
+       tokens lie. */
     mmix_real *x, *soft;
     mmixi_scored *best;
 };
-/* Where the memory of a frame begins; the last ones take turns. */
+/* Numbers of a frame in memory. */
+static size_t mmixi_video_frame_size(const mmix_video *v)
+{
+    return v->d.N * (v->d.D + v->d.K);
+}
+/* Where the memory of a frame begins: the first has a place of its own, the last ones take turns.
+   */
 static mmix_real *mmixi_video_at(const mmix_video *v, size_t frame)
 {
-    return v->frame + (frame ? 1 + (frame - 1) % v->config.frames : 0) * v->d.N * (v->d.D + v->d.K);
+    size_t place = frame == 0 ? 0 : 1 + (frame - 1) % v->config.frames;
+    return v->frame + place * mmixi_video_frame_size(v);
+}
+/* The frame of the context behind this one: behind the first, the earliest of the last ones. */
+static size_t mmixi_video_after(const mmix_video *v, size_t frame)
+{
+    size_t earliest = v->seen - mmixi_min(v->seen, v->config.frames);
+    return mmixi_max(frame + 1, earliest);
 }
 /* Takes x and soft over as the frame seen last. */
 static void mmixi_video_keep(mmix_video *v)
 {
     size_t tokens = v->d.N * v->d.D;
-    if (v->seen && !v->config.frames) return;
-    mmix_real *to = mmixi_video_at(v, v->seen++);
+    size_t labels = v->d.N * v->d.K;
+    if (v->seen > 0 && v->config.frames == 0) return;
+    mmix_real *to = mmixi_video_at(v, v->seen);
     memcpy(to, v->x, tokens * sizeof *to);
-    memcpy(to + tokens, v->soft, v->d.N * v->d.K * sizeof *to);
+    memcpy(to + tokens, v->soft, labels * sizeof *to);
+    v->seen++;
 }
 
+/* The k tokens of a frame of the context that are most like the token at row y, column x. */
+static void mmixi_video_match(const mmix_video *v, size_t frame, size_t y, size_t x,
+                              mmixi_scored *best)
+{
+    size_t X = v->d.X;
+    size_t D = v->d.D;
+    size_t R = v->config.radius;
+    size_t top = y - mmixi_min(y, R);
+    size_t bottom = mmixi_min(v->d.Y, y + R + 1);
+    size_t left = x - mmixi_min(x, R);
+    size_t right = mmixi_min(X, x + R + 1);
+    const mmix_real *token = v->x + (y * X + x) * D;
+    const mmix_real *tokens = mmixi_video_at(v, frame);
+    const mmix_real *labels = tokens + v->d.N * D;
+    mmixi_scored it;
+    for (size_t there = top; there < bottom; there++)
+        for (size_t at = there * X + left; at < there * X + right; at++) {
+            it.score = v->m->k->dot(D, token, tokens + at * D);
+            it.label = (double)(labels + at - v->frame);
+            mmixi_scored_take(best, v->config.k, it);
+        }
+}
+/* The labels of the token at row y, column x: the mean of those of the best, weighted by the
+   softmax. */
+static void mmixi_video_mean(const mmix_video *v, size_t y, size_t x, mmixi_scored *best)
+{
+    size_t N = v->d.N;
+    size_t k = v->config.k;
+    size_t token = y * v->d.X + x;
+    double top = best->score;
+    double T = v->config.temperature;
+    double sum = 0;
+    for (size_t i = 0; i < k; i++) {
+        best[i].score = mmixi_exp((best[i].score - top) / T);
+        sum += best[i].score;
+    }
+    for (size_t c = 0; c < v->d.K; c++) {
+        const mmix_real *labels = v->frame + c * N;
+        double mean = 0;
+        for (size_t i = 0; i < k; i++) {
+            size_t place = (size_t)best[i].label;
+            mean += best[i].score * labels[place];
+        }
+        v->soft[c * N + token] = (mmix_real)(mean / sum);
+    }
+}
+/* A row of tokens. */
 static void mmixi_video_row(void *arg, mmixi_range range)
 {
     const mmix_video *v = (const mmix_video *)arg;
-    size_t X = v->d.X, D = v->d.D, N = v->d.N, k = v->config.k, y = range.begin, R = v->config.radius;
+    size_t k = v->config.k, y = range.begin;
     mmixi_scored *best = v->best + range.lane * k;
-    for (size_t x = 0; x < X; x++) {
-        double sum = 0;
+    for (size_t x = 0; x < v->d.X; x++) {
         mmixi_scored_none(best, k);
-        for (size_t f = 0; f < v->seen; f = mmixi_max(f + 1, v->seen - mmixi_min(v->seen, v->config.frames)))
-            for (size_t there = y - mmixi_min(y, R); there < mmixi_min(v->d.Y, y + R + 1); there++)
-                for (size_t q = x - mmixi_min(x, R); q < mmixi_min(X, x + R + 1); q++) {
-                    const mmix_real *frame = mmixi_video_at(v, f);
-                    size_t at = there * X + q;
-                    mmixi_scored it = { v->m->k->dot(D, v->x + (y * X + x) * D, frame + at * D),
-                                        (double)(frame + N * D + at - v->frame) };
-                    mmixi_scored_take(best, k, it);
-                }
-        double top = best->score;
-        for (size_t i = 0; i < k; i++)
-            sum += best[i].score = mmixi_exp((best[i].score - top) / v->config.temperature);
-        for (size_t at = 0; at < v->d.K * N; at += N) {
-            double mean = 0;
-            for (size_t i = 0; i < k; i++) mean += best[i].score * v->frame[(size_t)best[i].label + at];
-            v->soft[at + y * X + x] = (mmix_real)(mean / sum);
-        }
+        for (size_t f = 0; f < v->seen; f = mmixi_video_after(v, f))
+            mmixi_video_match(v, f, y, x, best);
+        mmixi_video_mean(v, y, x, best);
     }
 }
 
 MMIXDEF mmix_video_config mmix_video_davis(void)
 {
-    mmix_video_config c = { 7, 12, 5, 0.1 };
+    mmix_video_config c;
+    c.frames = 7;
+    c.radius = 12;
+    c.k = 5;
+    c.temperature = 0.1;
     return c;
 }
 /* The tokens of a frame as rows of length 1. 0, or -1. */
-static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v, const mmix_tensor *tokens)
+static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v,
+                              const mmix_tensor *tokens)
 {
-    if (!mmixi_expect(m, who, &v->d, mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND", tokens)
-        || mmixi_bounded(m, who, "tokens", tokens)) return -1;
-    v->x = mmixi_of(mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12));
+    const char *spec = mmix_ndim(tokens) == 3 ? "+tokens 1ND" : "+tokens ND";
+    if (!mmixi_expect(m, who, &v->d, spec, tokens))
+        return -1;
+    if (mmixi_bounded(m, who, "tokens", tokens)) return -1;
+    mmix_tensor *unit = mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12);
+    v->x = mmixi_of(unit);
     return m->error_kind ? -1 : 0;
 }
-/* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have (resized
-   to the grid, nearest): each token is one object's, and figures compare with published ones. An object that
-   no middle meets is lost. */
-MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, const mmix_tensor *tokens,
-                                      size_t gh, size_t gw, const mmix_tensor *mask, size_t K)
+/* A token of the first frame has the label of the pixel in its middle, as the protocol's masks have
+   (resized to the grid, nearest): each token is one object's, and figures compare with published
+   ones. An object that no middle meets is lost. */
+static mmix_real *mmixi_video_first_labels(mmix_ctx *m, const mmixi_dims *d,
+                                           const mmix_tensor *mask)
+{
+    mmix_tensor *zeros = mmix_fill(mmix_new3(m, d->K, d->Y, d->X), 0);
+    mmix_real *soft = mmixi_of(zeros);
+    for (size_t i = 0; soft && i < d->N; i++) {
+        size_t row = i / d->X;
+        size_t column = i % d->X;
+        size_t y = (2 * row + 1) * d->H / (2 * d->Y);
+        size_t x = (2 * column + 1) * d->W / (2 * d->X);
+        size_t label = (size_t)mmixi_index(mask, y * d->W + x);
+        soft[label * d->N + i] = 1;
+    }
+    return soft;
+}
+/* A video in memory of its own, of a draft that has everything but frames. NULL on error. */
+static mmix_video *mmixi_video_new(const mmix_video *draft)
+{
+    mmix_ctx *m = draft->m;
+    size_t frames = draft->config.frames + 1;
+    size_t numbers = mmixi_mul(draft->d.N, draft->d.D + draft->d.K);
+    size_t bytes = mmixi_mul(numbers, frames * sizeof(mmix_real));
+    bytes = mmixi_min(bytes, SIZE_MAX / 2);
+    mmix_params *memory = mmix_params_create(m);
+    mmix_real *frame = (mmix_real *)mmixi_own(memory, bytes);
+    mmix_video *v = (mmix_video *)mmixi_own(memory, sizeof *v);
+    if (m->error_kind) {
+        mmix_params_destroy(memory);
+        return NULL;
+    }
+    *v = *draft;
+    v->memory = memory;
+    v->frame = frame;
+    return v;
+}
+MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config,
+                                      const mmix_tensor *tokens, size_t gh, size_t gw,
+                                      const mmix_tensor *mask, size_t K)
 {
     static const char who[] = "mmix_video_create";
     static const mmixi_setting settings[] = {
@@ -18078,60 +19687,81 @@ MMIXDEF mmix_video *mmix_video_create(mmix_ctx *m, mmix_video_config config, con
         MMIXI_REAL_OF(mmix_video_config, temperature, 1e-6, INT32_MAX, MMIXI_IN_ALL),
         MMIXI_SETTINGS_END
     };
-    mmix_video first, *v;
-    memset(&first, 0, sizeof first);
-    mmixi_dims *d = &first.d;
-    d->N = mmixi_mul(gh, gw); d->Y = gh; d->X = gw; d->K = K;
-    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K)
-        || mmixi_settings_check(m, who, &config, settings)
-        || !mmixi_expect(m, who, d, "+mask:i32 HW", mask) || !mmixi_index_ok(m, who, "mask", mask, K))
+    mmix_video draft;
+    memset(&draft, 0, sizeof draft);
+    draft.d.N = mmixi_mul(gh, gw);
+    draft.d.Y = gh;
+    draft.d.X = gw;
+    draft.d.K = K;
+    if (!mmixi_given(m, who, "gh, gw, K", gh, gw, K))
         return NULL;
+    if (mmixi_settings_check(m, who, &config, settings)) return NULL;
+    if (!mmixi_expect(m, who, &draft.d, "+mask:i32 HW", mask))
+        return NULL;
+    if (!mmixi_index_ok(m, who, "mask", mask, K)) return NULL;
     mmix_mark mark = mmix_mark_here(m);
-    if (mmixi_video_tokens(m, who, &first, tokens)) return NULL;
-    first.soft = mmixi_of(mmix_fill(mmix_new3(m, K, gh, gw), 0));
-    for (size_t i = 0; first.soft && i < d->N; i++) {
-        size_t y = (2 * (i / gw) + 1) * d->H / (2 * gh), x = (2 * (i % gw) + 1) * d->W / (2 * gw);
-        first.soft[(size_t)mmixi_index(mask, y * d->W + x) * d->N + i] = 1;
-    }
-    config.radius = mmixi_min(config.radius - 1, mmixi_max(gh, gw)) + 1;       /* 0 is the largest, too */
-    config.k = mmixi_min(config.k, (config.frames + 1) * d->N);
-    first.m = m; first.config = config; first.memory = mmix_params_create(m);
-    first.frame = (mmix_real *)mmixi_own(first.memory, mmixi_min(SIZE_MAX / 2, mmixi_mul(
-        mmixi_mul(d->N, d->D + K), (config.frames + 1) * sizeof(mmix_real))));
-    v = (mmix_video *)mmixi_own(first.memory, sizeof *v);
-    if (m->error_kind) return mmix_params_destroy(first.memory), (mmix_video *)NULL;
-    *v = first;
+    if (mmixi_video_tokens(m, who, &draft, tokens)) return NULL;
+    draft.m = m;
+    draft.soft = mmixi_video_first_labels(m, &draft.d, mask);
+    draft.config = config;
+    size_t farthest = mmixi_max(gh, gw);
+    size_t tokens_seen = (config.frames + 1) * draft.d.N;
+    draft.config.k = mmixi_min(config.k, tokens_seen);
+    draft.config.radius = mmixi_min(config.radius, farthest);
+    if (config.radius == 0) draft.config.radius = farthest;
+    mmix_video *v = mmixi_video_new(&draft);
+    if (!v) return NULL;
     mmixi_video_keep(v);
     mmix_rewind(m, mark);
     return v;
 }
-MMIXDEF void mmix_video_destroy(mmix_video *v) { if (v) mmix_params_destroy(v->memory); }
-MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result)
+MMIXDEF void mmix_video_destroy(mmix_video *v)
 {
-    memset(result, 0, sizeof *result);
-    if (!v) return -1;
-    mmix_ctx *m = v->m;
-    size_t pixels = v->d.H * v->d.W, shape[2] = { v->d.H, v->d.W };
-    mmix_video_frame r = { mmix_new3(m, v->d.K, v->d.Y, v->d.X), mmix_new(m, MMIX_DTYPE_I32, 2, shape) };
-    mmix_mark mark = mmix_mark_here(m);
-    v->soft = mmixi_of(r.soft);
-    v->best = (mmixi_scored *)mmixi_step_array(m, m->lanes, v->config.k, sizeof *v->best);
-    if (mmixi_video_tokens(m, "mmix_video_next", v, tokens)) return -1;
-    mmixi_ranges(m, v->d.Y, 1, mmixi_video_row, v);
-    mmix_tensor *large = mmix_resize(m, mmixi_as(m, r.soft, 4, 1, v->d.K, v->d.Y, v->d.X), MMIX_BILINEAR,
-                                     v->d.H, v->d.W, 0, 0);
-    if (!large) return -1;
-    mmix_real *map = mmixi_of(large), *best = map;        /* of the labels so far, where label 0 was */
-    for (size_t c = 0; c < v->d.K; c++, map += pixels) {
+    if (v) mmix_params_destroy(v->memory);
+}
+/* The labels (h, w) of a frame: at each pixel the largest of the maps (K, h, w), each scaled so
+   that its least value is 0 and its largest 1; of equal ones the lower. A map of one value
+   everywhere, but for rounding, stays as it is. Where map 0 was there are then the largest values.
+   */
+static void mmixi_video_labels(const mmix_video *v, mmix_real *maps, int32_t *labels)
+{
+    size_t pixels = v->d.H * v->d.W;
+    mmix_real *best = maps;
+    for (size_t c = 0; c < v->d.K; c++) {
+        const mmix_real *map = maps + c * pixels;
         double high, low = mmixi_ends(map, pixels, &high);
-        int one = !(high - low > 1e-5 * high);             /* value everywhere, but for rounding: it stays */
+        double range = high - low;
+        int even = !(range > 1e-5 * high);
         for (size_t i = 0; i < pixels; i++) {
-            mmix_real scaled = (mmix_real)(one ? map[i] : (map[i] - low) / (high - low));
-            if (c && !(scaled > best[i])) continue;
-            best[i] = scaled;
-            mmix_data_i32(r.labels)[i] = (int32_t)c;
+            double scaled = even ? map[i] : (map[i] - low) / range;
+            mmix_real value = (mmix_real)scaled;
+            if (c > 0 && !(value > best[i])) continue;
+            best[i] = value;
+            labels[i] = (int32_t)c;
         }
     }
+}
+MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video_frame *result)
+{
+    static const char who[] = "mmix_video_next";
+    mmix_video_frame r;
+    mmix_ctx *m = v ? v->m : NULL;
+    if (mmixi_result(m, who, result, sizeof *result)) return -1;
+    if (!v) return -1;
+    const mmixi_dims *d = &v->d;
+    const size_t shape[2] = { d->H, d->W };
+    r.soft = mmix_new3(m, d->K, d->Y, d->X);
+    r.labels = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_mark mark = mmix_mark_here(m);
+    v->soft = mmixi_of(r.soft);
+    size_t k = v->config.k;
+    v->best = (mmixi_scored *)mmixi_step_array(m, m->lanes, k, sizeof *v->best);
+    if (mmixi_video_tokens(m, who, v, tokens)) return -1;
+    mmixi_ranges(m, d->Y, 1, mmixi_video_row, v);
+    mmix_tensor *planes = mmixi_as(m, r.soft, 4, 1, d->K, d->Y, d->X);
+    mmix_tensor *large = mmix_resize(m, planes, MMIX_BILINEAR, d->H, d->W, 0, 0);
+    if (!large) return -1;
+    mmixi_video_labels(v, mmixi_of(large), mmix_data_i32(r.labels));
     mmixi_video_keep(v);
     mmix_rewind(m, mark);
     *result = r;
@@ -18142,53 +19772,90 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
    J and F           J = |P ∩ T| / |P ∪ T|;  F = 2 p r / (p + r) of boundaries
 
    Perazzi et al. 2016. A pixel is on an object's boundary if it and its right, lower or lower right
-   neighbour are not alike, one inside, one outside: the border of the picture is none. p is the share of the
-   prediction's boundary that has a pixel of the truth's within a disk of 0.008 of the picture's diagonal,
-   rounded up to pixels, r the share of the truth's that has one of the prediction's. A share of nothing is 1:
-   F is 1 without any boundary, 0 if one of the two has none. J of nothing at all is 1.
+   neighbour are not alike, one inside, one outside: the border of the picture is none. p is the
+   share of the prediction's boundary that has a pixel of the truth's within a disk of 0.008 of the
+   picture's diagonal, rounded up to pixels, r the share of the truth's that has one of the
+   prediction's. A share of nothing is 1: F is 1 without any boundary, 0 if one of the two has none.
+   J of nothing at all is 1.
    ------------------------------------------------------------------------------------ */
 
+/* Whether pixel (y, x) of a mask is on the object's boundary. */
 static int mmixi_video_edge(const mmix_tensor *mask, int32_t object, size_t y, size_t x)
 {
-    const int32_t *at = mmix_data_i32(mask) + y * mask->stride[0] + x;
-    size_t down = y + 1 < mask->shape[0] ? mask->stride[0] : 0, right = x + 1 < mask->shape[1];
-    int in = *at == object;
-    return in != (at[right] == object) || in != (at[down] == object) || in != (at[down + right] == object);
+    size_t row = mask->stride[0];
+    const int32_t *at = mmix_data_i32(mask) + y * row + x;
+    size_t down = y + 1 < mask->shape[0] ? row : 0;
+    size_t right = x + 1 < mask->shape[1] ? 1 : 0;
+    int inside = at[0] == object;
+    int right_too = (at[right] == object) == inside;
+    int down_too = (at[down] == object) == inside;
+    int both_too = (at[down + right] == object) == inside;
+    return !(right_too && down_too && both_too);
+}
+/* Whether the boundary in a mask comes within R pixels of (y, x). */
+static int mmixi_video_touches(const mmix_tensor *mask, int32_t object, size_t y, size_t x,
+                               size_t R)
+{
+    size_t top = y - mmixi_min(y, R);
+    size_t bottom = mmixi_min(mask->shape[0], y + R + 1);
+    size_t left = x - mmixi_min(x, R);
+    size_t right = mmixi_min(mask->shape[1], x + R + 1);
+    for (size_t v = top; v < bottom; v++)
+        for (size_t u = left; u < right; u++) {
+            size_t down = v - y, across = u - x;         /* below 0 they wrap; squares are right */
+            if (down * down + across * across > R * R) continue;
+            if (mmixi_video_edge(mask, object, v, u)) return 1;
+        }
+    return 0;
 }
 /* The share of a's boundary that is near b's. */
 static double mmixi_video_near(const mmix_tensor *a, const mmix_tensor *b, int32_t object)
 {
-    size_t h = a->shape[0], w = a->shape[1], R = (size_t)ceil(0.008 * sqrt((double)(h * h + w * w)));
+    size_t h = a->shape[0], w = a->shape[1];
+    double diagonal = sqrt((double)(h * h + w * w));
+    size_t R = (size_t)ceil(0.008 * diagonal);
     double found = 0, all = 0;
     for (size_t y = 0; y < h; y++)
         for (size_t x = 0; x < w; x++) {
-            int hit = 0;
             if (!mmixi_video_edge(a, object, y, x)) continue;
-            for (size_t v = y - mmixi_min(y, R); v < mmixi_min(h, y + R + 1) && !hit; v++)
-                for (size_t u = x - mmixi_min(x, R); u < mmixi_min(w, x + R + 1) && !hit; u++)
-                    hit = (v - y) * (v - y) + (u - x) * (u - x) <= R * R && mmixi_video_edge(b, object, v, u);
-            found += hit;
+            found += mmixi_video_touches(b, object, y, x, R);
             all++;
         }
     return all > 0 ? found / all : 1;
 }
-MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth, int32_t object,
-                          mmix_video_scores *scores)
+/* Takes a number into the mean of n. */
+static void mmixi_video_mean_of(double *mean, double x, double n)
 {
+    *mean += (x - *mean) / n;
+}
+MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_tensor *truth,
+                          int32_t object, mmix_video_scores *scores)
+{
+    static const char who[] = "mmix_video_jf";
     double both = 0, either = 0;
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_video_jf", &d, "predicted:i32 HW, truth:i32 HW", predicted, truth)) return -1;
+    if (!mmixi_expect(m, who, &d, "predicted:i32 HW, truth:i32 HW", predicted, truth))
+        return -1;
+    if (!mmixi_given(m, who, "*scores", scores)) return -1;
     for (size_t i = 0; i < d.H * d.W; i++) {
-        int a = mmixi_index(predicted, i) == object, b = mmixi_index(truth, i) == object;
-        both += a && b; either += a || b;
+        int in_predicted = mmixi_index(predicted, i) == object;
+        int in_truth = mmixi_index(truth, i) == object;
+        both += in_predicted && in_truth;
+        either += in_predicted || in_truth;
     }
-    double p = mmixi_video_near(predicted, truth, object), r = mmixi_video_near(truth, predicted, object),
-        J = either > 0 ? both / either : 1, F = p + r > 0 ? 2 * p * r / (p + r) : 0,
-        n = (double)++scores->count;
-    scores->last_J = J; scores->last_F = F;
-    scores->J += (J - scores->J) / n; scores->F += (F - scores->F) / n;
-    scores->J_recall += ((J > 0.5) - scores->J_recall) / n;
-    scores->F_recall += ((F > 0.5) - scores->F_recall) / n;
+    double J = either > 0 ? both / either : 1;
+    double precision = mmixi_video_near(predicted, truth, object);
+    double recall = mmixi_video_near(truth, predicted, object);
+    double sum = precision + recall;
+    double F = sum > 0 ? 2 * precision * recall / sum : 0;
+    scores->count++;
+    double n = (double)scores->count;
+    scores->last_J = J;
+    scores->last_F = F;
+    mmixi_video_mean_of(&scores->J, J, n);
+    mmixi_video_mean_of(&scores->F, F, n);
+    mmixi_video_mean_of(&scores->J_recall, J > 0.5, n);
+    mmixi_video_mean_of(&scores->F_recall, F > 0.5, n);
     return 0;
 }
 

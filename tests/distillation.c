@@ -476,13 +476,38 @@ static void no_memory(void)
     CHECK(n > 100 * stride && n < 9000);
 }
 
+/* Without a teacher, a student, a run, a batch or images. */
+static void nothing(void)
+{
+    mmix_distill_config c = three_stages(1);
+    mmix_distill_stats stats;
+    mmix_distill_batch batch;
+    Lesson l = lesson(c, 1);
+    mmix_ctx *m = l.m;
+    memset(&batch, 0, sizeof batch);
+    snprintf(about, sizeof about, "nothing");
+    CHECK(!mmix_distill_create(NULL, l.student, c) && !mmix_distill_create(l.teacher, NULL, c));
+    CHECK(!mmix_vision_distill_create(NULL, NULL, mmix_vision_stages()));
+    CHECK(mmix_vision_calibrate(NULL, NULL, NULL) == -1 && mmix_linmu_calibrate(NULL, NULL, NULL) == -1);
+    CHECK(mmix_distill_step(NULL, &batch, &stats) == -1 && mmix_distill_losses(NULL, &batch, &stats) == -1);
+    CHECK(mmix_vision_distill_step(NULL, NULL, NULL) == -1 && mmix_vision_distill_losses(NULL, NULL, NULL) == -1);
+    CHECK(!mmix_error(m));
+    mmix_distill_destroy(NULL);
+    BAD_INT(mmix_distill_step(l.run, NULL, &stats), "mmix_distill_step: batch is NULL", "");
+    BAD_INT(mmix_distill_losses(l.run, NULL, NULL), "mmix_distill_losses: batch is NULL", "");
+    BAD_INT(mmix_distill_step(l.run, &batch, NULL), "tokens is NULL", "");
+    BAD_INT(mmix_vision_distill_step(l.run, NULL, NULL), "mmix_vision_distill_step: run of backbones is NULL", "");
+    BAD_INT(mmix_vision_distill_losses(l.run, NULL, NULL), "mmix_vision_distill_losses: run of backbones", "");
+    end(&l);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "what trains", what_trains }, { "learning", learning }, { "stages", stages },
         { "accumulation", accumulation }, { "decoded", decoded }, { "losses", losses },
         { "running", running }, { "damaged", damaged }, { "own adapters", own_adapters },
-        { "no adapters", no_adapters }, { "no memory", no_memory }
+        { "no adapters", no_adapters }, { "no memory", no_memory }, { "nothing", nothing }
     };
     mkdir("build", 0777);
     mkdir(FOLDER, 0777);

@@ -537,6 +537,55 @@ static void test_memory(void)
     drop(&d);
 }
 
+/* ---- a million pixels ---- */
+
+/* Features of 1, all labels 0. */
+static int same_pixels(void *user, const size_t *rows, size_t n, mmix_real *x, int32_t *label)
+{
+    const mmix_source *s = (const mmix_source *)user;
+    (void)rows;
+    for (size_t i = 0; i < n * s->gh * s->gw * s->dim; i++) x[i] = 1;
+    for (size_t i = 0; i < n * s->h * s->w; i++) label[i] = 0;
+    return 0;
+}
+/* A step of rate 1 from zeros on labels that are all 0, of K = 2 classes: each pixel's gradient is -1/2 and
+   1/2 by feature, and so is their mean, whatever their number. */
+static void test_many(mmix_ctx *m, size_t pictures, size_t grid, size_t h, size_t w)
+{
+    enum { K = 2, D = 2 };
+    /* pixels are added in double, pictures in a product */
+    const double bound = sizeof(real) == 8 ? 1e-11 : pictures > 100 ? 20 * EPS : 2 * EPS;
+    mmix_source s;
+    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_result r;
+    snprintf(about, sizeof about, "%d pictures of %d x %d pixels on %d", (int)pictures, (int)h, (int)w, (int)grid);
+    memset(&s, 0, sizeof s);
+    s.count = pictures;
+    s.dim = D;
+    s.gh = grid;
+    s.gw = grid;
+    s.h = h;
+    s.w = w;
+    s.read = same_pixels;
+    s.user = &s;
+    o.classes = K;
+    o.batch = pictures;
+    o.epochs = 1;
+    o.momentum = 0;
+    o.rate[0] = 256.0 / (double)pictures;
+    o.start = mmix_fill(mmix_new2(m, K, D + 1), 0);
+    if (!CHECK(!mmix_linear_probe(m, &o, &s, NULL, &r))) {
+        FINE(m);
+        return;
+    }
+    NEAR(r.loss[0], log(2), 1e-10);
+    for (size_t i = 0; i < D + 1; i++) {
+        NEAR(mmix_data(r.head)[i], 0.5, bound);
+        NEAR(mmix_data(r.head)[D + 1 + i], -0.5, bound);
+    }
+    mmix_reset(m);
+}
+
 int main(void)
 {
     mmix_ctx *m = mmix_create(NULL);
@@ -552,6 +601,11 @@ int main(void)
     test_rates(m);
     test_masks(m);
     test_sources(m);
+    test_many(m, 1, 1, 1000, 1000);
+    test_many(m, 1, 1, 1, 65536);
+    test_many(m, 1, 1, 65536, 1);
+    test_many(m, 2, 3, 500, 1000);
+    test_many(m, ARENA_BLOCK == 256 ? 300 : 20000, 1, 1, 1);     /* tiny tiles: tiny parts of a sum */
     test_threads();
     test_memory();
     doing("the end");

@@ -1140,6 +1140,112 @@ static void plain_loops(void)
         }
 }
 
+/* ---- plain loops of the metrics ---- */
+
+static mmix_tensor *integers(mmix_ctx *m, int ndim, const size_t *shape, int32_t kinds)
+{
+    mmix_tensor *t = mmix_new(m, MMIX_DTYPE_I32, ndim, shape);
+    for (size_t i = 0; i < mmix_count(t); i++) mmix_data_i32(t)[i] = (int32_t)(uniform() * kinds);
+    return t;
+}
+/* Pixels of few values, so that many are equal. */
+static void plain_auc(void)
+{
+    static const size_t side[] = {2, 3, 7, 16, 17};
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t k = 0; k < sizeof side / sizeof *side; k++) {
+        const size_t shape[3] = {1, side[k], side[k] + 1};
+        mmix_tensor *map = mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 3, shape), 1, k);
+        mmix_tensor *mask = integers(m, 3, shape, 3);
+        mmix_auc auc;
+        size_t n = mmix_count(map);
+        for (size_t i = 0; i < n; i++) mmix_data(map)[i] = (real)floor(3 * mmix_data(map)[i]);
+        mmix_data_i32(mask)[0] = 0;
+        mmix_data_i32(mask)[1] = 1;
+        double plain = mmixi_plain_auc(mmix_data(map), mmix_data_i32(mask), n);
+        if (!CHECK(!mmix_binary_auc(m, NULL, map, mask, &auc))) break;
+        NEAR(*auc.auc_raw, plain, 1e-14);
+        NEAR(auc.auc, fmax(plain, 1 - plain), 1e-14);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+/* Around the edges of a tile of test rows; rows that stand twice are equally near. */
+static void plain_knn(void)
+{
+    enum { N = 37, K = 4, T = MMIXI_KNN_TILE };
+    static const size_t tests[] = {1, T - 1, T, T + 1, 2 * T + 1}, nearest[] = {1, 2, 7, N - 1, N, N + 5};
+    static const size_t widths[] = {1, 5, 33};
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t i = 0; i < 5 * 6 * 3; i++) {
+        const size_t D = widths[i % 3], k = nearest[i / 3 % 6], rows = tests[i / 18], all = N;
+        mmix_tensor *train = mmix_randn(m, mmix_new2(m, N, D), 1, i), *test = mmix_randn(m, mmix_new2(m, rows, D), 1, i + 1);
+        mmix_tensor *label = integers(m, 1, &all, K);
+        mmix_knn_result r;
+        double votes[K];
+        memcpy(mmix_data(train) + 20 * D, mmix_data(train) + 3 * D, D * sizeof(real));
+        if (!CHECK(!mmix_knn(m, train, label, test, NULL, K, k, 0.5, &r))) break;
+        for (size_t t = 0; t < rows; t++) {
+            mmixi_plain_knn(votes, mmix_data(test) + t * D, mmix_data(train), mmix_data_i32(label), N, D, K, k, 0.5);
+            for (size_t c = 0; D > 1 && c < K; c++) NEAR(r.votes[t * K + c], votes[c], 60 * EPS * (1 + votes[c]));
+            double sum = 0, plain = 0;           /* of one feature cosines are 1 and -1, but for rounding */
+            for (size_t c = 0; c < K; c++) {
+                sum += r.votes[t * K + c];
+                plain += votes[c];
+            }
+            NEAR(sum, plain, 60 * EPS * (1 + plain));
+        }
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+static void plain_ranks(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    for (size_t n = 1; n < 20; n += 3) {
+        mmix_tensor *M = mmix_randn(m, mmix_new3(m, 2, n, 23 - n), 1, n);
+        mmix_rank r;
+        if (!CHECK(!mmix_rank_of(m, M, 7, 0, &r))) break;
+        for (size_t i = 0; i < r.matrices * r.rows * r.cols; i++) {
+            const double *sigma = r.singular + i * r.width;
+            NEAR(r.effective[i], mmixi_plain_effective_rank(sigma, r.width), 1e-13 * r.effective[i]);
+            NEAR(r.stable[i], mmixi_plain_stable_rank(sigma, r.width), 1e-13 * r.stable[i]);
+        }
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+static void plain_metrics(void)
+{
+    static const double even[4] = {2, 2, 2, 2}, one[4] = {3, 0, 0, 0}, uneven[2] = {2, 1};
+    static const real map[4] = {2, 1, 1, 0}, train[3] = {1, -1, 2}, test[1] = {1};
+    static const int32_t mask[4] = {1, 1, 0, 0}, label[3] = {1, 0, 1};
+    double votes[2];
+    doing("plain metrics");
+    NEAR(mmixi_plain_effective_rank(even, 4), 4, 1e-14);
+    NEAR(mmixi_plain_stable_rank(even, 4), 4, 0);
+    NEAR(mmixi_plain_effective_rank(one, 4), 1, 0);
+    NEAR(mmixi_plain_stable_rank(one, 4), 1, 0);
+    NEAR(mmixi_plain_effective_rank(uneven, 2), 3 / cbrt(4), 1e-14);
+    NEAR(mmixi_plain_stable_rank(uneven, 2), 1.25, 0);
+    NEAR(mmixi_plain_auc(map, mask, 4), 3.5 / 4, 0);
+    mmixi_plain_knn(votes, test, train, label, 3, 1, 2, 3, 2);
+    NEAR(votes[0], exp(-0.5), 1e-15);
+    NEAR(votes[1], 2 * exp(0.5), 1e-15);
+    plain_auc();
+    plain_knn();
+    plain_ranks();
+}
+/* A million tokens that are alike: each has cosine 1. */
+static void many_tokens(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 1000000, 2), 0.1);
+    NEAR(mmix_item(mmixi_unlike(m, x, x)), 0, 4 * EPS);
+    FINE(m);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
@@ -1148,7 +1254,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
         { "fuses", fuses }, { "checksum", checksum }, { "printed room", printed_room }, { "orthogonal", orthogonal },
         { "plain softmax attention", plain_softmax_attention },
         { "plain linear attention", plain_linear_attention }, { "plain ssd", plain_ssd },
-        { "plain loops", plain_loops }
+        { "plain loops", plain_loops }, { "metrics", plain_metrics }, { "many tokens", many_tokens }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -273,7 +273,7 @@ static void test_auc_errors(mmix_ctx *m)
     FAILS(m, auc_of(m, NULL, map, mask, 0, 2, 2, &r), "axis 0 has size 0");
     map[3] = (mmix_real)HUGE_VAL;
     FAILS(m, auc_of(m, NULL, map, mask, 1, 2, 2, &r), "the map of image 0 holds inf");
-    map[3] -= map[3];                                                    /* NaN */
+    map[3] = (mmix_real)NAN;
     FAILS(m, auc_of(m, NULL, map, mask, 1, 2, 2, &r), "expected finite numbers");
     CHECK(auc_of(m, NULL, map, mask, SIZE_MAX / 2, SIZE_MAX / 2, 2, &r) == -1);
     mmix_error_clear(m);
@@ -672,6 +672,106 @@ static int measured(const mmix_options *o, void *user)
 }
 static void test_memory(void) { memory_fails(measured, NULL, 1, 1); }
 
+/* Without a context, an array, a mixer or a result: -1 or NULL, a zeroed result, and a message where
+   there is a context to keep it. */
+static void test_nothing(mmix_ctx *m)
+{
+    static const size_t first = 0;
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 4, 4), 1);
+    mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 4, 1, 2), 1);
+    mmix_mixer mixer = mmix_mixer_softmax(q, q, q);
+    mmix_miou_count count[2] = {{1, 1, 1}, {1, 1, 1}};
+    mmix_probe_config config = mmix_probe_default();
+    mmix_source source;
+    mmix_auc auc;
+    mmix_map map;
+    mmix_knn_result knn;
+    mmix_pca_result pca;
+    mmix_probe_result probe;
+    mmix_rank rank;
+    mmix_mixer_rank mixed;
+    mmix_map_options options;
+    double iou;
+    memset(&source, 0, sizeof source);
+
+    memset(&auc, 1, sizeof auc);
+    CHECK(mmix_binary_auc(NULL, NULL, x, NULL, &auc) == -1 && !auc.auc_raw);
+    CHECK(mmix_feature_map(NULL, NULL, x, x, 2, 2, 4, 4, &map) == -1 && !map.map);
+    CHECK(mmix_knn(NULL, x, NULL, NULL, NULL, 2, 1, 0, &knn) == -1 && !knn.votes);
+    CHECK(mmix_pca(NULL, x, 1, &pca) == -1 && !pca.mean);
+    CHECK(mmix_rank_of(NULL, x, 0, 0, &rank) == -1 && !rank.singular);
+    memset(&mixed, 1, sizeof mixed);
+    CHECK(mmix_mix_rank(NULL, &mixer, NULL, 0, 0, &mixed) == -1 && !mixed.bound);
+    memset(&mixed, 1, sizeof mixed);
+    CHECK(mmix_mix_rank(NULL, NULL, NULL, 0, 0, &mixed) == -1 && !mixed.bound);
+    CHECK(mmix_linear_probe(NULL, &config, &source, NULL, &probe) == -1 && !probe.head);
+    CHECK(mmix_binary_iou(NULL, x, NULL, 0, 0, &iou) == -1 && iou == 0);
+    CHECK(mmix_miou_add(NULL, count, 2, NULL, NULL, 0) == -1 && count[0].both == 1);
+    CHECK(!mmix_pool_tokens(NULL, x, NULL, 0, 1, 0) && !mmix_mass_threshold(NULL, x, 0.5));
+
+    FAILS(m, mmix_mix_rank(m, NULL, NULL, 0, 0, &mixed), "mixer is NULL");
+    CHECK(!mixed.bound && !mixed.joined);
+    FAILS(m, mmix_mix_rank(m, &mixer, NULL, 0, 0, NULL), "mmix_mix_rank: result is NULL");
+    FAILS(m, mmix_rank_of(m, NULL, 0, 0, &rank), "M is NULL");
+    FAILS(m, mmix_rank_of(m, x, 0, 0, NULL), "result is NULL");
+    FAILS(m, mmix_binary_auc(m, NULL, x, NULL, &auc), "mask is NULL");
+    FAILS(m, mmix_binary_auc(m, NULL, x, NULL, NULL), "result is NULL");
+    FAILS(m, mmix_feature_map(m, NULL, NULL, x, 2, 2, 4, 4, &map), "query is NULL");
+    FAILS(m, mmix_feature_map(m, NULL, x, x, 2, 2, 4, 4, NULL), "result is NULL");
+    FAILS(m, mmix_knn(m, NULL, NULL, NULL, NULL, 2, 1, 0, &knn), "train is NULL");
+    FAILS(m, mmix_knn(m, x, NULL, NULL, NULL, 2, 1, 0, NULL), "result is NULL");
+    FAILS(m, mmix_pca(m, NULL, 1, &pca), "x is NULL");
+    FAILS(m, mmix_pca(m, x, 1, NULL), "result is NULL");
+    FAILS(m, mmix_linear_probe(m, NULL, &source, NULL, &probe), "config is NULL");
+    FAILS(m, mmix_linear_probe(m, &config, NULL, NULL, &probe), "train is NULL");
+    FAILS(m, mmix_linear_probe(m, &config, &source, NULL, NULL), "result is NULL");
+    FAILS(m, mmix_binary_iou(m, x, NULL, 0, 0, &iou), "mask is NULL");
+    FAILS(m, mmix_binary_iou(m, x, x, 0, 0, NULL), "result is NULL");
+    mmix_tensor *label = ints(m, 1, 1, 0, 0, (const int32_t[]){0});
+    FAILS(m, mmix_miou_add(m, NULL, 2, label, label, -1), "count is NULL");
+    CHECK(mmix_miou(NULL, 2, &iou).miou == 0);
+    mmix_roc_add(NULL, 1, &auc);
+    mmix_roc_add(&iou, 1, NULL);
+
+    /* positions that are NULL are all tokens of a query, and no positions of mmix_pool_tokens */
+    memset(&options, 0, sizeof options);
+    options.n_positions = 3;
+    CHECK(mmix_feature_map(m, &options, x, x, 2, 2, 4, 4, &map) == 0 && map.map);
+    CHECK(!strncmp(map.how, "patches as given; mean of the given query;", 42));
+    FAILS(m, !mmix_pool_tokens(m, x, NULL, 2, 0, 0), "positions is NULL");
+    FAILS(m, !mmix_pool_tokens(m, x, NULL, 0, 0, 0), "none of 4 tokens");
+    CHECK(mmix_pool_tokens(m, x, &first, 1, 0, 0) != NULL);
+    CHECK(mmix_error(m) == NULL);
+    mmix_reset(m);
+}
+
+/* Of a million equal numbers, or of two kinds, no sum loses digits. */
+static void test_many(mmix_ctx *m)
+{
+    enum { MANY = 1000000 };
+    static int32_t mask[MANY];
+    mmix_tensor *x = mmix_fill(mmix_new3(m, 1, MANY, 2), 0.1), *mean;
+    mmix_auc auc;
+    mmix_pca_result pca;
+    double iou;
+    mean = mmix_pool_tokens(m, x, NULL, 0, 1, 0);
+    if (!CHECK(mean != NULL)) return;
+    CHECK(close_to((double)mmix_data(mean)[0], (double)(real)0.1, 1e-11));
+    CHECK(close_to((double)mmix_data(mean)[1], (double)(real)0.1, 1e-11));
+
+    for (size_t i = 0; i < MANY; i++) mask[i] = i % 4 == 0;
+    CHECK(auc_of(m, NULL, mmix_data(x), mask, 1, 1000, 1000, &auc) == 0 && auc.auc == 0.5);
+    mmix_tensor *map = reals(m, 3, 1, 1000, 1000, mmix_data(x));
+    CHECK(mmix_binary_iou(m, map, ints(m, 3, 1, 1000, 1000, mask), 0, 0, &iou) == 0 && iou == 0.25);
+
+    for (size_t i = 0; i < MANY; i++) mmix_data(x)[i] = (real)(i % 2 ? 0.25 : 0.75);
+    if (!CHECK(pca_of(m, mmix_data(x), MANY, 1, 1, &pca) == 0)) return;
+    CHECK(close_to(pca.mean[0], 0.5, 1e-10));
+    CHECK(close_to(pca.variance[0], 0.0625 * MANY / (MANY - 1), 1e-10));
+    CHECK(close_to(fabs(pca.projection[MANY - 1]), 0.25, 1e-10));
+    mmix_reset(m);
+}
+
 int main(void)
 {
     mmix_ctx *m = mmix_create(NULL);
@@ -688,6 +788,8 @@ int main(void)
     test_pool_tokens(m);
     test_threads();
     test_memory();
+    test_nothing(m);
+    test_many(m);
     CHECK(mmix_error(m) == NULL);
     mmix_destroy(m);
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);

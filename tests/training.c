@@ -558,10 +558,44 @@ static void shifted_logits(void)
     mmix_destroy(m);
 }
 
+/* DINO without what it needs. */
+static void nothing(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    mmix_params *p = mmix_params_create(m);
+    mmix_dino_head head;
+    mmix_dino_stats stats;
+    mmix_picture picture;
+    mmix_dino_config config = mmix_dino_small_data();
+    memset(&picture, 0, sizeof picture);
+    doing("nothing");
+    memset(&head, 1, sizeof head);
+    CHECK(mmix_dino_head_init(&head, NULL, "", 8, 8, 8, 8, 1) == -1 && head.layers == 0);
+    BAD_INT(mmix_dino_head_init(NULL, p, "", 8, 8, 8, 8, 1), "mmix_dino_head_init: head is NULL", "");
+    CHECK(mmix_dino_create(NULL, config) == NULL);
+    CHECK(!mmix_dino_backbone(NULL, 1) && !mmix_dino_head_params(NULL, 1) && !mmix_dino_center(NULL));
+    CHECK(!mmix_dino_config_of(NULL) && !mmix_dino_note(NULL));
+    CHECK(mmix_dino_step(NULL, &picture, 1, &stats) == -1);
+    CHECK(mmix_dino_step_crops(NULL, NULL, NULL, &stats) == -1);
+    CHECK(mmix_dino_share(NULL, 0, NULL, NULL) == -1);
+    mmix_dino_destroy(NULL);
+
+    config.vision.depth = 1;
+    config.prototypes = 8;
+    mmix_dino *d = mmix_dino_create(m, config);
+    BAD_INT(mmix_dino_step(d, NULL, 1, &stats), "mmix_dino_step: pictures is NULL", "");
+    BAD_INT(mmix_dino_step(d, &picture, 0, &stats), "count is 0", "");
+    BAD_INT(mmix_dino_step_crops(d, NULL, NULL, &stats), "config.iters is 0", "");
+    mmix_dino_destroy(d);
+    mmix_params_destroy(p);
+    FINE(m);
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "parameters", parameters }, { "schedules", schedules }, { "optimiser", optimiser },
+        { "parameters", parameters }, { "schedules", schedules }, { "optimiser", optimiser }, { "nothing", nothing },
         { "losses", losses }, { "shifted", shifted_logits }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);

@@ -524,6 +524,10 @@ static void refusals(void)
     BAD(mmix_video_create(m, config_of(7, 12, 5, NAN), x, GH, GW, mask, K), "temperature is", "nan");
     BAD(mmix_video_create(m, config_of(SIZE_MAX, 12, 5, 0.1), x, GH, GW, mask, K), "frames is", "expected 0 to");
     BAD_INT(mmix_video_next(v, NULL, &r), "mmix_video_next: tokens is NULL", "");
+    BAD_INT(mmix_video_next(v, x, NULL), "mmix_video_next: result is NULL", "");
+    CHECK(mmix_video_next(NULL, x, NULL) == -1);
+    BAD_INT(mmix_video_jf(m, mask, mask, 1, NULL), "mmix_video_jf: scores is NULL", "");
+    CHECK(mmix_video_jf(NULL, mask, mask, 1, NULL) == -1);
     BAD_INT(mmix_video_next(v, mmix_fill(mmix_new2(m, N, D + 1), 1), &r), "tokens has shape (145, 7), expected (145, 6)", "");
     BAD_INT(mmix_video_next(v, mmix_fill(mmix_new2(m, N - 1, D), 1), &r), "tokens has shape (144, 6), expected (145, 6)", "");
     BAD_INT(mmix_video_next(v, mmix_fill(mmix_new2(other, N, D), 1), &r), "another context", "");
