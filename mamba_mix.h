@@ -1946,16 +1946,11 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* What is to be inlined says so, and what is to be vectors is written as vectors: gcc's guesses at both, and
-   its search for what could be shared, cost three tenths of the time to compile and gain nothing that bench.c
-   can see. Around rooms where no time is spent (files, and what only calls ops) there are fewer still. */
-#if defined(__GNUC__) && !defined(__clang__)
+/* x87 rounds only what is stored, and exp_v counts on rounding. */
+#if defined(__GNUC__) && !defined(__clang__) && __FLT_EVAL_METHOD__ == 2
+#define MMIXI_FLOAT_STORE
 #pragma GCC push_options
-#pragma GCC optimize("no-tree-vectorize", "no-inline-small-functions", "no-gcse", "no-tree-dominator-opts", \
-                     "no-thread-jumps", "no-tree-vrp", "no-schedule-insns2")
-#if __FLT_EVAL_METHOD__ == 2                     /* x87 rounds what is stored: exp_v counts on it */
 #pragma GCC optimize("float-store")
-#endif
 #endif
 #if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
 #define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
@@ -2993,8 +2988,8 @@ MMIXDEF int mmix_threads(const mmix_ctx *m) { return m ? (int)m->lanes : 0; }
    our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
    ==================================================================================== */
 
-/* libm rounds differently from system to system; these do not, and err by a unit or two in the last place.
-   For that no compiler may fuse a multiply and an add here. */
+/* libm rounds differently from system to system; these do not, and err by a unit or two in the
+   last place. For that no compiler may fuse a multiply and an add here. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -3008,14 +3003,15 @@ MMIXDEF int mmix_threads(const mmix_ctx *m) { return m ? (int)m->lanes : 0; }
 #define MMIXI_MATH static
 #endif
 
-#define MMIXI_LN2_HI 0.6931471804855391      /* ln 2 cut after 33 bits: products with small n are exact */
+#define MMIXI_LN2_HI 0.6931471804855391      /* 33 bits of ln 2: times a small n it is exact */
 #define MMIXI_LN2_LO 7.440617110012397e-11
 
 /* e^x = 2^n e^r with |r| <= ln 2 / 2, and the Taylor series of e^r. */
 MMIXI_MATH double mmixi_exp(double x)
 {
     double n, r, sum = 1;
-    if (!(x < 709.79)) return x > 0 ? HUGE_VAL : x;          /* the last: NaN */
+    if (x != x) return x;
+    if (x >= 709.79) return HUGE_VAL;
     if (x < -745.2) return 0;
     n = floor(x * 1.4426950408889634 + 0.5);
     r = x - n * MMIXI_LN2_HI - n * MMIXI_LN2_LO;
@@ -3029,11 +3025,16 @@ MMIXI_MATH double mmixi_log(double x)
 {
     int e;
     double f, s, z, sum = 0;
-    if (!(x > 0)) return x < 0 ? (double)NAN : x == 0 ? -HUGE_VAL : x;
-    if (x > 1.797693134862315708e308) return x;              /* infinity */
+    if (x < 0) return (double)NAN;
+    if (x == 0) return -HUGE_VAL;
+    if (x != x || x > 1.797693134862315708e308) return x;    /* NaN, infinity */
     f = frexp(x, &e);
-    if (f < 0.70710678118654752) { f *= 2; e--; }
-    f -= 1; s = f / (2 + f);
+    if (f < 0.70710678118654752) {
+        f *= 2;
+        e--;
+    }
+    f -= 1;
+    s = f / (2 + f);
     z = s * s;
     for (int k = 23; k > 1; k -= 2) sum = z * (sum + 1.0 / k);
     return e * MMIXI_LN2_HI + (f - (s * (f - 2 * sum) - e * MMIXI_LN2_LO));
@@ -3043,44 +3044,51 @@ MMIXI_MATH double mmixi_log(double x)
 MMIXI_MATH double mmixi_log1p(double x)
 {
     double u = 1 + x;
-    if (u == 1 || !(x < 1e17)) return u == 1 ? x : mmixi_log(x);
-    return u > 0 ? mmixi_log(u) * (x / (u - 1)) : mmixi_log(u);
+    if (u == 1) return x;
+    if (!(x < 1e17)) return mmixi_log(x);
+    if (!(u > 0)) return mmixi_log(u);
+    return mmixi_log(u) * (x / (u - 1));
 }
 /* e^x - 1 for x <= 0, likewise */
 MMIXI_MATH double mmixi_expm1(double x)
 {
     double u = mmixi_exp(x);
-    return u == 1 ? x : u > 0 ? (u - 1) * (x / mmixi_log(u)) : u - 1;
+    if (u == 1) return x;
+    if (!(u > 0)) return u - 1;
+    return (u - 1) * (x / mmixi_log(u));
 }
 /* x^p, a small whole one by multiplication */
 MMIXI_MATH double mmixi_pow(double x, double p)
 {
     double y = 1;
-    if (p == floor(p) && fabs(p) <= 64) {
+    int whole = p == floor(p);
+    if (whole && fabs(p) <= 64) {
         for (double n = fabs(p); n > 0; n--) y *= x;
         return p < 0 ? 1 / y : y;
     }
+    if (!(x >= 0) && !whole) return (double)NAN;
     y = mmixi_exp(p * mmixi_log(fabs(x)));
-    return x >= 0 || p == floor(p) ? x < 0 && fmod(p, 2) != 0 ? -y : y : (double)NAN;
+    return x < 0 && fmod(p, 2) != 0 ? -y : y;
 }
 
-/* x = q π/2 + r, |r| <= π/4, π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| <= 1e6. */
+/* x = q π/2 + r, |r| <= π/4, π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| <=
+   1e6. */
 MMIXI_MATH double mmixi_sin_quarter(double x, int quarters)
 {
-    double q = floor(x * 0.63661977236758134 + 0.5), z, sum = 1;
+    double q = floor(x * 0.63661977236758134 + 0.5);
     double r = x - q * 1.5707963267341256 - q * 6.077100506303966e-11 - q * 2.0222662487959506e-21;
+    double z = r * r, sum = 1;
     int quarter = (int)(((int64_t)q + quarters) & 3), odd = quarter & 1;
-    z = r * r;
-    /* cos r, or sin r / r */
-    for (int k = odd ? 18 : 19; k > 1; k -= 2) sum = 1 - z / (k * (k - 1)) * sum;
+    for (int k = odd ? 18 : 19; k > 1; k -= 2)   /* cos r, or sin r / r */
+        sum = 1 - z / (k * (k - 1)) * sum;
     if (!odd) sum *= r;
     return quarter & 2 ? -sum : sum;
 }
 MMIXI_MATH double mmixi_sin(double x) { return mmixi_sin_quarter(x, 0); }
 MMIXI_MATH double mmixi_cos(double x) { return mmixi_sin_quarter(x, 1); }
 
-/* erfc x = 1 - erf x, by erf's series near 0 and farther out by the continued fraction
-   e^(-x²)/√π / (x + (1/2)/(x + (2/2)/(x + …))), which is exact relative to its tiny values. x² is split so
+/* erfc x = 1 - erf x, by erf's series near 0 and farther out by the continued fraction e^(-x²)/√π
+   / (x + (1/2)/(x + (2/2)/(x + …))), which is exact relative to its tiny values. x² is split so
    that e^(-x²) is, too. */
 MMIXI_MATH double mmixi_erfc(double x)
 {
@@ -3104,8 +3112,8 @@ MMIXI_MATH double mmixi_erfc(double x)
 #pragma GCC pop_options
 #endif
 
-/* A view of a matrix: element (i, j) is p[i rs + j cs]. What a view is read for alone may be const: whoever
-   makes it knows. */
+/* A view of a matrix: element (i, j) is p[i rs + j cs]. What a view is read for alone may be
+   const: whoever makes it knows. */
 typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } mmixi_mat;
 /* Row-major, `step` reals from row to row. */
 static inline mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
@@ -3131,12 +3139,12 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
     return a;
 }
 
-/* The inner loops, each with its arguments. Vectors are contiguous, of any length, aligned or not; an output
-   may be an input. A sum keeps several partial sums in an order that depends on n alone. tests/kernels.c has
-   the plain loop of each. */
+/* The inner loops, each with its arguments. Vectors are contiguous, of any length, aligned or
+   not; an output may be an input. A sum keeps several partial sums in an order that depends on n
+   alone. tests/kernels.c has the plain loop of each. */
 
-/* c = or += a b + bias; c at most mr x nr; bias (cols) or NULL. The rows of b and c are contiguous; strides
-   may be negative, the depth 0; of b only p and rs are read */
+/* c = or += a b + bias; c at most mr x nr; bias (cols) or NULL. The rows of b and c are
+   contiguous; strides may be negative, the depth 0; of b only p and rs are read */
 #define MMIXI_ARGS_tile \
     (const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add, const mmix_real *bias)
 /* x · y; Σ x; the largest x, -infinity if n is 0; Σ (x - mean)² */
@@ -3154,8 +3162,8 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_mul_add MMIXI_ARGS_add
 /* z = scale z + residual, which may be NULL: what follows a matrix product */
 #define MMIXI_ARGS_finish (size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z)
-/* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x above
-   20 */
+/* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 +
+   e^x), x above 20 */
 #define MMIXI_ARGS_exp_each (size_t n, const mmix_real *x, mmix_real *y)
 #define MMIXI_ARGS_silu MMIXI_ARGS_exp_each
 #define MMIXI_ARGS_gelu MMIXI_ARGS_exp_each
@@ -3170,18 +3178,19 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_softmax_backward \
     (size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along, mmix_real *dx, int add)
 /* y = (x - mean) rstd w + b; w, b may be NULL */
-#define MMIXI_ARGS_normalise \
+#define MMIXI_ARGS_normalise                                                                       \
     (size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, const mmix_real *b, \
      mmix_real *y)
-/* its backward in two passes: with x̂ = (x - mean) rstd and g = w dy, the sums of g and of g x̂; then
-   dx = or += rstd (g - g_mean - x̂ gx_mean), dw += dy x̂, db += dy; w, dw, db may be NULL */
-#define MMIXI_ARGS_normalise_sums \
+/* its backward in two passes: with x̂ = (x - mean) rstd and g = w dy, the sums of g and of g x̂;
+   then dx = or += rstd (g - g_mean - x̂ gx_mean), dw += dy x̂, db += dy; w, dw, db may be NULL */
+#define MMIXI_ARGS_normalise_sums                                                                  \
     (size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, \
      mmix_real *g, mmix_real *gx)
-#define MMIXI_ARGS_normalise_backward \
+#define MMIXI_ARGS_normalise_backward                                                              \
     (size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, \
      mmix_real g_mean, mmix_real gx_mean, mmix_real *dx, int add, mmix_real *dw, mmix_real *db)
-/* one row of an SSD chunk: decay = before e, or 0 where that is below e^-80; weight = decay score dt */
+/* one row of an SSD chunk: decay = before e, or 0 where that is below e^-80; weight = decay score
+   dt */
 #define MMIXI_ARGS_ssd_row \
     (size_t n, mmix_real e, const mmix_real *before, const mmix_real *score, const mmix_real *dt, \
      mmix_real *decay, mmix_real *weight)
@@ -3193,15 +3202,16 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_ssd_step \
     (size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b, const mmix_real *c, \
      mmix_real *h, mmix_real *y)
-/* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out); w (taps,
-   ldw); bias may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
+/* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out);
+   w (taps, ldw); bias may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
 #define MMIXI_ARGS_conv \
     (size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw, \
      const mmix_real *bias, mmix_real *u)
-#define MMIXI_ARGS_conv_weight \
+#define MMIXI_ARGS_conv_weight                                                                     \
     (size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw, size_t ldw, \
      mmix_real *db)
-/* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = keep p - rate mo / (√v root + eps) */
+/* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = keep p - rate mo / (√v root
+   + eps) */
 #define MMIXI_ARGS_adamw \
     (size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip, \
      mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps)
@@ -3209,11 +3219,13 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_transpose \
     (size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy)
 
-/* All of them: V gives nothing back, R a number. */
-#define MMIXI_KERNELS(V, R)                                                                                  \
-    V(tile) R(dot) R(sum) R(largest) R(variance) V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish) \
-    V(exp_each) V(silu) V(gelu) V(softplus) V(silu_backward) V(gelu_backward) V(softplus_backward)           \
-    R(exp_row) V(softmax) V(softmax_backward) V(normalise) V(normalise_sums) V(normalise_backward)           \
+/* The list of all micro-kernels: those in V return nothing, those in R return a real. */
+#define MMIXI_KERNELS(V, R)                                                                     \
+    V(tile) R(dot) R(sum) R(largest) R(variance) V(axpy) V(scale) V(lerp) V(add) V(mul)         \
+    V(mul_add) V(finish) V(exp_each) V(silu) V(gelu) V(softplus)                                \
+    V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
+    R(exp_row) V(softmax) V(softmax_backward)                                                   \
+    V(normalise) V(normalise_sums) V(normalise_backward)                                        \
     V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
@@ -3224,7 +3236,8 @@ typedef struct mmixi_kernels {
     MMIXI_KERNELS(MMIXI_FIELD_V, MMIXI_FIELD_R)
 } mmixi_kernels;
 
-/* Which levels this compiler can build. The double build is for checking and has the portable one alone. */
+/* Which levels this compiler can build. The double build is for checking and has the portable one
+   alone. */
 #if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && !defined(__TINYC__)
 #if defined(__x86_64__) && !defined(_MSC_VER) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
 #define MMIXI_X86
@@ -3253,14 +3266,15 @@ typedef struct mmixi_kernels {
 #define MMIXI_UNROLL
 #endif
 
-/* The kernels stand once, in the block below. The file includes itself once a level to compile them:
-   MMIXI_LEVEL is defined then, and that block is all that such an inclusion sees. So the implementation's #if
-   closes before the block and opens again behind it.
+/* The kernels stand once, in the block below. The file includes itself once for each level to compile
+   them: MMIXI_LEVEL is defined then, and that block is all that such an inclusion sees. So the
+   implementation's #if closes before the block and opens again behind it.
 
-   V is a vector of W reals; + - * / are the compiler's, lane by lane, also with a scalar. A level defines the
-   rest. T says which lanes are live: loads of dead lanes give 0, stores leave them alone. EACH is the loop of
-   every row: its statements with t = ALL at each whole vector i, then at what is left of n. They stand twice
-   so that whole vectors need no masks; AT and TO load and store a vector there. */
+   MMIXI_V is a vector of MMIXI_W reals; + - * / are the compiler's, lane by lane, also with a scalar. A
+   level defines the rest. A value t of MMIXI_T says which lanes are live: loads of dead lanes give 0,
+   and stores leave them alone. MMIXI_EACH is the loop of every row: it runs its statements with
+   t = MMIXI_ALL at each whole vector i, and then once at what is left of n. The statements are compiled
+   twice, so that whole vectors need no masks. MMIXI_AT and MMIXI_TO load and store the vector at i. */
 #define MMIXI_NAME(name) MMIXI_JOIN(mmixi_##name##_, MMIXI_LEVEL_NAME)
 #define MMIXI_STRING2(x) #x
 #define MMIXI_STRING(x) MMIXI_STRING2(x)
@@ -3273,30 +3287,31 @@ typedef struct mmixi_kernels {
 #define MMIXI_PICKT(t, v, other) ((t) == MMIXI_ALL ? (v) : MMIXI_PICKM(t, v, other))
 #define MMIXI_AT(x) MMIXI_LOADT(t, (x) + i)
 #define MMIXI_TO(y, v) do { const MMIXI_V to_ = v; MMIXI_STORET(t, (y) + i, to_); } while (0)
-#define MMIXI_EACH(...)                                                                                      \
-    do {                                                                                                     \
-        size_t i = 0;                                                                                        \
-        for (; i + MMIXI_W <= n; i += MMIXI_W) { enum { t = MMIXI_ALL }; __VA_ARGS__ }                       \
-        if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); __VA_ARGS__ }                       \
+#define MMIXI_EACH(...)                                                                \
+    do {                                                                               \
+        size_t i = 0;                                                                  \
+        for (; i + MMIXI_W <= n; i += MMIXI_W) { enum { t = MMIXI_ALL }; __VA_ARGS__ } \
+        if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); __VA_ARGS__ } \
     } while (0)
-/* Sums in `count` parts s[j], whole vectors in turn, what is left in the first: s[j] = the expression. */
-#define MMIXI_PARTS(count, first, ...)                                                                       \
-    MMIXI_V s[count];                                                                                        \
-    size_t from = 0;                                                                                         \
-    MMIXI_UNROLL                                                                                             \
-    for (size_t j = 0; j < count; j++) s[j] = MMIXI_SET(first);                                              \
-    for (; from + count * MMIXI_W <= n; from += count * MMIXI_W) {                                           \
-        enum { t = MMIXI_ALL };                                                                              \
-        MMIXI_UNROLL                                                                                         \
-        for (size_t j = 0; j < count; j++) {                                                                 \
-            size_t i = from + j * MMIXI_W;                                                             \
-            s[j] = __VA_ARGS__;                                                                              \
-        }                                                                                                    \
-    }                                                                                                        \
-    for (size_t i = from; i < n; i += MMIXI_W) {                                                             \
-        const MMIXI_T t = MMIXI_TAIL(n - i);                                                                 \
-        enum { j = 0 };                                                                                      \
-        s[j] = __VA_ARGS__;                                                                                  \
+/* Sums in `count` parts s[j], whole vectors in turn, what is left in the first: s[j] = the
+   expression. */
+#define MMIXI_PARTS(count, first, ...)                             \
+    MMIXI_V s[count];                                              \
+    size_t from = 0;                                               \
+    MMIXI_UNROLL                                                   \
+    for (size_t j = 0; j < count; j++) s[j] = MMIXI_SET(first);    \
+    for (; from + count * MMIXI_W <= n; from += count * MMIXI_W) { \
+        enum { t = MMIXI_ALL };                                    \
+        MMIXI_UNROLL                                               \
+        for (size_t j = 0; j < count; j++) {                       \
+            size_t i = from + j * MMIXI_W;                         \
+            s[j] = __VA_ARGS__;                                    \
+        }                                                          \
+    }                                                              \
+    for (size_t i = from; i < n; i += MMIXI_W) {                   \
+        const MMIXI_T t = MMIXI_TAIL(n - i);                       \
+        enum { j = 0 };                                            \
+        s[j] = __VA_ARGS__;                                        \
     }
 #define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are halved: rounding grows with log n */
 #define MMIXI_HALF(n) ((n) / 2 / MMIXI_W * MMIXI_W)
@@ -3449,13 +3464,13 @@ MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return v; }
 #else
 #define MMIXI_EIGHT(v, op) (v)
 #endif
-#define MMIXI_HALVES(name, op8, op4)                                                                         \
-    MMIXI_INLINE mmix_real MMIXI_NAME(name)(MMIXI_V v)                                                       \
-    {                                                                                                        \
-        const __m256 h = MMIXI_EIGHT(v, op8);                                                                \
-        __m128 q = op4(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));                              \
-        q = op4(q, _mm_movehl_ps(q, q));                                                                     \
-        return _mm_cvtss_f32(op4(q, _mm_shuffle_ps(q, q, 1)));                                               \
+#define MMIXI_HALVES(name, op8, op4)                                            \
+    MMIXI_INLINE mmix_real MMIXI_NAME(name)(MMIXI_V v)                          \
+    {                                                                           \
+        const __m256 h = MMIXI_EIGHT(v, op8);                                   \
+        __m128 q = op4(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)); \
+        q = op4(q, _mm_movehl_ps(q, q));                                        \
+        return _mm_cvtss_f32(op4(q, _mm_shuffle_ps(q, q, 1)));                  \
     }
 MMIXI_HALVES(lanes_sum, _mm256_add_ps, _mm_add_ps)
 MMIXI_HALVES(lanes_max, _mm256_max_ps, _mm_max_ps)
@@ -3478,10 +3493,11 @@ MMIXI_VECTOR(tail_v)(double a, double *bell)
 
 #else
 
-/* e^x = 2^n e^r. Adding 1.5 2^23 rounds x / ln 2 to an integer n, which is added to p's exponent: of a NaN it
-   is 0, and NaN stays NaN, whatever its bits. Polynomial: least largest relative error on |r| <= ln 2 / 2
-   (3e-9), fitted by us. Below LEAST the answer is 0 and never a subnormal, above MOST infinity. exp_down_v
-   is for x up to MOST: in a softmax a quarter less time. */
+/* e^x = 2^n e^r. Adding 1.5 2^23 rounds x / ln 2 to an integer n, which is added to p's exponent:
+   of a NaN it is 0, and NaN stays NaN, whatever its bits. Polynomial: least largest relative
+   error on |r| <= ln 2 / 2 (3e-9), fitted by us. Below LEAST the answer is 0 and never a
+   subnormal, above MOST infinity. exp_down_v is for x up to MOST: in a softmax a quarter less
+   time. */
 #define MMIXI_EXP_LEAST -87.3f
 #define MMIXI_EXP_MOST 88.72283f
 MMIXI_VECTOR(exp_down_v)(MMIXI_V x)
@@ -3503,24 +3519,27 @@ MMIXI_VECTOR(exp_v)(MMIXI_V x)
     return MMIXI_IF_LESS(most, x, MMIXI_SET(HUGE_VAL), MMIXI_NAME(exp_down_v)(MMIXI_MIN(most, x)));
 }
 
-/* max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh s, s = u / (2 + u) in [0, 1/3] (fitted by us,
-   5e-9). */
+/* max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh s, s = u / (2 + u) in [0, 1/3] (fitted
+   by us, 5e-9). */
 MMIXI_VECTOR(softplus_v)(MMIXI_V x)
 {
     const MMIXI_V zero = MMIXI_SET(0);
-    const MMIXI_V plus = MMIXI_MAX(zero, x), minus = MMIXI_MIN(zero, x);     /* in this order NaN stays NaN */
+    /* in this order of the arguments NaN stays NaN */
+    const MMIXI_V plus = MMIXI_MAX(zero, x), minus = MMIXI_MIN(zero, x);
     const MMIXI_V u = MMIXI_NAME(exp_down_v)(minus - plus), s = u / (u + MMIXI_SET(2)), z = s * s;
     const MMIXI_V p = MMIXI_FMA(z * z, MMIXI_LINE(z, 0.1400599330663681f, 0.14000903069972992f),
                                 MMIXI_LINE(z, 0.2001076340675354f, 0.3333320915699005f));
     return MMIXI_IF_LESS(MMIXI_SET(20), x, x, plus + MMIXI_FMA((s + s) * z, p, s + s));
 }
 
-/* Φ(-a), the tail of the normal distribution, a >= 0, and e^(-a²/2); both 0 from a = 13.3 on. Their quotient
-   is a rational function, fitted by us: relative error 5e-8 where Φ is not small, below 1e-6 everywhere. */
+/* Φ(-a), the tail of the normal distribution, a >= 0, and e^(-a²/2); both 0 from a = 13.3 on.
+   Their quotient is a rational function, fitted by us: relative error 5e-8 where Φ is not small,
+   below 1e-6 everywhere. */
 MMIXI_VECTOR(tail_v)(MMIXI_V a, MMIXI_V *bell)
 {
     MMIXI_V up, down, aa;
-    a = MMIXI_MIN(a, MMIXI_SET(20)); aa = a * a;
+    a = MMIXI_MIN(a, MMIXI_SET(20));
+    aa = a * a;
     up = MMIXI_LINE(a, 0.015018963254988194f, 0.11114613711833954f);
     up = MMIXI_FMA(aa, up, MMIXI_LINE(a, 0.3476709723472595f, 0.5f));
     down = MMIXI_LINE(a, 0.2782955467700958f, 0.9137501120567322f);
@@ -3542,7 +3561,8 @@ MMIXI_VECTOR(silu_v)(MMIXI_V x) { return x * MMIXI_NAME(sigmoid_v)(x); }
 /* σ(x) (1 + x σ(-x)); with u = e^-|x| one of σ(x), σ(-x) is 1 / (1 + u), the other u / (1 + u) */
 MMIXI_VECTOR(silu_slope_v)(MMIXI_V x)
 {
-    const MMIXI_V zero = MMIXI_SET(0), one = MMIXI_SET(1), u = MMIXI_NAME(exp_down_v)(MMIXI_MIN(x, zero - x));
+    const MMIXI_V zero = MMIXI_SET(0), one = MMIXI_SET(1);
+    const MMIXI_V u = MMIXI_NAME(exp_down_v)(MMIXI_MIN(x, zero - x));
     const MMIXI_V upper = one / (one + u), lower = u * upper;
     return MMIXI_FMA(upper * lower, x, MMIXI_IF_LESS(x, zero, lower, upper));
 }
@@ -3574,7 +3594,8 @@ MMIXI_VECTOR(softplus_slope_v)(MMIXI_V x)
 MMIXI_KERNEL(mmix_real, dot)
 {
     size_t half = MMIXI_HALF(n);
-    if (n > MMIXI_LONG) return MMIXI_NAME(dot)(half, x, y) + MMIXI_NAME(dot)(n - half, x + half, y + half);
+    if (n > MMIXI_LONG) return MMIXI_NAME(dot)(half, x, y) + MMIXI_NAME(dot)(n - half, x + half,
+                                                                             y + half);
     MMIXI_PARTS(4, 0, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), s[j]))
     return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
 }
@@ -3612,14 +3633,14 @@ MMIXI_MAP(exp_each, y, MMIXI_NAME(exp_v)(MMIXI_AT(x)))
 MMIXI_MAP(silu, y, MMIXI_NAME(silu_v)(MMIXI_AT(x)))
 MMIXI_MAP(gelu, y, MMIXI_NAME(gelu_v)(MMIXI_AT(x)))
 MMIXI_MAP(softplus, y, MMIXI_NAME(softplus_v)(MMIXI_AT(x)))
-#define MMIXI_MAP_BACK(name, d)                                                                              \
-    MMIXI_KERNEL(void, name)                                                                                 \
-    {                                                                                                        \
-        MMIXI_EACH(                                                                                          \
-            MMIXI_V dv = d;                                                                                  \
-            if (add) dv += MMIXI_AT(dx);                                                                     \
-            MMIXI_TO(dx, dv);                                                                                \
-        );                                                                                                   \
+#define MMIXI_MAP_BACK(name, d)          \
+    MMIXI_KERNEL(void, name)             \
+    {                                    \
+        MMIXI_EACH(                      \
+            MMIXI_V dv = d;              \
+            if (add) dv += MMIXI_AT(dx); \
+            MMIXI_TO(dx, dv);            \
+        );                               \
     }
 MMIXI_MAP_BACK(silu_backward, MMIXI_AT(dy) * MMIXI_NAME(silu_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(gelu_backward, MMIXI_AT(dy) * MMIXI_NAME(gelu_slope_v)(MMIXI_AT(x)))
@@ -3709,7 +3730,8 @@ MMIXI_KERNEL(void, normalise_sums)
         s += d;
         sx = MMIXI_FMA(d, MMIXI_AT(x) - vmean, sx);
     );
-    *g = MMIXI_NAME(lanes_sum)(s); *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
+    *g = MMIXI_NAME(lanes_sum)(s);
+    *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
 }
 MMIXI_KERNEL(void, normalise_backward)
 {
@@ -3729,7 +3751,8 @@ MMIXI_KERNEL(void, normalise_backward)
 
 MMIXI_KERNEL(void, ssd_row)
 {
-    const MMIXI_V ve = MMIXI_SET(e), least = MMIXI_SET(1.8048513878454153e-35);                  /* e^-80 */
+    const MMIXI_V ve = MMIXI_SET(e);
+    const MMIXI_V least = MMIXI_SET(1.8048513878454153e-35);                /* e^-80 */
     MMIXI_EACH(
         MMIXI_V d = ve * MMIXI_AT(before);
         d = MMIXI_IF_LESS(d, least, MMIXI_SET(0), d);
@@ -3759,7 +3782,8 @@ MMIXI_KERNEL(void, ssd_step)
         MMIXI_EACH(
             const MMIXI_V v = MMIXI_FMA(vx, MMIXI_AT(b), ve * MMIXI_AT(h));
             MMIXI_TO(h, v);
-            sum = MMIXI_FMA(MMIXI_PICKT(t, v, MMIXI_SET(0)), MMIXI_AT(c), sum);    /* ∞ times 0 beside N */
+            /* beside N an infinity would meet a 0 */
+            sum = MMIXI_FMA(MMIXI_PICKT(t, v, MMIXI_SET(0)), MMIXI_AT(c), sum);
         );
         y[p] = MMIXI_NAME(lanes_sum)(sum);
     }
@@ -3770,7 +3794,8 @@ MMIXI_KERNEL(void, conv)
     MMIXI_EACH(
         MMIXI_V v = MMIXI_SET(0);
         if (bias) v = MMIXI_AT(bias);
-        for (size_t k = 0; k < taps; k++) if (x[k]) v = MMIXI_FMA(MMIXI_AT(x[k]), MMIXI_AT(w + k * ldw), v);
+        for (size_t k = 0; k < taps; k++) if (x[k]) v = MMIXI_FMA(MMIXI_AT(x[k]),
+                                                                  MMIXI_AT(w + k * ldw), v);
         MMIXI_TO(u, v);
     );
 }
@@ -3826,7 +3851,8 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
     }
 }
 #elif MMIXI_LEVEL == 128
-/* Four times 4 x 4 in registers: single lanes change between pairs of rows, then halves between two pairs. */
+/* Four times 4 x 4 in registers: single lanes change between pairs of rows, then halves between
+   two pairs. */
 MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
 {
     for (int part = 0; part < 4; part++) {
@@ -3836,7 +3862,8 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
         const float32x4x2_t t = vtrnq_f32(vld1q_f32(from + 2 * ldx), vld1q_f32(from + 3 * ldx));
         for (int i = 0; i < 2; i++) {
             vst1q_f32(to + i * ldy, vcombine_f32(vget_low_f32(s.val[i]), vget_low_f32(t.val[i])));
-            vst1q_f32(to + (2 + i) * ldy, vcombine_f32(vget_high_f32(s.val[i]), vget_high_f32(t.val[i])));
+            vst1q_f32(to + (2 + i) * ldy, vcombine_f32(vget_high_f32(s.val[i]),
+                                                       vget_high_f32(t.val[i])));
         }
     }
 }
@@ -3847,8 +3874,9 @@ MMIXI_KERNEL(void, transpose)
     ptrdiff_t R = (ptrdiff_t)rows, C = (ptrdiff_t)cols;
     ptrdiff_t R8 = 0, C8 = 0;                    /* what transpose_8 does of it */
 #if MMIXI_W > 1
-    R8 = R - R % 8; C8 = C - C % 8;
-    for (ptrdiff_t j16 = 0; j16 < C8; j16 += 16)                 /* 16: both halves of a cache line of x */
+    R8 = R - R % 8;
+    C8 = C - C % 8;
+    for (ptrdiff_t j16 = 0; j16 < C8; j16 += 16)         /* 16: both halves of a cache line of x */
         for (ptrdiff_t i = 0; i < R8; i += 8)
             for (ptrdiff_t j = j16; j < C8 && j < j16 + 16; j += 8)
                 MMIXI_NAME(transpose_8)(x + i * ldx + j, ldx, y + j * ldy + i, ldy);
@@ -3857,11 +3885,11 @@ MMIXI_KERNEL(void, transpose)
         for (ptrdiff_t i = j < C8 ? R8 : 0; i < R; i++) y[j * ldy + i] = x[i * ldx + j];
 }
 
-/* The tile. rows and vecs are constants wherever this is inlined, so that s stays in registers; ragged says
-   that the last vector of each row may not be whole. */
+/* The tile. rows and vecs are constants wherever this is inlined, so that s stays in registers;
+   ragged says that the last vector of each row may not be whole. */
 MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, const int ragged,
-                                      const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add,
-                                      const mmix_real *bias)
+                                      const mmixi_mat *c, const mmixi_mat *a,
+                                      const mmixi_mat *b, int add, const mmix_real *bias)
 {
     MMIXI_V s[MMIXI_MR][MMIXI_NV], vb[MMIXI_NV];
     const MMIXI_T t = MMIXI_TAIL(c->cols - (vecs - 1) * MMIXI_W);
@@ -3910,12 +3938,12 @@ MMIXI_KERNEL(void, tile)
 {
     switch (c->rows * 4 + (c->cols + MMIXI_W - 1) / MMIXI_W) {
     /* where masks cost nothing, or there are none, one form does for whole and ragged tiles */
-#define MMIXI_TILE(r, v)                                                                                     \
-    case r * 4 + v:                                                                                          \
-        if (r > MMIXI_MR || v > MMIXI_NV) break;                                                             \
-        if (MMIXI_W != 1 && MMIXI_W != 16 && c->cols == v * MMIXI_W)                                         \
-            MMIXI_NAME(tile_of)(r, v, 0, c, a, b, add, bias);                                                \
-        else MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, c, a, b, add, bias);                                     \
+#define MMIXI_TILE(r, v)                                                 \
+    case r * 4 + v:                                                      \
+        if (r > MMIXI_MR || v > MMIXI_NV) break;                         \
+        if (MMIXI_W != 1 && MMIXI_W != 16 && c->cols == v * MMIXI_W)     \
+            MMIXI_NAME(tile_of)(r, v, 0, c, a, b, add, bias);            \
+        else MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, c, a, b, add, bias); \
         break;
 #define MMIXI_TILES(r) MMIXI_TILE(r, 1) MMIXI_TILE(r, 2) MMIXI_TILE(r, 3)
     MMIXI_TILES(1) MMIXI_TILES(2) MMIXI_TILES(3) MMIXI_TILES(4)
@@ -3931,7 +3959,9 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 {
 #define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name);
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
-    k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
+    k->mr = MMIXI_MR;
+    k->nr = MMIXI_NV * MMIXI_W;
+    k->lanes = MMIXI_W;
     MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
@@ -3970,10 +4000,10 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIX_SELF "mamba_mix.h"                  /* this file's name, if you gave it another */
 #endif
 
-/* Short loops that cross a cache line are up to a fifth slower: one line each. And here gcse brings 2 %. */
+/* Short loops that cross a cache line are up to a fifth slower: each begins on one. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
-#pragma GCC optimize("align-loops=64", "gcse")
+#pragma GCC optimize("align-loops=64")
 #endif
 #define MMIXI_LEVEL 0
 #include MMIX_SELF
@@ -3993,31 +4023,49 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 
 MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 
+#if defined(MMIXI_X86) || defined(MMIXI_ARM)
+/* The level that mmix_options asks for; where it leaves the choice, MMIX_SIMD in the environment
+   may lower it. */
+static int mmixi_level_asked(int simd)
+{
+    const char *word;
+    if (simd != MMIX_SIMD_AUTO) return simd;
+    word = getenv("MMIX_SIMD");
+    if (word && !strcmp(word, "none")) return MMIX_SIMD_NONE;
+    if (word && !strcmp(word, "avx2")) return MMIX_SIMD_AVX2;
+    return MMIX_SIMD_AUTO;
+}
+#endif
+#ifdef MMIXI_X86
+static int mmixi_has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+static int mmixi_has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("bmi2");
+}
+#endif
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
-    int all = simd == MMIX_SIMD_AUTO;
-#if defined(MMIXI_X86) || defined(MMIXI_ARM)
-    const char *word = all ? getenv("MMIX_SIMD") : NULL;
-    if (word && !strcmp(word, "none")) all = 0;
-    if (word && !strcmp(word, "avx2")) all = 0, simd = MMIX_SIMD_AVX2;
-#endif
-#ifdef MMIXI_ARM
-    if (all || simd == MMIX_SIMD_NEON) mmixi_fill_neon(k);
-    else
-#endif
-#ifdef MMIXI_X86
-    all |= simd == MMIX_SIMD_AVX512;
+#if defined(MMIXI_ARM)
+    int asked = mmixi_level_asked(simd);
+    if (asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_NEON) mmixi_fill_neon(k);
+    else mmixi_fill_none(k);
+#elif defined(MMIXI_X86)
+    int asked = mmixi_level_asked(simd);
+    int best = asked == MMIX_SIMD_AUTO || asked == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
-    if (all && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("bmi2")) mmixi_fill_avx512(k);
-    else if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2")
-             && __builtin_cpu_supports("fma")) mmixi_fill_avx2(k);
-    else
-#endif
+    if (best && mmixi_has_avx512()) mmixi_fill_avx512(k);
+    else if ((best || asked == MMIX_SIMD_AVX2) && mmixi_has_avx2()) mmixi_fill_avx2(k);
+    else mmixi_fill_none(k);
+#else
+    (void)simd;
     mmixi_fill_none(k);
-    (void)all;
+#endif
 }
 
 /* ==== >>gemm =========================================================================
@@ -23600,7 +23648,7 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_free(&end, m, sizeof *m);
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
+#ifdef MMIXI_FLOAT_STORE
 #pragma GCC pop_options
 #endif
 #ifdef MMIXI_PRECISE
