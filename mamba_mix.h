@@ -1175,9 +1175,14 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t 
    of the rounded numbers. Such a backbone is not trained; gradients pass through it. */
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
 MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype);
-/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
-   names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
-   names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
+/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. For
+   others names and shapes tell it: DINO, DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers),
+   Hugging Face's files and state dicts. What these leave open stands in the config.json that Hugging Face puts
+   beside its files: heads, eps. What that asks for and is not done here (another activation, another
+   rope_theta) is an error that names it. Without one is assumed: softmax attention (a LinearViT has the same
+   names) in heads of 64, but 16 in ViT-H and 12 in MoCo v3; B and C in one group; the class token as RELEASED;
+   the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are fixed sines. For
+   others change *config and give it to mmix_vision_create. 0, or -1. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
 /* Writes the parameters and the config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
@@ -13733,148 +13738,404 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
 }
 
 /* ==== >>model files ==================================================================
-   parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
+   parameters by name; backbones, decoders and training runs with their configuration
 
-   What a file holds is one walk for both directions: configs, parameters under a prefix, arrays. Without an
-   archive it collects them to be saved, with one it reads each at once; after an error it does nothing.
+   A model's file is a .safetensors archive whose metadata hold the configuration as JSON. One walk
+   over configs, parameters and arrays serves both directions: without an archive it collects what
+   is to be saved, with an archive it reads each part at once. After an error it does nothing.
+   Files of other systems are told apart by the names and shapes of their arrays, and by the
+   config.json that Hugging Face puts beside them.
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
 
-/* ---- names ----
-   A network's parameters have one system's names; Hugging Face's files name and cut them differently. A map
-   says which part of a name becomes what; of what stands between | each holds the parameter's next rows. */
-static const char mmixi_hf_vit[] =                   /* from cls_token on: DINOv2 */
-    "norm1 layernorm_before, norm2 layernorm_after, mlp.fc1 intermediate.dense, mlp.fc2 output.dense, "
-    "cls_token embeddings.cls_token, register_tokens embeddings.register_tokens, pos_embed "
-    "embeddings.position_embeddings, patch_embed.proj embeddings.patch_embeddings.projection, blocks. "
-    "encoder.layer., attn.qkv attention.attention.query|attention.attention.key|attention.attention.value, "
-    "attn.proj attention.output.dense, ls1.gamma layer_scale1.lambda1, ls2.gamma layer_scale2.lambda1, "
-    "mlp.w12 mlp.weights_in, mlp.w3 mlp.weights_out, norm. layernorm.";
-static const char mmixi_hf_dinov3[] =
-    "cls_token embeddings.cls_token, storage_tokens embeddings.register_tokens, patch_embed.proj "
-    "embeddings.patch_embeddings, blocks. layer., attn.qkv "
-    "attention.q_proj|attention.k_proj|attention.v_proj, attn.proj attention.o_proj, ls1.gamma "
-    "layer_scale1.lambda1, ls2.gamma layer_scale2.lambda1, mlp.fc1 mlp.up_proj, mlp.fc2 mlp.down_proj, "
-    "mlp.w1 mlp.gate_proj, mlp.w2 mlp.up_proj, mlp.w3 mlp.down_proj";
+/* ---- names ------------------------------------------------------------------------
+   A network's parameters carry the names of one system's checkpoints. Hugging Face and timm name
+   some parts of them otherwise and keep q, k and v, one matrix here, in three arrays. A list of
+   renamings says what a part of our name is called in the file. Words with | between them stand
+   for several arrays, each of which holds the next rows of the parameter.
+   ----------------------------------------------------------------------------------- */
+
+typedef struct mmixi_renaming { const char *ours, *theirs; } mmixi_renaming;
+
+/* A plain ViT (ViT, DINO, MAE) and DINOv2 as save_pretrained writes them. */
+static const mmixi_renaming mmixi_names_vit[] = {
+    { "norm1", "layernorm_before" },
+    { "norm2", "layernorm_after" },
+    { "mlp.fc1", "intermediate.dense" },
+    { "mlp.fc2", "output.dense" },
+    { "cls_token", "embeddings.cls_token" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "encoder.layer." },
+    { "attn.qkv", "attention.attention.query|attention.attention.key|attention.attention.value" },
+    { "attn.proj", "attention.output.dense" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_dinov2[] = {
+    { "cls_token", "embeddings.cls_token" },
+    { "register_tokens", "embeddings.register_tokens" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "encoder.layer." },
+    { "attn.qkv", "attention.attention.query|attention.attention.key|attention.attention.value" },
+    { "attn.proj", "attention.output.dense" },
+    { "ls1.gamma", "layer_scale1.lambda1" },
+    { "ls2.gamma", "layer_scale2.lambda1" },
+    { "mlp.w12", "mlp.weights_in" },
+    { "mlp.w3", "mlp.weights_out" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+/* The same two in a state dict of transformers 5, whose modules are named otherwise inside. */
+static const mmixi_renaming mmixi_names_vit_5[] = {
+    { "norm1", "layernorm_before" },
+    { "norm2", "layernorm_after" },
+    { "cls_token", "embeddings.cls_token" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "layers." },
+    { "attn.qkv", "attention.q_proj|attention.k_proj|attention.v_proj" },
+    { "attn.proj", "attention.o_proj" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_dinov2_5[] = {
+    { "cls_token", "embeddings.cls_token" },
+    { "register_tokens", "embeddings.register_tokens" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "encoder.layer." },
+    { "attn.qkv", "attention.q_proj|attention.k_proj|attention.v_proj" },
+    { "attn.proj", "attention.o_proj" },
+    { "ls1.gamma", "layer_scale1.lambda1" },
+    { "ls2.gamma", "layer_scale2.lambda1" },
+    { "mlp.w12", "mlp.gate_proj|mlp.up_proj" },
+    { "mlp.w3", "mlp.down_proj" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+/* DINOv3: save_pretrained writes layer.N, a state dict of transformers 5 has model.layer.N. */
+#define MMIXI_NAMES_DINOV3(layer)                                                                  \
+    { "cls_token", "embeddings.cls_token" },                                                       \
+    { "storage_tokens", "embeddings.register_tokens" },                                            \
+    { "patch_embed.proj", "embeddings.patch_embeddings" },                                         \
+    { "blocks.", layer },                                                                          \
+    { "attn.qkv", "attention.q_proj|attention.k_proj|attention.v_proj" },                          \
+    { "attn.proj", "attention.o_proj" },                                                           \
+    { "ls1.gamma", "layer_scale1.lambda1" },                                                       \
+    { "ls2.gamma", "layer_scale2.lambda1" },                                                       \
+    { "mlp.fc1", "mlp.up_proj" },                                                                  \
+    { "mlp.fc2", "mlp.down_proj" },                                                                \
+    { "mlp.w1", "mlp.gate_proj" },                                                                 \
+    { "mlp.w2", "mlp.up_proj" },                                                                   \
+    { "mlp.w3", "mlp.down_proj" },                                                                 \
+    { NULL, NULL }
+static const mmixi_renaming mmixi_names_dinov3[] = { MMIXI_NAMES_DINOV3("layer.") };
+static const mmixi_renaming mmixi_names_dinov3_5[] = { MMIXI_NAMES_DINOV3("model.layer.") };
+#undef MMIXI_NAMES_DINOV3
+/* timm: its ViTs with registers; DINOv2's ViT-g, where fc1 holds w1 and w2. */
+static const mmixi_renaming mmixi_names_timm[] = {
+    { "register_tokens", "reg_token" },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_timm_swiglu[] = {
+    { "register_tokens", "reg_token" },
+    { "mlp.w12", "mlp.fc1" },
+    { "mlp.w3", "mlp.fc2" },
+    { NULL, NULL }
+};
 
 typedef struct mmixi_names {
     const mmix_archive *a;
-    const char *map;                             /* NULL: a file's names are the parameters' */
+    const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
+    int huggingface;                             /* the renamings are Hugging Face's */
+    int no_key_bias;                             /* q and v have biases in the file, k has none */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
+    int wrapped;                                 /* wrappers' names stand inside of names */
+    int bare_positions;                          /* pos_embed lacks the class token's row, which is 0 */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
-    char full[2 * MMIXI_PART_NAME];              /* a parameter's name in the file, or of a piece of it, … */
-    int pieces;                                  /* … of which there are so many */
+    char full[2 * MMIXI_PART_NAME];              /* the name in the file of a parameter's piece, … */
+    int pieces;                                  /* … and of how many pieces the parameter is made */
 } mmixi_names;
+
+/* Word number i of words with | between them; the last one where there are fewer. */
+static const char *mmixi_piece_word(const char *words, int i)
+{
+    for (; i > 0; i--) {
+        const char *bar = strchr(words, '|');
+        if (!bar) break;
+        words = bar + 1;
+    }
+    return words;
+}
+/* Writes the file's name of piece `piece` of a parameter to f->full. */
 static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
 {
-    char key[48], value[112], rest[MMIXI_PART_NAME];
     f->pieces = 1;
     snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
-    for (const char *map = f->map; map; map = strchr(map, ',')) {
-        sscanf(map += strspn(map, ", "), "%47s %111[^,]", key, value);
-        char *at = strstr(f->full + strlen(f->prefix), key), *word = value;
+    if (!f->renamings) return;
+    for (const mmixi_renaming *r = f->renamings; r->ours; r++) {
+        char rest[MMIXI_PART_NAME];
+        char *at = strstr(f->full + strlen(f->prefix), r->ours);
+        const char *word = mmixi_piece_word(r->theirs, piece);
+        size_t room;
         if (!at) continue;
-        for (char *c = value; *c; c++) f->pieces += *c == '|';
-        for (int i = 0; i < piece && strchr(word, '|'); i++) word = strchr(word, '|') + 1;
-        snprintf(rest, sizeof rest, "%s", at + strlen(key));
-        snprintf(at, (size_t)(f->full + sizeof f->full - at), "%.*s%s", (int)strcspn(word, "|"), word, rest);
+        for (const char *c = r->theirs; *c; c++) f->pieces += *c == '|';
+        room = (size_t)(f->full + sizeof f->full - at);
+        snprintf(rest, sizeof rest, "%s", at + strlen(r->ours));
+        snprintf(at, room, "%.*s%s", (int)strcspn(word, "|"), word, rest);
     }
 }
-/* Its entry, or NULL. */
+/* Behind the names that PyTorch's wrappers of modules put in front of this one. */
+static const char *mmixi_unwrapped(const char *name)
+{
+    static const char *const wrappers[] = {
+        "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."
+    };
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+        if (!strncmp(name, wrappers[i], strlen(wrappers[i])))
+            return mmixi_unwrapped(name + strlen(wrappers[i]));
+    return name;
+}
+/* Whether `name` is `wanted`, part by part, wrappers aside. */
+static int mmixi_unwrapped_same(const char *name, const char *wanted)
+{
+    for (;;) {
+        size_t n;
+        name = mmixi_unwrapped(name);
+        n = strcspn(name, ".");
+        if (strncmp(name, wanted, n) || name[n] != wanted[n]) return 0;
+        if (!name[n]) return 1;
+        name += n + 1;
+        wanted += n + 1;
+    }
+}
+/* The entry of that full name, wrappers aside, or NULL. */
+static const mmix_entry *mmixi_entry_named(const mmixi_names *f, const char *full)
+{
+    const mmix_entry *found = mmix_archive_find(f->a, full);
+    size_t before = strlen(f->prefix);
+    if (found || !f->wrapped) return found;
+    for (size_t i = 0; i < f->a->count; i++) {
+        const mmix_entry *e = &f->a->entries[i];
+        if (!strncmp(e->name, f->prefix, before)
+            && mmixi_unwrapped_same(e->name + before, full + before)) return e;
+    }
+    return NULL;
+}
+/* The entry of a parameter's piece, or NULL. */
 static const mmix_entry *mmixi_entry(mmixi_names *f, const char *name, int piece)
 {
-    char chunk[2 * MMIXI_PART_NAME];
-    size_t before = strlen(f->prefix) + 7;
+    const mmix_entry *e;
+    size_t before = strlen(f->prefix) + 7;           /* what "blocks." follows */
     mmixi_file_name(f, name, piece);
-    const mmix_entry *e = mmix_archive_find(f->a, f->full);
-    for (int c = 0; !e && f->chunked && !strncmp(name, "blocks.", 7) && c <= atoi(name + 7); c++) {
-        snprintf(chunk, sizeof chunk, "%.*s%d.%.255s", (int)before, f->full, c, f->full + before);
-        e = mmix_archive_find(f->a, chunk);
+    e = mmixi_entry_named(f, f->full);
+    if (e || !f->chunked || strncmp(name, "blocks.", 7)) return e;
+    for (int chunk = 0; !e && chunk <= atoi(name + 7); chunk++) {
+        char full[2 * MMIXI_PART_NAME];
+        snprintf(full, sizeof full, "%.*s%d.%.255s", (int)before, f->full, chunk, f->full + before);
+        e = mmixi_entry_named(f, full);
     }
     return e;
 }
-/* Finds out how a file names parameters, of which `first` is one. prefix NULL: what stands before that in the
-   file. Where there are several (a training run holds student and teacher) one with "teacher" in it, else the
-   shortest. */
+/* Size `axis` of an array, 0 if there is none. */
+static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
+{
+    const mmix_entry *e = mmixi_entry(f, name, 0);
+    return e && axis < e->ndim ? e->shape[axis] : 0;
+}
+/* Whether one of the archive's names contains `part`. */
+static int mmixi_names_contain(const mmix_archive *a, const char *part)
+{
+    for (size_t i = 0; i < mmix_archive_count(a); i++)
+        if (strstr(a->entries[i].name, part)) return 1;
+    return 0;
+}
+/* Sets whose names the file has. */
+static void mmixi_names_recognise(mmixi_names *f)
+{
+    int five = mmixi_names_contain(f->a, ".attention.q_proj.");
+    f->chunked = mmixi_names_contain(f->a, "blocks.0.0.norm1.weight");
+    f->wrapped = mmixi_names_contain(f->a, "_orig_mod.")
+        || mmixi_names_contain(f->a, "_wrapped_module.");
+    f->huggingface = 1;
+    if (mmixi_names_contain(f->a, "embeddings.patch_embeddings.weight")) {
+        f->renamings = mmixi_names_dinov3;
+        f->no_key_bias = 1;
+    }
+    else if (mmixi_names_contain(f->a, "layernorm_before"))
+        f->renamings = five ? mmixi_names_vit_5 : mmixi_names_vit;
+    else if (mmixi_names_contain(f->a, "embeddings.position_embeddings"))
+        f->renamings = five ? mmixi_names_dinov2_5 : mmixi_names_dinov2;
+    else {
+        f->huggingface = 0;
+        if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
+    }
+}
+/* Finds what stands before the parameter `first` in the file. Where there are several such
+   prefixes (a training run holds student and teacher) it is the shortest with "teacher" in it, or
+   else the shortest. */
+static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
+{
+    size_t best = SIZE_MAX, length;
+    mmixi_file_name(f, first, 0);
+    length = strlen(f->full);
+    for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
+        const char *name = f->a->entries[i].name;
+        size_t before, rank;
+        if (strlen(name) < length) continue;
+        before = strlen(name) - length;
+        rank = before;
+        if (before >= MMIXI_PART_NAME) continue;
+        if (strcmp(name + before, f->full) || (before && name[before - 1] != '.')) continue;
+        if (!strstr(name, "teacher")) rank += MMIXI_PART_NAME;
+        if (rank >= best) continue;
+        best = rank;
+        snprintf(f->prefix, before + 1, "%s", name);
+    }
+}
+static size_t mmixi_square_root(size_t n) { return (size_t)(sqrt((double)n) + 0.5); }
+static int mmixi_is_square(size_t n) { return mmixi_square_root(n) * mmixi_square_root(n) == n; }
+/* Whether any name begins with the prefix and then `part`. */
+static int mmixi_names_begin(const mmixi_names *f, const char *part)
+{
+    size_t before = strlen(f->prefix);
+    for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
+        const char *name = f->a->entries[i].name;
+        if (strncmp(name, f->prefix, before)) continue;
+        if (!strncmp(mmixi_unwrapped(name + before), part, strlen(part))) return 1;
+    }
+    return 0;
+}
+/* What can only be told behind the prefix. Of timm's files pos_embed may lack the class token's row
+   (registers; DeiT III, which has LayerScale). Elsewhere a square number of rows is that of a grid
+   that is no square, as 4 x 6 and the class token's. */
+static void mmixi_names_refine(mmixi_names *f)
+{
+    size_t positions = mmixi_entry_size(f, "pos_embed", 1);
+    size_t hidden = mmixi_entry_size(f, "blocks.0.mlp.fc2.weight", 1);
+    if (f->renamings == mmixi_names_dinov3 && mmixi_names_begin(f, "model.layer."))
+        f->renamings = mmixi_names_dinov3_5;
+    if (!f->huggingface && hidden
+        && mmixi_entry_size(f, "blocks.0.mlp.fc1.weight", 0) == 2 * hidden)
+        f->renamings = mmixi_names_timm_swiglu;
+    f->bare_positions = f->renamings == mmixi_names_timm || f->renamings == mmixi_names_timm_swiglu
+        || (!f->huggingface && mmixi_entry(f, "blocks.0.ls1.gamma", 0));
+    f->bare_positions = f->bare_positions && positions > 1 && mmixi_is_square(positions);
+}
+/* How a file names parameters, of which `first` is one. prefix NULL: it is looked for. */
 static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, const char *first)
 {
-    mmixi_names f = {a, NULL, 0, "", "", 1};
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *name = a->entries[i].name;
-        if (strstr(name, "layernorm_before")) f.map = mmixi_hf_vit;
-        else if (!f.map && strstr(name, "embeddings.position_embeddings"))
-            f.map = strstr(mmixi_hf_vit, "cls");
-        else if (strstr(name, "embeddings.patch_embeddings.weight")) f.map = mmixi_hf_dinov3;
-        f.chunked |= strstr(name, "blocks.0.0.norm1.weight") != NULL;
-    }
-    mmixi_file_name(&f, first, 0);
-    for (size_t i = 0; !prefix && i < mmix_archive_count(a); i++) {
-        const char *name = a->entries[i].name;
-        size_t before = strlen(name) - strlen(f.full),                   /* of a shorter one it is huge */
-            rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, f.full)
-            || (before && name[before - 1] != '.')) continue;
-        best = rank;
-        snprintf(f.prefix, before + 1, "%s", name);
-    }
+    mmixi_names f;
+    memset(&f, 0, sizeof f);
+    f.a = a;
+    mmixi_names_recognise(&f);
     if (prefix) snprintf(f.prefix, sizeof f.prefix, "%s", prefix);
+    else mmixi_names_find_prefix(&f, first);
+    mmixi_names_refine(&f);
     return f;
 }
-/* What is in files of weights and in no formula here: classifiers, tokens of masked patches, constants. */
+/* What is in files of weights and in no formula here: classifiers, tokens of masked patches, what
+   only training reads (DINOv3's norm of local crops, MAE's decoder), constants. */
 static int mmixi_entry_unused(const char *name)
 {
-    static const char known[] = "head. lm_head. pooler. mask_token embeddings.mask_token "
-                                "rope_embed.periods ";
-    for (const char *word = known; *word; word += strcspn(word, " ") + 1)
-        if (!strncmp(name, word, strcspn(word, " "))) return 1;
+    static const char *const known[] = {
+        "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
+        "rope_embed.periods", "local_cls_norm.", "fc_norm.", "decoder_embed.", "decoder_pos_embed",
+        "decoder_blocks.", "decoder_norm.", "decoder_pred."
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncmp(name, known[i], strlen(known[i]))) return 1;
     return strstr(name, ".attn.qkv.bias_mask") || strstr(name, ".rotary_emb.inv_freq");
 }
 
 /* ---- parameters ---- */
-static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
+/* What a file holds of a parameter: an entry, which may be missing, and the shape it should have. */
+typedef struct mmixi_stored {
+    const mmix_entry *entry;
+    mmix_tensor expected;
+} mmixi_stored;
+static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int piece)
+{
+    mmixi_stored part;
+    part.entry = mmixi_entry(f, q->name, piece);
+    part.expected = *q->tensor;
+    part.expected.shape[0] /= (size_t)f->pieces;
+    if (f->bare_positions && part.expected.ndim == 3 && !strcmp(q->name, "pos_embed"))
+        part.expected.shape[1]--;
+    return part;
+}
+static int mmixi_stored_fits(const mmixi_stored *part)
+{
+    const mmix_entry *e = part->entry;
+    return e->ndim == part->expected.ndim
+        && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
+}
+/* DINOv3's keys have no bias, and Hugging Face's files hold none for them. */
+static int mmixi_stored_may_lack(const mmixi_names *f, const mmix_param *q, int piece)
+{
+    return f->no_key_bias && piece == 1 && strstr(q->name, ".attn.qkv.bias");
+}
+static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e)
 {
     mmixi_print(t, "%s %s (", what, e->name);
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
-    mmixi_print(t, *expected ? "), expected %s\n" : ")\n", expected);
+    mmixi_print(t, ")");
+}
+/* A line for each piece of a parameter that does not fit; used[i] becomes 1 for the entries it has. */
+static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param *q, char *used)
+{
+    int piece = 0;
+    do {
+        char shape[MMIXI_TEXT];
+        mmixi_stored part = mmixi_stored_of(f, q, piece);
+        mmixi_shape_text(&part.expected, shape);
+        if (part.entry) {
+            used[part.entry - f->a->entries] = 1;
+            if (!mmixi_stored_fits(&part)) {
+                mmixi_print_entry(t, "reshaped", part.entry);
+                mmixi_print(t, ", expected %s\n", shape);
+            }
+        }
+        else if (!mmixi_stored_may_lack(f, q, piece)) mmixi_print(t, "missing %s %s\n", f->full, shape);
+        piece++;
+    } while (piece < f->pieces);
+}
+/* A line for each entry under the prefix that no parameter has used. `all`: known ones, too. */
+static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *used, int all)
+{
+    size_t before = strlen(f->prefix);
+    for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
+        const mmix_entry *e = &f->a->entries[i];
+        if (used[i] || strncmp(e->name, f->prefix, before)) continue;
+        if (!all && mmixi_entry_unused(e->name + before)) continue;
+        mmixi_print_entry(t, "unexpected", e);
+        mmixi_print(t, "\n");
+    }
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    char shape[MMIXI_TEXT];
-    mmixi_text t = {NULL, 0, 0};
+    mmixi_text t = { NULL, 0, 0 };
     size_t n = mmix_archive_count(archive);
+    mmixi_names names;
+    char *used;
     if (!p) return NULL;
-    mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    char *used = (char *)mmixi_step(p->m, n + 1);
-    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {          /* measured, then into step memory */
-        t.room = t.at + 1; t.at = 0;
+    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
+    used = (char *)mmixi_step(p->m, n + 1);
+    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {  /* measured, then into step memory */
+        t.room = t.at + 1;
+        t.at = 0;
         if (pass) t.out = (char *)mmixi_header(p->m, t.room);
         memset(used, 0, n);
-        for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-            for (int piece = 0; piece == 0 || piece < names.pieces; piece++) {
-                const mmix_entry *e = mmixi_entry(&names, q->name, piece);
-                mmix_tensor expected = *q->tensor;
-                expected.shape[0] /= (size_t)names.pieces;
-                mmixi_shape_text(&expected, shape);
-                if (e) used[e - archive->entries] = 1;
-                /* DINOv3's keys have no bias, and Hugging Face's files none for them */
-                else if (names.map != mmixi_hf_dinov3 || piece != 1 || !strstr(q->name, ".attn.qkv.bias"))
-                    mmixi_print(&t, "missing %s %s\n", names.full, shape);
-                if (e && (e->ndim != expected.ndim
-                          || memcmp(e->shape, expected.shape, (size_t)e->ndim * sizeof *e->shape)))
-                    mmixi_print_entry(&t, "reshaped", e, shape);
-            }
-        for (size_t i = 0; i < n; i++) {
-            const mmix_entry *e = &archive->entries[i];
-            size_t before = strlen(names.prefix);
-            if (used[i] || strncmp(e->name, names.prefix, before)) continue;
-            if (prefix || !mmixi_entry_unused(e->name + before)) mmixi_print_entry(&t, "unexpected", e, "");
-        }
+        for (size_t i = 0; i < p->count; i++) mmixi_compare_param(&t, &names, &p->at[i], used);
+        mmixi_compare_rest(&t, &names, used, prefix != NULL);
     }
     return t.out;
 }
-/* What has been read of a mapped .safetensors need not stay in memory: whole pages of it, of up to 64 KiB. */
+/* What has been read of a mapped .safetensors need not stay in memory: whole pages of it, of up to
+   64 KiB. */
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
     size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
@@ -13883,32 +14144,55 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
     madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
 }
-MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
+/* Reads a parameter, piece after piece. What the file lacks is 0. 0, or -1. */
+static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
-    double count[3] = {0};
-    if (!p) return -1;
+    int dtype = q->tensor->dtype;
+    int type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
+    size_t size = mmixi_dtype_size(dtype), done = 0;
+    char *values = (char *)mmixi_data(q->tensor, dtype);
+    int piece = 0;
+    do {
+        mmixi_stored part = mmixi_stored_of(f, q, piece);
+        size_t n = mmix_count(&part.expected);
+        size_t lacks = f->pieces == 1 ? mmix_count(q->tensor) - n : 0;
+        memset(values + done * size, 0, lacks * size);
+        done += lacks;
+        if (!part.entry) memset(values + done * size, 0, n * size);
+        else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
+        else mmixi_entry_forget(f->a, part.entry);
+        done += n;
+        piece++;
+    } while (piece < f->pieces);
+    return 0;
+}
+/* An error if the archive does not hold exactly the parameters. */
+static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive, const char *prefix)
+{
+    double missing = 0, reshaped = 0, unexpected = 0;
     mmix_mark mark = mmix_mark_here(p->m);
     const char *text = mmix_params_compare(p, archive, prefix);
-    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
-        count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
+        if (*line == 'm') missing++;
+        else if (*line == 'r') reshaped++;
+        else unexpected++;
+    }
     if (text && *text)
         mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
                   "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
-                  (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
+                  (double)p->count, missing, reshaped, unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(p->m, mark);
+}
+MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
+{
+    mmixi_names names;
+    if (!p) return -1;
+    mmixi_params_expect(p, archive, prefix);
     if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
-    mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-        for (int piece = 0; piece == 0 || piece < names.pieces; piece++) {
-            const mmix_entry *e = mmixi_entry(&names, q->name, piece);
-            int dtype = q->tensor->dtype, type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-            size_t n = mmix_count(q->tensor) / (size_t)names.pieces, bytes = n * mmixi_dtype_size(dtype);
-            char *to = (char *)mmixi_data(q->tensor, dtype) + (size_t)piece * bytes;
-            if (!e) memset(to, 0, bytes);
-            else if (mmix_archive_read(p->m, archive, e, type, to, n)) return -1;
-            else mmixi_entry_forget(archive, e);
-        }
+    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
+    for (size_t i = 0; i < p->count; i++)
+        if (mmixi_param_read(p->m, &names, &p->at[i])) return -1;
     return 0;
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
@@ -13932,7 +14216,8 @@ typedef struct mmixi_model_file {
 
 static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const char *value)
 {
-    f->metadata[f->n_metadata++] = key; f->metadata[f->n_metadata++] = value;
+    f->metadata[f->n_metadata++] = key;
+    f->metadata[f->n_metadata++] = value;
 }
 /* The value of a key, "" if there is none. */
 static const char *mmixi_metadata(const mmix_archive *a, const char *key)
@@ -13943,12 +14228,14 @@ static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     return !strcmp(mmixi_metadata(a, "format"), format);
 }
-/* To read an archive, which is closed at the end, or without one to save; format NULL: any. */
+/* Begins to read an archive, which is closed at the end, or without one to save. format NULL: any. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
     mmixi_model_file f;
     memset(&f, 0, sizeof f);
-    f.m = m; f.a = a; f.mark = mmix_mark_here(m);
+    f.m = m;
+    f.a = a;
+    f.mark = mmix_mark_here(m);
     if (format) mmixi_model_metadata(&f, "format", format);
     if (format && a && !mmixi_format_is(a, format))
         mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
@@ -13963,40 +14250,66 @@ static int mmixi_model_end(mmixi_model_file *f, const char *path)
     mmix_rewind(f->m, f->mark);
     return f->m->error_kind ? -1 : 0;
 }
-/* One array: noted, or read. */
+/* Notes an array that is to be saved. */
+static void mmixi_model_collect(mmixi_model_file *f, mmix_entry e)
+{
+    f->entries = (mmix_entry *)mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
+    if (f->n == f->room) return;                 /* there was no memory */
+    f->entries[f->n] = e;
+    f->n++;
+}
+/* One array: read, or noted. */
 static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
                               const size_t *shape, void *data)
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
-    mmix_entry e = {full, dtype, ndim, {0}, 0, data};
+    const mmix_entry *found;
+    mmix_entry e;
     if (!full) return;
     snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
+    memset(&e, 0, sizeof e);
+    e.name = full;
+    e.dtype = dtype;
+    e.ndim = ndim;
+    e.data = data;
     memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
-    const mmix_entry *found = mmix_archive_find(f->a, full);
-    if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
-    else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
-    else {
-        f->entries = (mmix_entry *)mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
-        if (f->n < f->room) f->entries[f->n++] = e;
+    if (!f->a) {
+        mmixi_model_collect(f, e);
+        return;
     }
+    found = mmix_archive_find(f->a, full);
+    if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
+    else mmixi_refuse(f->a, NULL, "an array %s", full);
 }
+/* The parameters, with the adapters added where a model is saved alone. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
-    if (f->a) mmix_params_read(p, f->a, prefix);
-    mmix_real *merged = !f->a && !*prefix && p->adapters ? mmixi_params_merged(p) : NULL;   /* not of a run */
-    for (size_t i = 0; !f->a && !f->m->error_kind && i < p->count; i++) {
+    mmix_real *merged = NULL;
+    if (f->a) {
+        mmix_params_read(p, f->a, prefix);
+        return;
+    }
+    if (!*prefix && p->adapters) merged = mmixi_params_merged(p);
+    for (size_t i = 0; !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        void *data = merged ? merged + (mmixi_of(t) - p->values) : mmixi_data(t, t->dtype);
-        mmixi_model_array(f, prefix, p->at[i].name, mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL,
-                          t->ndim, t->shape, data);
+        int type = mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
+        void *data = mmixi_data(t, t->dtype);
+        if (merged) data = merged + (mmixi_of(t) - p->values);
+        mmixi_model_array(f, prefix, p->at[i].name, type, t->ndim, t->shape, data);
     }
 }
-static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
+/* The n numbers that `counter` points to, as one array. */
+static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, size_t n)
 {
-    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, counter);
-    for (size_t i = 0; i < n; i++)
-        if (counter[i] > INT64_MAX)
-            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)(int64_t)counter[i]);
+    uint64_t *values = (uint64_t *)mmixi_step(f->m, n * sizeof *values);
+    if (!values) return;
+    for (size_t i = 0; i < n; i++) values[i] = *counter[i];
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, values);
+    for (size_t i = 0; i < n; i++) {
+        *counter[i] = values[i];
+        if (values[i] > INT64_MAX)
+            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)(int64_t)values[i]);
+    }
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
@@ -14004,22 +14317,36 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
     mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
+/* The caller's note. One that is read lies in memory that goes with the parameters. */
+static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
+{
+    if (!f->a) {
+        mmixi_model_metadata(f, "note", note ? note : "");
+        return;
+    }
+    note = mmixi_metadata(f->a, "note");
+    *own = (char *)mmixi_own(p, strlen(note) + 1);
+    if (*own) strcpy(*own, note);
+}
 
-/* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
+/* ---- configs: {"name":[numbers], …}, by the lists of settings that the checks read ---- */
 enum { MMIXI_CONFIG_TEXT = 8192 };
-/* A number alone may stand without a list, as in Hugging Face's files. */
+/* Reads a setting from the config. A number alone may stand without a list. */
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
-    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
-    double x, high = strcmp(s->name, "depth") ? s->high : fmin(s->high, (double)f->a->count);
+    double high = s->high;
     size_t k = 0;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
-    for (; k < s->count; k++) {
-        item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
+    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
+    if (!strcmp(s->name, "depth")) high = fmin(high, (double)f->a->count);
+    while (k < s->count) {
+        double x;
+        if (list && *list == '[') item = mmixi_json_next(list, item, &unused);
         x = mmixi_json_number(item, (double)NAN);
         if (!(x >= s->low && x <= high)) break;
         mmixi_setting_number(s, k, &x);
+        k++;
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
@@ -14036,20 +14363,28 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     }
     mmixi_print(t, "]");
 }
+/* Begins a config in the metadata under `key`: checked, or room for its text. 0, or -1. */
+static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
+{
+    mmixi_text *t = &f->config;
+    const char *text = mmixi_metadata(f->a, key);
+    t->at = 0;
+    t->room = MMIXI_CONFIG_TEXT;
+    if (f->a) t->room = strlen(text) + 1;
+    t->out = (char *)mmixi_step(f->m, t->room);
+    if (!t->out) return -1;
+    strcpy(t->out, text);
+    mmixi_model_metadata(f, key, t->out);        /* to be saved */
+    if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+    return 0;
+}
 /* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
 static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
                                const char *settings)
 {
     mmixi_text *t = &f->config;
-    if (key) {
-        const char *text = mmixi_metadata(f->a, key);
-        t->at = 0; t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
-        t->out = (char *)mmixi_step(f->m, t->room);
-        if (!t->out) return;
-        strcpy(t->out, text);
-        mmixi_model_metadata(f, key, t->out);    /* to be saved */
-        if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
-    } else if (t->at) t->at--;                   /* its last brace */
+    if (key && mmixi_model_config_begin(f, key)) return;
+    if (!key && t->at) t->at--;                  /* its last brace */
     for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
         char name[64];
         snprintf(name, sizeof name, "%s%s", prefix, s.name);
@@ -14060,99 +14395,384 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 }
 
 /* ---- weights ---- */
-static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
-    mmixi_decoder_format[] = "mamba_mix decoder 1";
+static const char mmixi_vision_format[] = "mamba_mix vision 1";
+static const char mmixi_dino_format[] = "mamba_mix dino run 1";
+static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
+static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
+
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
+    mmixi_model_file f;
     if (!p) return -1;
-    mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
+    f = mmixi_model_begin(p->m, NULL, NULL);
     mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    if (!v) return -1;
-    mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_file f;
+    if (!m || !v) return -1;
+    f = mmixi_model_begin(m, NULL, mmixi_vision_format);
     mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
+    mmixi_model_file f;
     if (!d) return -1;
-    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
     mmixi_model_params(&f, "", d->params);
     return mmixi_model_end(&f, path);
 }
 
-/* ---- backbones ---- */
-/* Size `axis` of an array, 0 if there is none. */
-static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
+/* ---- Hugging Face's config.json ---------------------------------------------------
+   It lies beside the weights and says what their names and shapes leave open. What it says and
+   this library does not do is refused by its name: other numbers in silence would be worse.
+   ----------------------------------------------------------------------------------- */
+typedef struct mmixi_hf {
+    mmix_ctx *m;
+    const char *json;                            /* the object that describes the network; NULL: none */
+    char path[MMIXI_PATH];                       /* the config's, for messages */
+} mmixi_hf;
+
+static int mmixi_file_there(const char *path)
 {
-    const mmix_entry *e = mmixi_entry(f, name, 0);
-    return e && axis < e->ndim ? e->shape[axis] : 0;
+#if defined(MMIX_NO_STDIO)
+    (void)path;
+    return 0;
+#elif defined(MMIXI_MAPS)
+    struct stat info;
+    return !stat(path, &info);
+#else
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+#endif
 }
-/* Networks whose files look like those of a backbone and are not read. */
-static void mmixi_vision_refuse(mmix_ctx *m, const mmix_archive *a, size_t dim)
+/* The config.json beside an archive, whose memory holds it. `who` needs one, or for NULL it may lack,
+   as it does beside an archive that is no file. */
+static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
 {
-    for (size_t i = 0; i < a->count && !m->error_kind; i++) {
-        const char *name = a->entries[i].name, *what = !strncmp(name, "neck.", 5) || strstr(name, ".neck.")
-            ? "upstream Mamba-Reg, whose registers are joined by a neck; this library has DinoMamba-Reg, "
-              "whose output is their mean"
-            : strstr(name, "stages.0.") ? "a ConvNeXt, which has no tokens"
-            : strstr(name, "text_model.") || strstr(name, "token_embedding") ? "a text encoder" : NULL;
-        if (what) mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name, what);
+    mmixi_hf h;
+    mmixi_file_bytes file;
+    memset(&h, 0, sizeof h);
+    h.m = m;
+    mmixi_path_beside(a, "config.json", h.path);
+    if (!who && !(mmixi_file_there(a->path) && mmixi_file_there(h.path))) return h;
+    file = mmixi_file_read(m, who ? who : "mmix_vision_open", h.path);
+    h.json = mmixi_file_json(a, h.path, &file);
+    mmixi_file_free(m, &file);
+    if (!h.json) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected JSON", h.path);
+    return h;
+}
+/* "PATH: FIELD: expected …, found …", with what the config says there. Returns -1. */
+static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *field, const char *expected)
+{
+    const char *value = mmixi_json_find(object, field), *found = "none";
+    int length = 4;
+    if (value) {
+        found = mmixi_json_text(value);
+        length = 40;
+        if (!found) {
+            found = value;
+            length = (int)mmixi_min(40, (size_t)(mmixi_json_end(value) - value));
+        }
     }
-    if (dim == 4096) mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
+    return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field, expected,
+                     length, found);
+}
+/* Refuses a word that is none of `words`, which have commas between; one that lacks is `otherwise`. */
+static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *field, const char *otherwise,
+                          const char *words)
+{
+    const char *word = mmixi_json_word(object, field, otherwise);
+    size_t length = strlen(word);
+    for (const char *w = words; *w; w += strspn(w, ", ")) {
+        if (strcspn(w, ",") == length && !strncmp(w, word, length)) return;
+        w += strcspn(w, ",");
+    }
+    mmixi_hf_refuse(h, object, field, words);
+}
+/* Refuses what is neither left out nor null, false or 0. */
+static void mmixi_hf_off(const mmixi_hf *h, const char *field, const char *expected)
+{
+    const char *v = mmixi_json_find(h->json, field);
+    if (!v || *v == 'n' || *v == 'f') return;
+    if (mmixi_json_number(v, 1) > 0) mmixi_hf_refuse(h, h->json, field, expected);
+}
+/* A whole number of at least 1. */
+static size_t mmixi_hf_size(const mmixi_hf *h, const char *field)
+{
+    double x = mmixi_json_number(mmixi_json_find(h->json, field), 0);
+    if (x >= 1 && x <= INT32_MAX) return (size_t)x;
+    mmixi_hf_refuse(h, h->json, field, "1 to 2147483647");
+    return 0;
+}
+/* The same, or 0 where it is left out or null. */
+static size_t mmixi_hf_size_or_0(const mmixi_hf *h, const char *field)
+{
+    const char *v = mmixi_json_find(h->json, field);
+    return v && *v != 'n' ? mmixi_hf_size(h, field) : 0;
+}
+/* A number of 0 or more; `otherwise` where it is left out or null. */
+static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *field, double otherwise)
+{
+    const char *v = mmixi_json_find(object, field);
+    double x = v && *v != 'n' ? mmixi_json_number(v, -1) : otherwise;
+    if (!(x >= 0)) mmixi_hf_refuse(h, object, field, "a number from 0 on");
+    return x;
+}
+
+/* ---- backbones ---- */
+/* Networks whose files look like those of a backbone and are not read: an array with a part of its
+   name that is `sign`, and another (or the same) with `also`, unless that is NULL. */
+typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
+static const mmixi_stranger mmixi_vision_strangers[] = {
+    { "neck.", "mixer.", "upstream Mamba-Reg, whose registers are joined by a neck; this library has "
+                         "DinoMamba-Reg, whose output is their mean" },
+    { "rel_pos_h", NULL, "SAM's image encoder, which adds relative positions and has no class token" },
+    { "stages.0.", "dwconv.", "a ConvNeXt, which has no tokens" },
+    { "stages.0.", "conv_dw.", "a ConvNeXt, which has no tokens" },
+    { "stages.0.", "depthwise_conv.", "a ConvNeXt, which has no tokens" },
+    { "stages.0.", NULL, "a network of stages with convolutions (a hybrid, MobileViT, TinyViT); blocks "
+                         "of a backbone are alike here" },
+    { "text_model.", NULL, "a text encoder" },
+    { "token_embedding", NULL, "a text encoder" }
+};
+/* A name one of whose parts begins with `sign`, or NULL. */
+static const char *mmixi_name_with(const mmix_archive *a, const char *sign)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->entries[i].name, *at = strstr(name, sign);
+        if (at && (at == name || at[-1] == '.')) return name;
+    }
+    return NULL;
+}
+/* What names and shapes tell of a backbone; 0 where there is no such array. */
+typedef struct mmixi_vision_shape {
+    size_t dim, patch, depth;
+    size_t positions, cells;                     /* rows of pos_embed, and those of patches */
+    size_t class_positions;                      /* registers whose mean is read, DinoMamba-Reg's */
+    size_t registers;                            /* registers that nothing reads */
+    int axial;                                   /* positions are DINOv3's, of which none is stored */
+    size_t swiglu, mlp;                          /* the hidden layer's width: of a SwiGLU; of either */
+    size_t inner, conv, heads;                   /* of Mamba */
+} mmixi_vision_shape;
+
+/* How many blocks there are: PART.0.NORM, PART.1.NORM, … */
+static size_t mmixi_vision_depth(mmixi_names *f, const char *part, const char *norm)
+{
+    size_t depth = 0;
+    while (depth <= MMIXI_DEPTH_MAX) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%d.%s", part, (int)depth, norm);
+        if (!mmixi_entry(f, name, 0)) break;
+        depth++;
+    }
+    return depth;
+}
+/* The width of a SwiGLU, 0 where there is none. w12 holds w1 and w2, or in a file is cut into them. */
+static size_t mmixi_vision_swiglu(mmixi_names *f)
+{
+    size_t alone = mmixi_entry_size(f, "blocks.0.mlp.w1.weight", 0);
+    size_t both = mmixi_entry_size(f, "blocks.0.mlp.w12.weight", 0);
+    if (alone) return alone;
+    return f->pieces == 2 ? both : both / 2;
+}
+static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
+{
+    mmixi_vision_shape s;
+    memset(&s, 0, sizeof s);
+    s.dim = mmixi_entry_size(f, "cls_token", 2);
+    s.patch = mmixi_entry_size(f, "patch_embed.proj.weight", 3);
+    s.class_positions = mmixi_entry_size(f, "pos_embed_cls", 1);
+    s.registers = mmixi_entry_size(f, "storage_tokens", 1);
+    s.axial = f->no_key_bias || s.registers || mmixi_entry(f, "rope_embed.periods", 0);
+    if (!s.axial) s.registers = mmixi_entry_size(f, "register_tokens", 1);
+    s.positions = mmixi_entry_size(f, "pos_embed", 1);
+    s.cells = s.positions;
+    if (!s.class_positions && !f->bare_positions) s.cells--;
+    s.swiglu = mmixi_vision_swiglu(f);
+    s.mlp = s.swiglu;
+    if (!s.mlp) s.mlp = mmixi_entry_size(f, "blocks.0.mlp.fc1.weight", 0);
+    s.inner = mmixi_entry_size(f, "layers.0.mixer.out_proj.weight", 1);
+    s.conv = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 0);
+    s.heads = mmixi_entry_size(f, "layers.0.mixer.A_log", 0);
+    if (s.mlp) s.depth = mmixi_vision_depth(f, "blocks", "norm1.weight");
+    else s.depth = mmixi_vision_depth(f, "layers", "norm.weight");
+    return s;
+}
+/* Whether positions are the fixed sines of MAE and MoCo v3: zeros for the class token and, a quarter
+   of the features each, 0, 1, 0, 1 for the first patch. Trained positions never are. */
+static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s)
+{
+    const mmix_entry *e = mmixi_entry(f, "pos_embed", 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_entry rows;
+    double *x;
+    int same = 1;
+    if (!e || e->ndim != 3 || e->shape[0] != 1 || e->shape[1] < 2 || e->shape[2] != s->dim) return 0;
+    rows = *e;                                   /* the first two */
+    rows.shape[1] = 2;
+    rows.bytes = e->bytes / e->shape[1] * 2;
+    x = mmixi_doubles(m, 2, s->dim);
+    if (!x || mmix_archive_read(m, f->a, &rows, MMIX_FILE_F64, x, 2 * s->dim)) return 0;
+    for (size_t i = 0; i < s->dim; i++) {
+        double sine = i / mmixi_max(s->dim / 4, 1) % 2 ? 1 : 0;
+        same = same && fabs(x[i]) <= 0 && fabs(x[s->dim + i] - sine) <= 1e-6;
+    }
+    mmix_rewind(m, mark);
+    return same;
+}
+/* Refuses what is known not to be read. 0, or -1. */
+static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
+{
+    const mmix_archive *a = f->a;
+    for (size_t i = 0; i < sizeof mmixi_vision_strangers / sizeof *mmixi_vision_strangers; i++) {
+        const mmixi_stranger *s = &mmixi_vision_strangers[i];
+        const char *name = mmixi_name_with(a, s->sign);
+        if (name && (!s->also || mmixi_name_with(a, s->also)))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name, s->what);
+    }
+    if (dim == 4096)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
+    if (!mmixi_entry(f, "norm.weight", 0) && mmixi_entry(f, "fc_norm.weight", 0))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalises each token, "
+                         "found %s: a network fine-tuned for classes (MAE, timm), which normalises the "
+                         "mean of its patches instead", a->path, f->full);
+    return 0;
+}
+/* What a file lacks of a backbone, or NULL. */
+static const char *mmixi_vision_lack(const mmixi_vision_shape *s)
+{
+    if (!s->patch) return "patch_embed.proj.weight is missing, or no convolution";
+    if (!s->depth) return "there are no blocks";
+    if (s->axial) return NULL;
+    if (!s->positions) return "pos_embed is missing";
+    if (!s->cells || !mmixi_is_square(s->cells))
+        return "without the class token's, the positions are no square";
+    return NULL;
+}
+/* 0, or -1 after an error that says what is lacking. */
+static int mmixi_vision_whole(mmix_ctx *m, const mmix_archive *a, const mmixi_vision_shape *s)
+{
+    static const char kinds[] = "the weights of a ViT, DINOv2, DINOv3, DinoVim or DinoMamba-Reg";
+    const char *lack = mmixi_vision_lack(s);
+    if (!s->dim)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found no cls_token among %.0f arrays; "
+                         "first: %s", a->path, kinds, (double)a->count,
+                         a->count ? a->entries[0].name : "none");
+    if (!lack) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found cls_token of width %.0f, patch %.0f, "
+                     "%.0f positions, %.0f blocks: %s", a->path, kinds, (double)s->dim, (double)s->patch,
+                     (double)s->positions, (double)s->depth, lack);
+}
+/* Heads of attention, of which no array tells the number: they are 64 wide, but ViT-H has 16 of 80
+   (DINOv3's H+, with registers, 20 of 64), and MoCo v3 has 12 whatever its width. */
+static size_t mmixi_vision_heads(const mmixi_names *f, const mmixi_vision_shape *s)
+{
+    if (strstr(f->prefix, "base_encoder.") || strstr(f->prefix, "momentum_encoder.")) return 12;
+    if (s->dim == 1280 && !s->registers) return 16;
+    return mmixi_max(s->dim / 64, 1);
+}
+/* How positions are resized; eps, where it is another than DINO's. */
+static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s,
+                                         mmix_vision_config *c)
+{
+    if (f->renamings == mmixi_names_vit || f->renamings == mmixi_names_vit_5) c->eps = 1e-12;
+    if (s->axial) {
+        c->positions = MMIX_POSITIONS_AXIAL;
+        c->eps = 1e-5;
+        c->grid = 1;
+    }
+    else if (s->registers || f->bare_positions) c->positions = MMIX_POSITIONS_ANTIALIAS;
+    else if (f->huggingface) c->positions = MMIX_POSITIONS_EXACT;
+    else if (s->mlp && mmixi_vision_fixed_sines(m, f, s)) {
+        c->positions = MMIX_POSITIONS_EXACT;
+        if (s->dim == 384 && c->heads != 12)
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: positions are fixed sines in width 384: MoCo v3 has 12 "
+                      "heads there, others have 6, and nothing in the file says which; give .heads to "
+                      "mmix_vision_create and read with mmix_params_load", f->a->path);
+    }
 }
 /* What names and shapes tell of a backbone. */
-static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_config *c)
+static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
 {
-    char block[40];
-    mmixi_names f = mmixi_names_of(a, NULL, "cls_token");
-    size_t dim = mmixi_entry_size(&f, "cls_token", 2),
-        patch = mmixi_entry_size(&f, "patch_embed.proj.weight", 3),
-        many = mmixi_entry_size(&f, "pos_embed_cls", 1), storage = mmixi_entry_size(&f, "storage_tokens", 1),
-        registers = storage + mmixi_entry_size(&f, "register_tokens", 1),
-        positions = mmixi_entry_size(&f, "pos_embed", 1), cells = positions - !many,
-        swiglu = mmixi_max(mmixi_entry_size(&f, "blocks.0.mlp.w1.weight", 0),
-                           mmixi_entry_size(&f, "blocks.0.mlp.w12.weight", 0) / 2),
-        mlp = swiglu ? swiglu : mmixi_entry_size(&f, "blocks.0.mlp.fc1.weight", 0),
-        inner = mmixi_entry_size(&f, "layers.0.mixer.out_proj.weight", 1),
-        conv = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 0),
-        heads = mmixi_entry_size(&f, "layers.0.mixer.A_log", 0);
-    mmixi_vision_refuse(m, a, dim);
-    /* heads of 64, but for ViT-H, which has 16 (DINOv3's H+, with registers, 20) */
-    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0,
-                           dim == 1280 && !registers ? 16 : mmixi_max(dim / 64, 1), patch);
-    c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    c->layer_scale = mmixi_entry_size(&f, "blocks.0.ls1.gamma", 0) > 0; c->swiglu = swiglu > 0;
-    c->registers = many + registers;
-    if (many) c->class_token = MMIX_CLASS_REGISTERS;
-    if (storage) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
-    else if (registers) c->positions = MMIX_POSITIONS_ANTIALIAS;
-    else if (f.map) c->positions = MMIX_POSITIONS_EXACT;
-    if (f.map == mmixi_hf_vit) c->eps = 1e-12;
-    if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
-    c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
-    c->mamba.head_dim = heads ? inner / heads : 0;
-    c->mamba.conv_width = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 2);
-    do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
-    while (mmixi_entry(&f, block, 0) && ++c->depth <= MMIXI_DEPTH_MAX);
-    if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DINOv2, DINOv3, DinoVim or "
-                  "DinoMamba-Reg, found cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks",
-                  a->path, (double)dim, (double)patch, (double)positions, (double)c->depth);
+    mmixi_vision_shape s = mmixi_vision_measure(f);
+    if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_whole(m, f->a, &s)) return;
+    *c = mmixi_vision_base(s.mlp ? MMIX_SOFTMAX : MMIX_SSD, s.dim, s.depth, mmixi_vision_heads(f, &s),
+                           s.patch);
+    c->grid = mmixi_square_root(s.cells);
+    c->registers = s.class_positions + s.registers;
+    if (s.class_positions) c->class_token = MMIX_CLASS_REGISTERS;
+    c->layer_scale = mmixi_entry_size(f, "blocks.0.ls1.gamma", 0) > 0;
+    c->swiglu = s.swiglu > 0;
+    if (s.mlp) c->mlp_ratio = (double)s.mlp / (double)s.dim;
+    c->mamba.d_inner = s.inner;
+    c->mamba.d_state = (mmixi_max(s.conv, s.inner) - s.inner) / 2;
+    c->mamba.head_dim = s.heads ? s.inner / s.heads : 0;
+    c->mamba.conv_width = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 2);
+    mmixi_vision_guess_positions(m, f, &s, c);
+}
+/* The object of a config that describes the backbone: the config itself, or of a larger network a
+   part of it. NULL: it says nothing of one, as timm's does not. */
+static const char *mmixi_hf_backbone(const char *json)
+{
+    static const char *const parts[] = { "backbone_config", "vision_config", "encoder" };
+    if (mmixi_json_find(json, "num_attention_heads")) return json;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *part = mmixi_json_find(json, parts[i]);
+        if (mmixi_json_find(part, "num_attention_heads")) return part;
+    }
+    return NULL;
+}
+/* Refuses a size that is not the weights': the config belongs to others. */
+static void mmixi_hf_same(const mmixi_hf *h, const char *field, size_t size)
+{
+    char expected[64];
+    if (mmixi_hf_size_or_0(h, field) == size || !mmixi_json_find(h->json, field)) return;
+    snprintf(expected, sizeof expected, "%.0f, as the weights have it", (double)size);
+    mmixi_hf_refuse(h, h->json, field, expected);
+}
+/* Takes from Hugging Face's config.json what changes numbers and no array tells. */
+static void mmixi_vision_hf(mmix_ctx *m, mmix_archive *a, mmix_vision_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, NULL);
+    const char *rope, *rope_at;
+    int axial = c->positions == MMIX_POSITIONS_AXIAL;
+    h.json = mmixi_hf_backbone(h.json);
+    if (!h.json || m->error_kind) return;
+    mmixi_hf_word(&h, h.json, "model_type", "none",
+                  "vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit");
+    mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_same(&h, "hidden_size", c->dim);
+    mmixi_hf_same(&h, "num_hidden_layers", c->depth);
+    c->heads = mmixi_hf_size(&h, "num_attention_heads");
+    if (c->heads && c->dim % c->heads)
+        mmixi_hf_refuse(&h, h.json, "num_attention_heads", "a divisor of hidden_size");
+    c->eps = mmixi_hf_real(&h, h.json, "layer_norm_eps", c->eps);
+    if (!c->swiglu) mmixi_hf_word(&h, h.json, "hidden_act", "gelu", "gelu, gelu_python");
+    else if (axial) mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu, swish");
+    rope = mmixi_json_find(h.json, "rope_parameters");
+    rope_at = rope && *rope == '{' ? rope : h.json;
+    if (axial && fabs(mmixi_hf_real(&h, rope_at, "rope_theta", 100) - 100) > 0)
+        mmixi_hf_refuse(&h, rope_at, "rope_theta", "100");
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
-    mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
+    mmixi_model_file f;
     if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
+    f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     memset(config, 0, sizeof *config);
-    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_dino_format))
-        mmixi_vision_guess(m, archive, config);
-    else mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
+    if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
+        mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
+    else {
+        mmixi_names names = mmixi_names_of(archive, NULL, "cls_token");
+        mmixi_vision_guess(m, &names, config);
+        if (names.huggingface && !m->error_kind) mmixi_vision_hf(m, f.a, config);
+    }
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
@@ -14160,11 +14780,16 @@ MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtyp
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
-    mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(
-        m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0) : NULL;
+    mmix_vision *v = NULL;
+    if (!a) return NULL;
+    if (dtype != MMIX_DTYPE_REAL && dtype != MMIX_DTYPE_BF16)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_open_as: dtype is %d, expected MMIX_DTYPE_REAL or "
+                  "MMIX_DTYPE_BF16", dtype);
+    if (!mmix_vision_config_read(m, a, &config))
+        v = mmixi_vision_create(m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0);
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
-    if (a && !m->error_kind) return v;
+    if (!m->error_kind) return v;
     mmix_vision_destroy(v);
     return NULL;
 }
@@ -14173,97 +14798,163 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
     return mmix_vision_open_as(m, path, MMIX_DTYPE_REAL);
 }
 
-/* ---- decoders ---- */
-/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length;
-   then the parameters with these in their names as float32, each of all layers, and before the classifier
-   two tables of length x head/2 that are not used. */
-static const char mmixi_llama2c_order[] = "embed_tokens\0input_layernorm\0q_proj\0k_proj\0v_proj\0o_proj\0"
-    "post_attention_layernorm\0gate_proj\0down_proj\0up_proj\0model.norm\0lm_head\0";
+/* ---- decoders: llama2.c's format --------------------------------------------------
+   Seven int32: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its
+   own), length. Then as float32 the parameters with these words in their names, each of all layers.
+   Before the classifier stand two tables of length x head/2 that are not used.
+   ----------------------------------------------------------------------------------- */
+static const char *const mmixi_llama2c_order[] = {
+    "embed_tokens", "input_layernorm", "q_proj", "k_proj", "v_proj", "o_proj",
+    "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm", "lm_head"
+};
+enum { MMIXI_LLAMA2C_HEADER = 28 };
+
+/* Reads a parameter's values; what follows them. */
+static const uint8_t *mmixi_llama2c_values(mmix_tensor *t, const uint8_t *p)
+{
+    mmix_real *values = mmixi_of(t);
+    for (size_t i = 0; i < mmix_count(t); i++, p += 4) {
+        union { uint32_t bits; float f32; } u;
+        u.bits = (uint32_t)mmixi_number(p, 4);
+        values[i] = (mmix_real)u.f32;
+    }
+    return p;
+}
+/* The config of a header, which has seven numbers. */
+static mmix_decoder_config mmixi_llama2c_config(const size_t *n)
+{
+    mmix_decoder_config c;
+    memset(&c, 0, sizeof c);
+    c.dim = n[0];
+    c.ffn = n[1];
+    c.depth = n[2];
+    c.heads = n[3];
+    c.kv_heads = n[4];
+    c.tied = n[5] <= INT32_MAX;
+    c.vocabulary = c.tied ? n[5] : 0 - n[5];
+    c.rope.interleaved = 1;
+    return c;
+}
+/* A model of the header's sizes without values, if `size` bytes are what it takes; or NULL. */
+static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const size_t *n, size_t size)
+{
+    mmix_decoder *d = NULL;
+    double weights = 0;
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);  /* refuses other zeros */
+    if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
+    if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
+    if (!d || MMIXI_LLAMA2C_HEADER + weights != (double)size)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
+                  "%.0f of the float32 weights they speak of, found %.0f", name, weights, (double)size);
+    if (!m->error_kind && !mmixi_params_allocate(d->params, 0)) return d;
+    mmix_decoder_destroy(d);
+    return NULL;
+}
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const uint8_t *p = (const uint8_t *)bytes;
-    double weights = 0;
-    mmix_decoder_config c;
-    mmix_decoder *d = NULL;
-    size_t n[7] = {0};
-    if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (size_t)(int32_t)mmixi_number(p, 4);
-    memset(&c, 0, sizeof c);
-    c.dim = n[0]; c.ffn = n[1]; c.depth = n[2]; c.heads = n[3]; c.kv_heads = n[4];
-    c.tied = n[5] <= INT32_MAX; c.vocabulary = c.tied ? n[5] : 0 - n[5]; c.rope.interleaved = 1;
-    if (n[4] && n[6]) d = mmixi_decoder_create(m, c, 0);                 /* refuses other sizes below 1 */
-    if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
-    if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-    if (!d || 28 + weights != (double)size)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
-                  "%.0f of the float32 weights they speak of, found %.0f", name, weights, (double)size);
-    if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
-        mmix_decoder_destroy(d);
-        return NULL;
-    }
-    for (const char *part = mmixi_llama2c_order; *part; part += strlen(part) + 1) {
+    size_t n[7] = { 0 };
+    mmix_decoder *d;
+    if (!mmixi_given(m, "mmix_decoder_from_llama2c", "*name", name)) return NULL;
+    for (int i = 0; p && size >= MMIXI_LLAMA2C_HEADER && i < 7; i++, p += 4)
+        n[i] = (size_t)(int32_t)mmixi_number(p, 4);
+    d = mmixi_llama2c_create(m, name, n, size);
+    if (!d) return NULL;
+    for (size_t k = 0; k < sizeof mmixi_llama2c_order / sizeof *mmixi_llama2c_order; k++) {
+        const char *part = mmixi_llama2c_order[k];
         if (!strcmp(part, "lm_head")) p += 4 * n[6] * d->config.head_dim;
-        for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++) {
-            if (!strstr(q->name, part)) continue;
-            for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
-                union { uint32_t bits; float f32; } u;
-                u.bits = (uint32_t)mmixi_number(p, 4);
-                mmixi_of(q->tensor)[e] = (mmix_real)u.f32;
-            }
+        for (size_t i = 0; i < d->params->count; i++) {
+            const mmix_param *q = &d->params->at[i];
+            if (strstr(q->name, part)) p = mmixi_llama2c_values(q->tensor, p);
         }
     }
     return d;
 }
-/* Hugging Face's names of a config's numbers from `vocabulary` on. */
-static const char mmixi_hf_settings[] =
-    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, size "
-    "num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
-/* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
-static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
+
+/* ---- decoders: Hugging Face's ---- */
+/* Refuses attention to fewer tokens than all: Mistral's window, Qwen2's where it is switched on. */
+static void mmixi_hf_no_window(const mmixi_hf *h)
 {
-    char path[MMIXI_PATH];
-    mmixi_path_beside(f->a, "config.json", path);
-    mmixi_file_bytes file = mmixi_file_read(f->m, "mmix_decoder_open", path);
-    char *v = f->config.out = mmixi_file_json(f->a, path, &file);
-    mmixi_file_free(f->m, &file);
-    if (!v) return;
-    const char *type = mmixi_json_word(v, "model_type", "none"),
-        *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
-        *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
-        *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
-    c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
-    if ((c->bias != 1 && strcmp(type, "llama")
-         && (strcmp(type, "mistral") || mmixi_json_number(mmixi_json_find(v, "sliding_window"), 0) > 0))
-        || strcmp(act, "silu") || strcmp(kind, "default")
-        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
-        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama, mistral or qwen2, SwiGLU without "
-                  "biases, plain rotary positions, no sliding window, found %s, hidden_act %s, rope %s", path,
-                  type, act, kind);
-    c->eps = 1e-6;
-    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
-    c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
-    c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
-    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
+    const char *types = mmixi_json_find(h->json, "layer_types"), *at = types, *unused;
+    if (!strcmp(mmixi_json_word(h->json, "model_type", ""), "mistral"))
+        mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
+    mmixi_hf_off(h, "use_sliding_window", "false");
+    while (at) {
+        const char *type;
+        at = mmixi_json_next(types, at, &unused);
+        type = mmixi_json_text(at);
+        if (type && strcmp(type, "full_attention")) {
+            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, found "
+                      "%.40s", h->path, type);
+            return;
+        }
+    }
+}
+/* Rotary positions: the plain ones, with the base that the config says. */
+static void mmixi_hf_rope(const mmixi_hf *h, mmix_rope_options *rope)
+{
+    const char *found = mmixi_json_find(h->json, "rope_parameters"), *scaling = found;
+    const char *kind = "rope_type";
+    if (!scaling) scaling = mmixi_json_find(h->json, "rope_scaling");
+    if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
+    mmixi_hf_word(h, scaling, kind, "default", "default");
+    rope->theta = mmixi_hf_real(h, h->json, "rope_theta", rope->theta);
+    rope->theta = mmixi_hf_real(h, found, "rope_theta", rope->theta);
+    if (fabs(mmixi_hf_real(h, h->json, "partial_rotary_factor", 1) - 1) > 0)
+        mmixi_hf_refuse(h, h->json, "partial_rotary_factor", "1");
+    if (fabs(mmixi_hf_real(h, found, "partial_rotary_factor", 1) - 1) > 0)
+        mmixi_hf_refuse(h, found, "partial_rotary_factor", "1");
+}
+/* The config of a Llama, a Mistral or a Qwen2, from the config.json beside the archive. */
+static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_open");
+    if (!h.json) return;
+    mmixi_hf_word(&h, h.json, "model_type", "none", "llama, mistral, qwen2");
+    mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu");
+    mmixi_hf_off(&h, "mlp_bias", "false");
+    mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_no_window(&h);
+    mmixi_hf_rope(&h, &c->rope);
+    c->vocabulary = mmixi_hf_size(&h, "vocab_size");
+    c->dim = mmixi_hf_size(&h, "hidden_size");
+    c->depth = mmixi_min(mmixi_hf_size(&h, "num_hidden_layers"), a->count);  /* the file lacks others */
+    c->ffn = mmixi_hf_size(&h, "intermediate_size");
+    c->heads = mmixi_hf_size(&h, "num_attention_heads");
+    c->kv_heads = mmixi_hf_size_or_0(&h, "num_key_value_heads");
+    c->head_dim = mmixi_hf_size_or_0(&h, "head_dim");
+    c->eps = mmixi_hf_real(&h, h.json, "rms_norm_eps", 1e-6);
+    if (!strcmp(mmixi_json_word(h.json, "model_type", ""), "qwen2")) c->bias = 1;
+    else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
+    c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
+}
+/* Whether a file's first bytes are those of a .safetensors, its index or a .pth. */
+static int mmixi_is_archive(const mmixi_file_bytes *file)
+{
+    if (file->size <= 8) return 0;
+    return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
+    mmix_decoder_config c;
+    mmix_decoder *d;
+    mmix_archive *a;
+    mmixi_model_file f;
     if (!file.bytes) return NULL;
-    if (file.size <= 8 || (file.bytes[8] != '{' && !mmixi_is_index(&file)
-                           && memcmp(file.bytes, "PK", 2))) {         /* no .safetensors, no .pth */
-        mmix_decoder *d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
+    if (!mmixi_is_archive(&file)) {
+        d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;
     }
-    mmix_archive *a = mmixi_archive_new(m, path, file);
+    a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, NULL);
-    mmix_decoder_config c;
+    f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    if (!mmixi_format_is(a, mmixi_decoder_format)) mmixi_hf_read(&f, &c);
-    else mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
-    mmix_decoder *d = mmixi_decoder_create(m, c, 0);
+    if (mmixi_format_is(a, mmixi_decoder_format))
+        mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
+    else mmixi_decoder_hf(m, a, &c);
+    d = mmixi_decoder_create(m, c, 0);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_decoder_destroy(d);
@@ -14271,33 +14962,34 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- training runs ---- */
-/* The caller's note; one that is read lies in memory that goes with the parameters. */
-static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
+/* What a run of DINO has beside its networks: the moments, the centre, counters, the note. */
+static void mmixi_dino_state_file(mmixi_model_file *f, mmix_dino *d, const char *note)
 {
-    if (!f->a) mmixi_model_metadata(f, "note", note ? note : "");
-    else note = mmixi_metadata(f->a, "note"), *own = (char *)mmixi_own(p, strlen(note) + 1);
-    if (f->a && *own) strcpy(*own, note);
+    size_t centers = mmixi_dino_centers(&d->config);
+    uint64_t *const counters[] = { &d->step, &d->iters, &d->at_uniform, &d->at_zero };
+    mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
+    mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
+    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, 1, &centers, d->center);
+    mmixi_model_counters(f, counters, 4);
+    mmixi_model_note(f, d->net[0].params, &d->note, note);
 }
 /* Saves a run, or reads it from an archive: the config, of which it is made; student.backbone.NAME,
-   student.head.NAME, teacher.…; the moments, the centre, counters. */
+   student.head.NAME, teacher.…; its state. */
 static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
 {
-    mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
+    static const char *const backbone[2] = { "student.backbone.", "teacher.backbone." };
+    static const char *const head[2] = { "student.head.", "teacher.head." };
+    mmix_ctx *m = d->m;
+    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_dino_format);
     mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
     mmixi_model_config(&f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
     if (a) mmixi_dino_make(d, 0);
-    for (int i = 0; i < 2 && !d->m->error_kind; i++) {
-        mmixi_model_params(&f, i ? "teacher.backbone." : "student.backbone.", d->net[i].vision->params);
-        mmixi_model_params(&f, i ? "teacher.head." : "student.head.", d->net[i].params);
+    for (int i = 0; i < 2 && !m->error_kind; i++) {
+        mmixi_model_params(&f, backbone[i], d->net[i].vision->params);
+        mmixi_model_params(&f, head[i], d->net[i].params);
     }
-    if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
-        mmixi_model_adamw(&f, "adamw.backbone.", &d->adamw[0]);
-        mmixi_model_adamw(&f, "adamw.head.", &d->adamw[1]);
-        size_t centers = mmixi_dino_centers(&d->config);
-        mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &centers, d->center);
-        mmixi_model_counters(&f, &d->step, 4);
-        mmixi_model_note(&f, d->net[0].params, &d->note, note);
-    }
+    if (a && !m->error_kind) mmixi_dino_begin(d);
+    if (!m->error_kind) mmixi_dino_state_file(&f, d, note);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
@@ -14307,87 +14999,152 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
-    mmix_archive *a = d ? mmix_archive_open(m, path) : NULL;
-    if (d) d->m = m;
+    mmix_archive *a;
+    if (!d) return NULL;
+    d->m = m;
+    a = mmix_archive_open(m, path);
     if (a && !mmixi_dino_file(d, a, NULL, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
 }
-/* Saves a run, or makes the one that a file holds: the configs; the student's parameters, counters, the
-   adapters, the moments, the gradients that wait for the optimiser, and which of them were written. NULL on
-   error. */
-static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher,
-                                        const mmix_vision *seen, const char *path, const char *note)
+
+/* A distillation run's two models, and its file. Of teacher and student one kind is NULL. */
+typedef struct mmixi_distill_walk {
+    mmixi_model_file f;
+    const mmix_decoder *teacher;
+    const mmix_vision *vision_teacher;
+    mmix_decoder *student;
+    mmix_vision *vision_student;
+    mmix_params *params;                         /* the student's */
+    mmix_distill_config config;
+} mmixi_distill_walk;
+
+/* The configs of run and student. Reading, it makes the student. */
+static void mmixi_distill_configs(mmixi_distill_walk *w)
 {
-    mmix_ctx *m = seen ? seen->params->m : teacher->m;
-    mmix_archive *a = run ? NULL : mmix_archive_open(m, path);
-    if (!run && !a) return NULL;
+    mmixi_model_file *f = &w->f;
     char stage[] = "stage[0].";
-    mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the model's */
-    mmix_decoder *d = run ? run->student : NULL;
-    mmix_vision *v = run ? run->vision_student : NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, "mamba_mix distillation run 1");
-    mmixi_model_config(&f, "config", "", &c.stages, mmixi_distill_settings);
-    for (size_t i = 0; i < c.stages; i++, stage[6]++)
-        mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
-    if (seen) {
-        mmix_vision_config size = (v ? v : seen)->config;
-        mmixi_model_config(&f, "vision", "", &size, mmixi_vision_settings);
-        if (a) v = mmixi_vision_create(m, size, 0);
-    } else {
-        mmix_decoder_config size = (d ? d : teacher)->config;
-        mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
-        if (a) d = mmixi_decoder_create(m, size, 0);
+    mmixi_model_config(f, "config", "", &w->config.stages, mmixi_distill_settings);
+    for (size_t i = 0; i < w->config.stages; i++) {
+        mmixi_model_config(f, NULL, stage, &w->config.stage[i], mmixi_stage_settings);
+        stage[6]++;
     }
-    mmix_params *list = v ? v->params : d ? d->params : NULL;
-    if (list) mmixi_model_params(&f, "student.", list);
-    if (a) run = seen ? mmix_vision_distill_create(seen, v, c) : mmix_distill_create(teacher, d, c);
-    if (run) {
-        run->adapters = list->adapters != NULL;
-        mmixi_model_counters(&f, &run->stage, 5);
-        if (run->stage > c.stages)
-            mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
-        if (run->adapters && !list->adapters)
-            mmix_params_lora(list, c.lora_rank, c.lora_alpha, c.lora_targets);
-        if (a) mmixi_distill_begin(run);
-        if (list->adapters) mmixi_model_params(&f, "adapters.", list->adapters);
-        mmixi_model_note(&f, list, &run->note, note);
+    if (w->vision_teacher) {
+        mmix_vision_config size = (w->vision_student ? w->vision_student : w->vision_teacher)->config;
+        mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
+        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0);
     }
-    for (int i = 0; i < 2 && !m->error_kind; i++) {
-        const char *moments = i ? "adamw.adapters." : "adamw.decoder.";
-        const mmix_params *p = run->adamw[i].params;
-        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(m, p->count * sizeof *written) : NULL;
-        if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
-        if (!written) continue;
-        mmixi_params_ready(p, "", 1);
-        for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(&f, moments, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
-        mmixi_model_array(&f, moments, "written", MMIX_FILE_I64, 1, &p->count, written);
-        for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+    else {
+        mmix_decoder_config size = (w->student ? w->student : w->teacher)->config;
+        mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
+        if (f->a) w->student = mmixi_decoder_create(f->m, size, 0);
     }
-    if (!mmixi_model_end(&f, path)) return run;
-    if (a) mmix_distill_destroy(run), mmix_decoder_destroy(d), mmix_vision_destroy(v);
+    if (w->vision_student) w->params = w->vision_student->params;
+    if (w->student) w->params = w->student->params;
+}
+/* Counters, adapters and the note. */
+static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, const char *note)
+{
+    mmixi_model_file *f = &w->f;
+    const mmix_distill_config *c = &w->config;
+    mmix_params *p = w->params;
+    uint64_t *const counters[] = {
+        &run->stage, &run->step, &run->number, &run->tokens, &run->adapters
+    };
+    run->adapters = p->adapters != NULL;
+    mmixi_model_counters(f, counters, 5);
+    if (run->stage > c->stages)
+        mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
+    if (run->adapters && !p->adapters) mmix_params_lora(p, c->lora_rank, c->lora_alpha, c->lora_targets);
+    if (f->a) mmixi_distill_begin(run);
+    if (p->adapters) mmixi_model_params(f, "adapters.", p->adapters);
+    mmixi_model_note(f, p, &run->note, note);
+}
+/* The moments of what one optimiser trains. Where answer tokens wait for a step also the gradients,
+   and which of them were written. */
+static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, int adapters)
+{
+    const char *prefix = adapters ? "adamw.adapters." : "adamw.decoder.";
+    const mmix_adamw_state *state = &run->adamw[adapters];
+    const mmix_params *p = state->params;
+    int64_t *written;
+    if (!p) return;
+    mmixi_model_adamw(f, prefix, state);
+    if (!run->tokens) return;
+    written = (int64_t *)mmixi_step(f->m, p->count * sizeof *written);
+    if (!written) return;
+    mmixi_params_ready(p, "", 1);
+    for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
+    mmixi_model_array(f, prefix, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+    mmixi_model_array(f, prefix, "written", MMIX_FILE_I64, 1, &p->count, written);
+    for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+}
+/* Saves a run, or, run NULL, makes the one that the archive holds: the configs, the student's
+   parameters, the state, the moments. */
+static mmix_distill *mmixi_distill_file(mmixi_distill_walk *w, mmix_distill *run, const char *path,
+                                        const char *note)
+{
+    mmixi_model_file *f = &w->f;
+    int reads = f->a != NULL;
+    mmixi_distill_configs(w);
+    if (w->params) mmixi_model_params(f, "student.", w->params);
+    if (reads && w->vision_teacher)
+        run = mmix_vision_distill_create(w->vision_teacher, w->vision_student, w->config);
+    else if (reads) run = mmix_distill_create(w->teacher, w->student, w->config);
+    if (run) mmixi_distill_state_file(w, run, note);
+    for (int adapters = 0; adapters < 2 && !f->m->error_kind; adapters++)
+        mmixi_distill_moments(f, run, adapters);
+    if (!mmixi_model_end(f, path)) return run;
+    if (reads) {
+        mmix_distill_destroy(run);
+        mmix_decoder_destroy(w->student);
+        mmix_vision_destroy(w->vision_student);
+    }
     return NULL;
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, run->vision_teacher, path, note)
-        ? 0 : -1;
+    mmixi_distill_walk w;
+    if (!run) return -1;
+    memset(&w, 0, sizeof w);
+    w.teacher = run->teacher;
+    w.vision_teacher = run->vision_teacher;
+    w.student = run->student;
+    w.vision_student = run->vision_student;
+    w.config = run->config;
+    w.f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
+    return mmixi_distill_file(&w, (mmix_distill *)run, path, note) ? 0 : -1;
+}
+/* The run in a file, for the teacher in *w. NULL on error. */
+static mmix_distill *mmixi_distill_read(mmixi_distill_walk *w, mmix_ctx *m, const char *path)
+{
+    mmix_archive *a = mmix_archive_open(m, path);
+    if (!a) return NULL;
+    w->config = mmix_linmu_stages();             /* what a config of fewer stages leaves as it is */
+    w->f = mmixi_model_begin(m, a, mmixi_distill_format);
+    return mmixi_distill_file(w, NULL, NULL, NULL);
 }
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student)
 {
     mmix_ctx *m = teacher ? teacher->params->m : NULL;
-    mmix_distill *run = mmixi_given(m, "mmix_vision_distill_load", "*student", student)
-        ? mmixi_distill_file(NULL, NULL, teacher, path, NULL) : NULL;
+    mmix_distill *run = NULL;
+    mmixi_distill_walk w;
+    memset(&w, 0, sizeof w);
+    w.vision_teacher = teacher;
+    if (mmixi_given(m, "mmix_vision_distill_load", "*student", student))
+        run = mmixi_distill_read(&w, m, path);
     if (student) *student = run ? run->vision_student : NULL;
     return run;
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_distill *run = mmixi_given(m, "mmix_distill_load", "*student", student)
-        ? mmixi_distill_file(NULL, teacher, NULL, path, NULL) : NULL;
+    mmix_distill *run = NULL;
+    mmixi_distill_walk w;
+    memset(&w, 0, sizeof w);
+    w.teacher = teacher;
+    if (mmixi_given(m, "mmix_distill_load", "*student", student)) run = mmixi_distill_read(&w, m, path);
     if (student) *student = run ? run->student : NULL;
     return run;
 }
