@@ -14589,7 +14589,7 @@ static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
     s.patch = mmixi_entry_size(f, "patch_embed.proj.weight", 3);
     s.class_positions = mmixi_entry_size(f, "pos_embed_cls", 1);
     s.registers = mmixi_entry_size(f, "storage_tokens", 1);
-    s.axial = f->no_key_bias || s.registers || mmixi_entry(f, "rope_embed.periods", 0);
+    s.axial = f->no_key_bias || s.registers;
     if (!s.axial) s.registers = mmixi_entry_size(f, "register_tokens", 1);
     s.positions = mmixi_entry_size(f, "pos_embed", 1);
     s.cells = s.positions;
