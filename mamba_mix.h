@@ -776,8 +776,11 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
                               const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
-   8-bit RGB pictures, bit for bit as Pillow treats them; random crops
+   8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
 
+   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than twice what the
+   width does: tall pictures differ there by some levels from what is computed here and from what the released
+   weights were trained with.
    Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
    inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
    that need scratch tell how much: `…_scratch` returns bytes, 0 if the arguments are out of range. Scratch is
@@ -12046,11 +12049,12 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
 /* ==== >>images =======================================================================
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
-   The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
-   jittered and blurred; a resize that is merely good differs by several levels and moves features. So each
-   step is done in Pillow's own number format: 22-bit fixed point for resizing, 24-bit for blurring, float32
-   where it says float here, and each is rounded to 8 bits before the next. Pictures are (height, width, 3).
-   No compiler may fuse a multiply and an add here: on some machines other pixels would come out.
+   The systems whose weights and figures this library reproduces were trained on pictures that
+   Pillow resized, jittered and blurred; a resize that is merely good differs by several levels and
+   moves features. So each step is done in Pillow's own number format: 22-bit fixed point for
+   resizing, 24-bit for blurring, float32 where it says float here, and each is rounded to 8 bits
+   before the next. Pictures are (height, width, 3). No compiler may fuse a multiply and an add
+   here: on some machines other pixels would come out.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_SIDE_MAX = 1 << 24 };
@@ -12076,172 +12080,308 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
-   k the cubic of Keys 1981 with a = -1/2, Σ w = 1 over the j that exist, w rounded to multiples of 2⁻²².
-   Along the rows first, then along the columns, 8 bits between. PyTorch's filters have f = 1 and take the
+   k the cubic of Keys 1981 with a = -1/2, Σ w = 1 over the j that exist, w rounded to multiples of
+   2⁻²². Along the rows first, then along the columns, 8 bits between: so does Pillow up to 12.3,
+   with which the systems were trained. (From 13.0 on it takes the columns first where the height
+   shrinks, and by more than twice what the width does.) PyTorch's filters have f = 1 and take the
    last input for those beyond it: a = -3/4, or k(x) = 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
+
+/* k(x) for x >= 0 within its reach. */
+static double mmixi_resize_kernel(int filter, double x)
+{
+    double a = filter == MMIX_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
+    if (filter == MMIX_BILINEAR) return 1 - x;
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    return 0;
+}
+/* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
     int smooth = filter == MMIX_BICUBIC_ANTIALIAS;
-    double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f, reach = filter == MMIX_BILINEAR ? 1 : 2 * f,
-        c = ((double)out + 0.5) * ratio, end = floor(c + reach + 0.5), last = (double)(n - 1), sum = 0,
-        a = smooth ? -0.5 : -0.75;
+    double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
+    double reach = filter == MMIX_BILINEAR ? 1 : 2 * f;
+    double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
+    double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
-    for (double j = floor(c - reach + 0.5); j < end; j++) {
-        double x = fabs((j - c + 0.5) * shrink);
-        if (smooth && (j < 0 || j > last)) continue;
-        tap[count].at = (size_t)(j < 0 ? 0 : j > last ? last : j);
-        sum += tap[count++].weight = filter == MMIX_BILINEAR ? 1 - x
-            : x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
-            : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+    for (double j = begin; j < end; j++) {
+        int there = j >= 0 && j <= last;
+        if (smooth && !there) continue;
+        tap[count].at = (size_t)fmin(fmax(j, 0), last);
+        tap[count].weight = mmixi_resize_kernel(filter, fabs((j - centre + 0.5) * shrink));
+        sum += tap[count].weight;
+        count++;
     }
     for (size_t k = 0; smooth && k < count; k++) tap[k].weight /= sum;
     return count;
 }
 
-/* `count` outputs of an axis. Of output i: tap[i step], the first input it needs, counted from the first that
-   any needs; tap[i step + 1], how many; then their weights. n: inputs needed. */
+/* The weights of `count` outputs of an axis. Of output i tap[i step] is the first input that it
+   needs, counted from `first`, the first that any needs; tap[i step + 1] is how many it needs; then
+   come their weights. All outputs together need n inputs. */
 typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;
+/* A weight as a multiple of 2⁻²². */
+static int32_t mmixi_tap_fixed(double weight)
+{
+    double half = weight < 0 ? -0.5 : 0.5;
+    return (int32_t)(weight * 4194304 + half);
+}
 /* Outputs start … start+count-1 of m from n; w (n) is scratch. */
 static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start, size_t count)
 {
     double ratio = (double)n / (double)m;
-    mmixi_taps t = { tap, (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3, count, 0, 0 };
+    mmixi_taps t;
+    t.tap = tap;
+    t.step = (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3;
+    t.count = count;
+    t.first = 0;
+    t.n = 0;
     for (size_t i = 0; i < count; i++, tap += t.step) {
         size_t taps = mmixi_resize_taps(MMIX_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
-        tap[0] = (int32_t)(w->at - t.first); tap[1] = (int32_t)taps;
-        for (size_t j = 0; j < taps; j++)
-            tap[2 + j] = (int32_t)(w[j].weight * 4194304 + (w[j].weight < 0 ? -0.5 : 0.5));
+        tap[0] = (int32_t)(w->at - t.first);
+        tap[1] = (int32_t)taps;
+        for (size_t j = 0; j < taps; j++) tap[2 + j] = mmixi_tap_fixed(w[j].weight);
     }
     return t;
 }
-/* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
-   one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart; the
-   last line of an odd number goes with itself. */
+/* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast
+   as one by one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are
+   `step` bytes apart; the last line of an odd number goes with itself. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
-    for (; n--; p += step, q += step, line += 3)
+    for (size_t i = 0; i < n; i++) {
         for (int c = 0; c < 3; c++) line[c] = p[c] | (uint64_t)q[c] << 32;
+        line += 3;
+        p += step;
+        q += step;
+    }
 }
-static uint8_t mmixi_byte(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
+static uint8_t mmixi_byte(int v)
+{
+    if (v < 0) return 0;
+    return (uint8_t)(v > 255 ? 255 : v);
+}
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
 static inline uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
-/* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes apart. */
+/* One pixel of two paired lines: to `one`, and of the other line to `two`. */
+static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line, const int32_t *tap)
+{
+    const uint64_t *p = line + 3 * tap[0];
+    uint64_t r = 0x2020000020200000u, g = r, b = r;
+    for (int32_t j = 0; j < tap[1]; j++, p += 3) {
+        uint64_t w = (uint64_t)(int64_t)tap[2 + j];
+        r += w * p[0];
+        g += w * p[1];
+        b += w * p[2];
+    }
+    two[0] = mmixi_level(r >> 32);
+    two[1] = mmixi_level(g >> 32);
+    two[2] = mmixi_level(b >> 32);
+    one[0] = mmixi_level(r);
+    one[1] = mmixi_level(g);
+    one[2] = mmixi_level(b);
+}
+/* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes
+   apart. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
 {
     for (size_t i = 0; i < lines; i += 2) {
-        size_t other = i + 1 < lines ? 3 : 0;
+        size_t second = i + 1 < lines ? 1 : 0;
         const int32_t *tap = t->tap;
         uint8_t *to = out + 3 * i;
-        mmixi_pair(line, in + i * next, in + (i + other / 3) * next, 3, t->n);
-        for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines) {
-            const uint64_t *p = line + 3 * tap[0];
-            uint64_t r = 0x2020000020200000u, g = r, b = r;
-            for (int32_t j = 0; j < tap[1]; j++, p += 3) {
-                uint64_t w = (uint64_t)(int64_t)tap[2 + j];
-                r += w * p[0]; g += w * p[1]; b += w * p[2];
-            }
-            to[other] = mmixi_level(r >> 32); to[other + 1] = mmixi_level(g >> 32);
-            to[other + 2] = mmixi_level(b >> 32);
-            to[0] = mmixi_level(r); to[1] = mmixi_level(g); to[2] = mmixi_level(b);
-        }
+        mmixi_pair(line, in + i * next, in + (i + second) * next, 3, t->n);
+        for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines)
+            mmixi_weigh(to, to + 3 * second, line, tap);
     }
 }
 MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height)
 {
-    mmix_resizing r = { box, { 0, 0, height, width }, width, height };
+    mmix_resizing r;
+    memset(&r, 0, sizeof r);
+    r.from = box;
+    r.to.height = height;
+    r.to.width = width;
+    r.width = width;
+    r.height = height;
     return r;
 }
-/* The longer side becomes ⌊side·long/short⌋, the middle begins at round((h - crop)/2), halves to even.
+/* The longer side becomes ⌊side·long/short⌋, the middle begins at round((h - crop)/2), halves to
+   even.
    torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
 MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
-    uint64_t low = mmixi_min(in_height, in_width);
-    mmix_resizing r = { { 0, 0, in_height, in_width }, { 0, 0, crop, crop }, 0, 0 };
-    if (!mmixi_sides_ok(in_width, in_height) || !mmixi_sides_ok(side, crop)
-        || side * (uint64_t)mmixi_max(in_height, in_width) / low > MMIXI_SIDE_MAX) return r;
+    uint64_t low = mmixi_min(in_height, in_width), high = mmixi_max(in_height, in_width);
+    mmix_resizing r;
+    memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
+    r.from.height = in_height;
+    r.from.width = in_width;
+    r.to.height = crop;
+    r.to.width = crop;
+    if (!mmixi_sides_ok(in_width, in_height) || !mmixi_sides_ok(side, crop)) return r;
+    if (side * high / low > MMIXI_SIDE_MAX) return r;
     r.height = (size_t)(side * (uint64_t)in_height / low);
     r.width = (size_t)(side * (uint64_t)in_width / low);
     r.to.top = (size_t)rint((double)(r.height - crop) / 2);
     r.to.left = (size_t)rint((double)(r.width - crop) / 2);
     return r;
 }
-/* In this order: a pair of lines (the weights of one output before), the taps of both axes (at most 4n + 9m),
-   the picture between; and what is kept, to which not every caller gives room here. */
+/* In this order: a pair of lines, whose place the weights of one output take before; the taps of
+   both axes (at most 4n + 9m of them); the picture between the two passes. And at the end room for
+   the pixels that are kept, which some callers put in front of it. */
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
-    uint64_t bytes = 40 * ((uint64_t)r.from.width + r.from.height + r.width + r.height) + 8
-        + 3 * (uint64_t)r.to.width * (r.from.height + r.to.height);
-    return mmixi_sides_ok(r.from.width, r.from.height) && mmixi_sides_ok(r.width, r.height)
-        && mmixi_box_ok(r.to, r.width, r.height) && (size_t)bytes == bytes ? (size_t)bytes : 0;
+    uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
+    uint64_t bytes = 40 * sides + 8 + 3 * (uint64_t)r.to.width * (r.from.height + r.to.height);
+    if (!mmixi_sides_ok(r.from.width, r.from.height) || !mmixi_sides_ok(r.width, r.height)) return 0;
+    if (!mmixi_box_ok(r.to, r.width, r.height) || (size_t)bytes != bytes) return 0;
+    return (size_t)bytes;
 }
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch)
 {
     uint64_t *line = (uint64_t *)scratch;
     mmixi_tap *w = (mmixi_tap *)scratch;
-    if (!in.rgb || !mmix_picture_resize_scratch(r) || !mmixi_box_ok(r.from, in.width, in.height)) return -1;
-    int32_t *tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    mmixi_taps x = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    mmixi_taps y = mmixi_taps_make(tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
-    uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);                 /* (columns, rows) */
-    in.rgb += ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
-    mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
+    const uint8_t *from;
+    uint8_t *middle;                             /* (columns, rows) */
+    int32_t *tap;
+    mmixi_taps x, y;
+    if (!out || !in.rgb || !scratch || !mmix_picture_resize_scratch(r)) return -1;
+    if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
+    tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
+    x = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    tap += x.count * x.step;
+    y = mmixi_taps_make(tap, w, r.from.height, r.height, r.to.top, r.to.height);
+    middle = (uint8_t *)(y.tap + y.count * y.step);
+    from = in.rgb + ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
+    mmixi_resample(middle, from, in.width * 3, y.n, &x, line);
     mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
     return 0;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
 static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
-/* Brightness, contrast, saturation: z + factor (v - z), cut to 0 … 255; z = 0, the mean luma, the pixel's. */
+/* Brightness, contrast, saturation: z + factor (v - z), cut to 0 … 255; z = 0, the mean luma, the
+   pixel's. */
 static uint8_t mmixi_blended(int v, int z, float factor)
 {
     float product = factor * (float)(v - z);
     return mmixi_byte((int)((float)z + product));
 }
-/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: for all colours that
-   is what Pillow's float32 comes to. */
-static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
+static void mmixi_saturation(uint8_t *rgb, const uint8_t *end, float factor)
+{
+    for (; rgb < end; rgb += 3) {
+        int z = mmixi_luma(rgb);
+        MMIXI_UNROLL
+        for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, factor);
+    }
+}
+/* Hue in Pillow's 8 bits: 6 H is 0 at red, 2 at green, 4 at blue; `top` is the channel of the
+   largest level, a and b are how far the other two, in their cyclic order, lie below it. */
+static int mmixi_hue_of(int top, int a, int b, int range)
+{
+    float h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
+    h = (float)(h * (1.0 / 6) + (h < 0));
+    return (int)(h * 255.0);
+}
+/* The channel of the largest level. */
+static int mmixi_top_channel(const uint8_t *rgb)
+{
+    if (rgb[0] >= rgb[1]) return rgb[0] < rgb[2] ? 2 : 0;
+    return rgb[1] < rgb[2] ? 2 : 1;
+}
+/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4
+   - k, 1)), k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255:
+   for all colours that is what Pillow's float32 comes to. */
+static void mmixi_hue(uint8_t *rgb, const uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
     for (int H = 0; H < 256; H++)
-        for (int c = 0, k; c < 3; c++) {
-            k = (6 * H + 255 * (5 - 2 * c)) % 1530;
+        for (int c = 0; c < 3; c++) {
+            int k = (6 * H + 255 * (5 - 2 * c)) % 1530;
             share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
         }
     for (; rgb < end; rgb += 3) {
-        int top = rgb[0] >= rgb[1] ? 2 * (rgb[0] < rgb[2]) : 1 + (rgb[1] < rgb[2]), high = rgb[top],
-            a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
+        int top = mmixi_top_channel(rgb), high = rgb[top];
+        int a = high - rgb[(top + 2) % 3], b = high - rgb[(top + 1) % 3];
+        int range = a > b ? a : b, saturation;
+        const uint8_t *g;
         if (!range) continue;                      /* grey has no hue */
-        float h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
-        h = (float)(h * (1.0 / 6) + (h < 0));
-        const uint8_t *g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
-        for (int c = 0, S = 255 * range / high; c < 3; c++)
-            rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
+        saturation = 255 * range / high;
+        g = share[((unsigned)mmixi_hue_of(top, a, b, range) + turn) & 255];
+        for (int c = 0; c < 3; c++)
+            rgb[c] = (uint8_t)((unsigned)(high * (65025 - saturation * g[c]) + 32512) / 65025);
     }
+}
+static void mmixi_flip(uint8_t *rgb, const uint8_t *end, size_t width)
+{
+    for (; rgb < end; rgb += 3 * width) {
+        uint8_t *p = rgb, *q = rgb + 3 * width - 3;
+        for (; p < q; p += 3, q -= 3) {
+            uint8_t pixel[3];
+            memcpy(pixel, p, 3);
+            memcpy(p, q, 3);
+            memcpy(q, pixel, 3);
+        }
+    }
+}
+/* The luma that contrast turns around: the mean, rounded. */
+static int mmixi_mean_luma(const uint8_t *rgb, const uint8_t *end)
+{
+    uint64_t sum = 0;
+    for (const uint8_t *p = rgb; p < end; p += 3) sum += (unsigned)mmixi_luma(p);
+    return (int)((double)sum * 3 / (double)(end - rgb) + 0.5);
+}
+/* Brightness and contrast depend on the level alone: 256 of them, then a look for each. */
+static void mmixi_blend_levels(uint8_t *rgb, const uint8_t *end, int z, float factor)
+{
+    uint8_t level[256];
+    for (int v = 0; v < 256; v++) level[v] = mmixi_blended(v, z, factor);
+    for (; rgb < end; rgb++) *rgb = level[*rgb];
+}
+static void mmixi_solarise(uint8_t *rgb, const uint8_t *end, double from)
+{
+    for (; rgb < end; rgb++)
+        if (*rgb >= from) *rgb = (uint8_t)(255 - *rgb);
 }
 
 /* ---- blur -------------------------------------------------------------------------
-   A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
-   middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
-   the cost does not depend on sigma; lines go in pairs, two levels in a word. */
+   A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels
+   in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the
+   middle slides, so the cost does not depend on sigma; lines go in pairs, two levels in a word. */
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
+typedef struct mmixi_blur_box { size_t R; uint32_t w, e; } mmixi_blur_box;
+
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
-    return mmixi_sides_ok(width, height) ? 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4) : 0;
+    if (!mmixi_sides_ok(width, height)) return 0;
+    return 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4);
 }
-/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their ends, for
-   R + 1, stand the first and the last. */
-static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t e)
+/* The box, three of which make a Gaussian of that sigma. */
+static mmixi_blur_box mmixi_blur_box_of(float sigma)
 {
-    size_t ends = 3 * R + 3, box = 6 * R + 3, after = 3 * n + ends;
+    float variance = sigma * sigma / 3;
+    float l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2);
+    float r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
+    mmixi_blur_box box;
+    box.R = (size_t)r;
+    box.w = (uint32_t)(16777216.0f / (2 * r + 1));
+    box.e = (16777216u - (uint32_t)(2 * box.R + 1) * box.w) / 2;
+    return box;
+}
+/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their
+   ends, for R + 1, stand the first and the last. */
+static void mmixi_blur_pass(uint64_t *p, size_t n, const mmixi_blur_box *b)
+{
+    size_t ends = 3 * b->R + 3, box = 6 * b->R + 3, after = 3 * n + ends;
+    uint64_t w = b->w, e = b->e;
     for (int c = 0; c < 3; c++, p++) {
         uint64_t sum = 0;                          /* of the pixels x-R-1 … x+R-1 */
         for (size_t k = 0; k < ends; k += 3) {
-            p[k] = p[ends]; p[after + k] = p[after - 3];
+            p[k] = p[ends];
+            p[after + k] = p[after - 3];
         }
         for (size_t k = 0; k < box; k += 3) sum += p[k];
         for (size_t x = 0; x < 3 * n; x += 3) {
@@ -12250,56 +12390,74 @@ static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t
         }
     }
 }
+/* Two lines back from their pair, the reverse of mmixi_pair. */
+static void mmixi_unpair(uint8_t *p, uint8_t *q, const uint64_t *line, size_t step, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (int c = 0; c < 3; c++) {
+            p[c] = (uint8_t)line[c];
+            q[c] = (uint8_t)(line[c] >> 32);
+        }
+        line += 3;
+        p += step;
+        q += step;
+    }
+}
+/* Three boxes along each of `lines` lines of n pixels, which are `step` bytes apart, the lines
+   `next`. */
+static void mmixi_blur_lines(uint8_t *rgb, size_t n, size_t step, size_t lines, size_t next,
+                             const mmixi_blur_box *b, uint64_t *line)
+{
+    size_t ends = 3 * b->R + 3;
+    for (size_t i = 0; i < lines; i += 2) {
+        uint8_t *p = rgb + i * next, *q = p;
+        if (i + 1 < lines) q += next;
+        mmixi_pair(line + 3 * ends, p, q, step, n);
+        mmixi_blur_pass(line + 2 * ends, n, b);
+        mmixi_blur_pass(line + ends, n, b);
+        mmixi_blur_pass(line, n, b);
+        mmixi_unpair(p, q, line, step, n);
+    }
+}
 static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *line)
 {
-    float variance = sigma * sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
-        r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
-    size_t R = (size_t)r, n = width, lines = height, step = 3;
-    uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)), e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
-    for (int columns = 0; columns < 2; columns++, n = height, lines = width, step = 3 * width) {
-        size_t next = 3 * width + 3 - step;
-        for (size_t i = 0; i < lines; i += 2) {
-            uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
-            mmixi_pair(line + 9 * R + 9, p, q, step, n);
-            for (size_t k = 3; k-- > 0;) mmixi_blur_box(line + k * (3 * R + 3), n, R, w, e);
-            for (size_t x = 0; x < 3 * n; p += step - 3, q += step - 3)
-                for (int c = 0; c < 3; c++, x++) {
-                    *p++ = (uint8_t)line[x]; *q++ = (uint8_t)(line[x] >> 32);
-                }
-        }
+    mmixi_blur_box box = mmixi_blur_box_of(sigma);
+    mmixi_blur_lines(rgb, width, 3, height, 3 * width, &box, line);
+    mmixi_blur_lines(rgb, height, 3 * width, width, 3, &box, line);
+}
+/* Whether a change takes that amount. */
+static int mmixi_change_ok(int change, double amount)
+{
+    switch (change) {
+    case MMIX_CHANGE_BRIGHTNESS:
+    case MMIX_CHANGE_CONTRAST:
+    case MMIX_CHANGE_SATURATION: return amount >= 0 && amount <= 1000;
+    case MMIX_CHANGE_HUE: return amount >= -0.5 && amount <= 0.5;
+    case MMIX_CHANGE_FLIP:
+    case MMIX_CHANGE_GREY: return amount >= 0 && amount <= 0;
+    case MMIX_CHANGE_SOLARISE: return amount >= 0 && amount <= 256;
+    case MMIX_CHANGE_BLUR: return amount >= 0 && amount <= MMIXI_BLUR_MAX;
+    default: return 0;
     }
 }
 MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
                                 void *scratch)
 {
-    static const double most[] = { 1000, 1000, 1000, 0.5, 0, 0, 256, MMIXI_BLUR_MAX };
-    uint8_t *end = rgb + 3 * width * height, level[256];
-    uint64_t sum = 0;
-    if (!mmixi_sides_ok(width, height) || change < 0 || change > MMIX_CHANGE_BLUR
-        || !(amount >= (change == MMIX_CHANGE_HUE ? -0.5 : 0) && amount <= most[change])) return -1;
+    const uint8_t *end;
+    if (!rgb || !mmixi_sides_ok(width, height) || !mmixi_change_ok(change, amount)) return -1;
+    if (change == MMIX_CHANGE_BLUR && !scratch) return -1;
+    end = rgb + 3 * width * height;
     switch (change) {
-    case MMIX_CHANGE_SATURATION: case MMIX_CHANGE_GREY:
-        for (; rgb < end; rgb += 3) {
-            int z = mmixi_luma(rgb);
-            MMIXI_UNROLL
-            for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, (float)amount);
-        }
+    case MMIX_CHANGE_BRIGHTNESS: mmixi_blend_levels(rgb, end, 0, (float)amount); break;
+    case MMIX_CHANGE_CONTRAST:
+        mmixi_blend_levels(rgb, end, mmixi_mean_luma(rgb, end), (float)amount);
         break;
+    case MMIX_CHANGE_SATURATION:
+    case MMIX_CHANGE_GREY: mmixi_saturation(rgb, end, (float)amount); break;
     case MMIX_CHANGE_HUE: mmixi_hue(rgb, end, (unsigned)(int)(255 * amount)); break;
-    case MMIX_CHANGE_FLIP:
-        for (; rgb < end; rgb += 3 * width)
-            for (uint8_t *p = rgb, *q = p + 3 * width - 3, pixel[3]; p < q; p += 3, q -= 3) {
-                memcpy(pixel, p, 3); memcpy(p, q, 3); memcpy(q, pixel, 3);
-            }
-        break;
-    case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
-    default:                                       /* level by level: brightness, contrast, solarise */
-        for (uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
-            sum += (unsigned)mmixi_luma(p);
-        for (int v = 0, z = (int)((double)sum * 3 / (double)(end - rgb) + 0.5); v < 256; v++)
-            level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
-                : (uint8_t)(v >= amount ? 255 - v : v);
-        for (; rgb < end; rgb++) *rgb = level[*rgb];
+    case MMIX_CHANGE_FLIP: mmixi_flip(rgb, end, width); break;
+    case MMIX_CHANGE_SOLARISE: mmixi_solarise(rgb, end, amount); break;
+    default: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch);
     }
     return 0;
 }
@@ -12312,7 +12470,8 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     mmix_augment imagenet = mmix_augment_dino();
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
-    if (!mmixi_sides_ok(in.width, in.height) || !mmixi_deviation_ok(deviation)) return -1;
+    if (!out || !in.rgb || !mmixi_sides_ok(in.width, in.height)) return -1;
+    if (!mmixi_deviation_ok(deviation)) return -1;
     for (size_t c = 0; c < 3; c++) {
         mmix_real of[256];                         /* 256 divisions instead of one a sample */
         for (int v = 0; v < 256; v++) of[v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
@@ -12320,19 +12479,32 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     }
     return 0;
 }
+static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resizing r)
+{
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes of 1 to 2^24, "
+              "also of what is resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f",
+              (double)in.width, (double)in.height, in.rgb ? "" : " at NULL", (double)r.to.width,
+              (double)r.to.height);
+    return NULL;
+}
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
-    size_t bytes = mmix_picture_resize_scratch(r);
-    mmix_tensor *image = bytes ? mmix_new4(m, 1, 3, r.to.height, r.to.width) : NULL;
-    mmix_mark mark = mmix_mark_here(m);
-    uint8_t *pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
-    mmix_picture out = { pixels, r.to.width, r.to.height };
+    size_t bytes = mmix_picture_resize_scratch(r), kept = 3 * r.to.width * r.to.height;
+    mmix_picture out;
+    mmix_tensor *image;
+    mmix_mark mark;
+    uint8_t *pixels;
     if (mmix_error(m)) return NULL;
-    if (!pixels || mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8)))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and "
-                                    "sizes of 1 to 2^24, also of what is resized before it is cut, found "
-                                    "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
-                                    in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
+    if (!bytes || !in.rgb || !mmixi_box_ok(r.from, in.width, in.height))
+        return mmixi_image_refuse(m, in, r);
+    image = mmix_new4(m, 1, 3, r.to.height, r.to.width);
+    mark = mmix_mark_here(m);
+    pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
+    if (!pixels) return NULL;
+    mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(kept, 8));
+    out.rgb = pixels;
+    out.width = r.to.width;
+    out.height = r.to.height;
     mmix_picture_normalise(mmixi_of(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
@@ -12347,19 +12519,43 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
 /* ---- DINO's crops ----------------------------------------------------------------- */
 MMIXDEF mmix_augment mmix_augment_dino(void)
 {
-    mmix_augment paper = {
-        224, 96, 8, { 0.4, 1 }, { 0.05, 0.4 }, { 3.0 / 4, 4.0 / 3 },         /* sizes, scales, aspect */
-        0.5, 0.8, 0.2, { 1, 0.1, 0.5 }, { 0, 0.2, 0 },                       /* chances */
-        0.4, 0.4, 0.2, 0.1, { 0.1, 2 },                                      /* strengths, sigma */
-        { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 }                     /* ImageNet's mean, deviation */
-    };
-    return paper;
+    static const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
+    mmix_augment a;
+    memset(&a, 0, sizeof a);
+    a.global_size = 224;
+    a.local_size = 96;
+    a.local_count = 8;
+    a.global_scale[0] = 0.4;
+    a.global_scale[1] = 1;
+    a.local_scale[0] = 0.05;
+    a.local_scale[1] = 0.4;
+    a.aspect[0] = 3.0 / 4;
+    a.aspect[1] = 4.0 / 3;
+    a.flip = 0.5;
+    a.jitter = 0.8;
+    a.grey = 0.2;
+    a.blur[0] = 1;
+    a.blur[1] = 0.1;
+    a.blur[2] = 0.5;
+    a.solarise[1] = 0.2;
+    a.brightness = 0.4;
+    a.contrast = 0.4;
+    a.saturation = 0.2;
+    a.hue = 0.1;
+    a.sigma[0] = 0.1;
+    a.sigma[1] = 2;
+    memcpy(a.mean, mean, sizeof mean);           /* ImageNet's */
+    memcpy(a.deviation, deviation, sizeof deviation);
+    return a;
 }
-/* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. Boxes:
-   4 try + (area, aspect, top, left); factors: + change; orders: + place. */
+/* The last 8 bits of a random number's element say which of a crop's numbers it is, so that each
+   stands on its own. Of try t of the box 4t … 4t + 3 are area, aspect, top and left; a factor's is
+   FACTOR + change, an order's ORDER + place. */
 enum {
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
-    MMIXI_DRAW_SOLARISE,    MMIXI_DRAW_FACTOR = 48, MMIXI_DRAW_ORDER = 52
+    MMIXI_DRAW_SOLARISE,
+    MMIXI_DRAW_FACTOR = 48,
+    MMIXI_DRAW_ORDER = 52
 };
 static double mmixi_draw(const mmix_crop *c, int which, double low, double high)
 {
@@ -12370,26 +12566,42 @@ static size_t mmixi_draw_upto(const mmix_crop *c, int which, size_t n)
 {
     return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n + 1), n);
 }
+/* The largest box in the middle whose aspect is in range. */
+static mmix_box mmixi_augment_middle(const mmix_crop *c)
+{
+    const double *aspect = c->config->aspect;
+    double width = (double)c->picture.width, height = (double)c->picture.height, w = width, h = height;
+    mmix_box box;
+    if (width / height > aspect[1]) w = rint(height * aspect[1]);
+    if (width / height < aspect[0]) h = rint(width / aspect[0]);
+    box.height = (size_t)fmax(h, 1);
+    box.width = (size_t)fmax(w, 1);
+    box.top = (c->picture.height - box.height) / 2;
+    box.left = (c->picture.width - box.width) / 2;
+    return box;
+}
 MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
 {
-    const double *scale = c->crop < 2 ? c->config->global_scale : c->config->local_scale,
-        *aspect = c->config->aspect;
-    double width = (double)c->picture.width, height = (double)c->picture.height, w = 0, h = 0;
-    mmix_box box;
-    int at = 0, found = 0;
-    for (; !found && at < MMIXI_DRAW_FLIP; at += 4) {
-        double area = width * height * mmixi_draw(c, at, scale[0], scale[1]),
-            ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
-        w = rint(sqrt(area * ratio)); h = rint(sqrt(area / ratio));
-        found = w >= 1 && w <= width && h >= 1 && h <= height;
+    mmix_box box = { 0, 0, 0, 0 };
+    const double *scale, *aspect;
+    double width, height;
+    if (!c || !c->config) return box;
+    scale = c->crop < 2 ? c->config->global_scale : c->config->local_scale;
+    aspect = c->config->aspect;
+    width = (double)c->picture.width;
+    height = (double)c->picture.height;
+    for (int at = 0; at < MMIXI_DRAW_FLIP; at += 4) {            /* ten tries */
+        double area = width * height * mmixi_draw(c, at, scale[0], scale[1]);
+        double ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
+        double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
+        if (!(w >= 1 && w <= width && h >= 1 && h <= height)) continue;
+        box.height = (size_t)h;
+        box.width = (size_t)w;
+        box.top = mmixi_draw_upto(c, at + 2, c->picture.height - box.height);
+        box.left = mmixi_draw_upto(c, at + 3, c->picture.width - box.width);
+        return box;
     }
-    if (!found) w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
-    if (!found) h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
-    box.height = (size_t)fmax(h, 1); box.width = (size_t)fmax(w, 1);
-    box.top = c->picture.height - box.height; box.left = c->picture.width - box.width;
-    box.top = found ? mmixi_draw_upto(c, at - 2, box.top) : box.top / 2;
-    box.left = found ? mmixi_draw_upto(c, at - 1, box.left) : box.left / 2;
-    return box;
+    return mmixi_augment_middle(c);
 }
 /* Brightness, contrast, saturation and hue in any order (Fisher and Yates, from the last on). */
 static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
@@ -12400,57 +12612,102 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
     for (int i = 3; i > 0; i--) {
         size_t j = mmixi_draw_upto(c, MMIXI_DRAW_ORDER + i, (size_t)i);
         int change = order[j];
-        order[j] = order[i]; order[i] = change;
+        order[j] = order[i];
+        order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
         int change = order[i], nothing = change != MMIX_CHANGE_HUE;        /* a turn of 0, or a factor of 1 */
         double x = strength[change], low = fmax(nothing - x, nothing - 1), high = nothing + x;
-        mmix_picture_change(rgb, s, s, change, mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high), NULL);
+        double amount = mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high);
+        mmix_picture_change(rgb, s, s, change, amount, NULL);
     }
 }
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    mmix_box all = { 0, 0, height, width };
-    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0),
-        bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
+    mmix_box all = { 0, 0, 0, 0 };
+    size_t s, bytes;
+    if (!config) return 0;
+    all.height = height;
+    all.width = width;
+    s = config->global_size;
+    if (config->local_count) s = mmixi_max(s, config->local_size);
+    bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
     return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
+}
+static int mmixi_happens(const mmix_crop *c, int which, double chance)
+{
+    return mmixi_draw(c, which, 0, 1) < chance;
 }
 /* The jitter comes before the flip here: it feels no order of columns. */
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
-    static const int draw[] = { MMIXI_DRAW_FLIP, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SOLARISE },
-        change[] = { MMIX_CHANGE_FLIP, MMIX_CHANGE_GREY, MMIX_CHANGE_BLUR, MMIX_CHANGE_SOLARISE };
-    const mmix_augment *a = c->config;
-    size_t s = c->crop < 2 ? a->global_size : a->local_size, kind = mmixi_min(c->crop, 2);
-    double chance[] = { a->flip, a->grey, a->blur[kind], a->solarise[kind] },
-        amount[] = { 0, 0, mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), 128 };
-    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);
-    mmix_picture done = { rgb, s, s };
-    if (!mmixi_sides_ok(c->picture.width, c->picture.height)
-        || mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more))
-        return -1;
-    if (mmixi_draw(c, MMIXI_DRAW_JITTER, 0, 1) < a->jitter) mmixi_jitter(c, rgb, s);
-    for (int i = 0; i < 4; i++)
-        if (mmixi_draw(c, draw[i], 0, 1) < chance[i])
-            mmix_picture_change(rgb, s, s, change[i], amount[i], more);
+    const mmix_augment *a;
+    mmix_picture done;
+    size_t s, kind;
+    uint8_t *rgb = (uint8_t *)scratch, *more;
+    if (!out || !c || !c->m || !c->config || !scratch) return -1;
+    if (!mmixi_sides_ok(c->picture.width, c->picture.height)) return -1;
+    a = c->config;
+    s = c->crop < 2 ? a->global_size : a->local_size;
+    kind = mmixi_min(c->crop, 2);
+    more = rgb + mmixi_round_up(3 * s * s, 8);
+    if (mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more)) return -1;
+    if (mmixi_happens(c, MMIXI_DRAW_JITTER, a->jitter)) mmixi_jitter(c, rgb, s);
+    if (mmixi_happens(c, MMIXI_DRAW_FLIP, a->flip))
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
+    if (mmixi_happens(c, MMIXI_DRAW_GREY, a->grey))
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_GREY, 0, NULL);
+    if (mmixi_happens(c, MMIXI_DRAW_BLUR, a->blur[kind])) {
+        double sigma = mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]);
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_BLUR, sigma, more);
+    }
+    if (mmixi_happens(c, MMIXI_DRAW_SOLARISE, a->solarise[kind]))
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
+    done.rgb = rgb;
+    done.width = s;
+    done.height = s;
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
-/* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
+/* A range within low … high. */
+static void mmixi_augment_range(mmix_ctx *m, const char *who, const char *name, const double *range,
+                                double low, double high)
+{
+    mmixi_within(m, who, name, range[0], low, high);
+    mmixi_within(m, who, name, range[1], range[0], high);
+}
+/* Three numbers, each from low to high. */
+static void mmixi_augment_three(mmix_ctx *m, const char *who, const char *name, const double *x,
+                                double low, double high)
+{
+    for (int i = 0; i < 3; i++) mmixi_within(m, who, name, x[i], low, high);
+}
+/* Without local crops their size and scale count for nothing. The first error is kept. 0, or -1. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    const char *text = "size global_size 1 16777216, size local_size 1 16777216, size local_count 0 65533, "
-        "double2 global_scale 1e-12 1, double2 local_scale 1e-12 1, double2 aspect 1e-6 1e6, "
-        "double flip 0 1, double jitter 0 1, double grey 0 1, double3 blur 0 1, double3 solarise 0 1, "
-        "double brightness 0 999, double contrast 0 999, double saturation 0 999, double hue 0 5e-1, "
-        "double2 sigma 0 1000, double3 mean -3e38 3e38, double3 deviation -3e38 3e38";
-    const void *at = a;
-    for (mmixi_setting s; mmixi_setting_next(&s, &text, &at);)
-        for (size_t i = 0; i < s.count && (a->local_count || strncmp(s.name, "local_s", 7)); i++)
-            if (mmixi_within(m, who, s.name, mmixi_setting_number(&s, i, NULL),
-                             i && s.count == 2 ? mmixi_setting_number(&s, 0, NULL) : s.low, s.high))
-                return -1;
-    return mmixi_deviation_ok(a->deviation) ? 0
-        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
+    double side = MMIXI_SIDE_MAX;
+    mmixi_within(m, who, "global_size", (double)a->global_size, 1, side);
+    mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533);
+    mmixi_augment_range(m, who, "global_scale", a->global_scale, 1e-12, 1);
+    if (a->local_count) {
+        mmixi_within(m, who, "local_size", (double)a->local_size, 1, side);
+        mmixi_augment_range(m, who, "local_scale", a->local_scale, 1e-12, 1);
+    }
+    mmixi_augment_range(m, who, "aspect", a->aspect, 1e-6, 1e6);
+    mmixi_within(m, who, "flip", a->flip, 0, 1);
+    mmixi_within(m, who, "jitter", a->jitter, 0, 1);
+    mmixi_within(m, who, "grey", a->grey, 0, 1);
+    mmixi_augment_three(m, who, "blur", a->blur, 0, 1);
+    mmixi_augment_three(m, who, "solarise", a->solarise, 0, 1);
+    mmixi_within(m, who, "brightness", a->brightness, 0, 999);
+    mmixi_within(m, who, "contrast", a->contrast, 0, 999);
+    mmixi_within(m, who, "saturation", a->saturation, 0, 999);
+    mmixi_within(m, who, "hue", a->hue, 0, 0.5);
+    mmixi_augment_range(m, who, "sigma", a->sigma, 0, MMIXI_BLUR_MAX);
+    mmixi_augment_three(m, who, "mean", a->mean, -3e38, 3e38);
+    mmixi_augment_three(m, who, "deviation", a->deviation, -3e38, 3e38);
+    if (!mmixi_deviation_ok(a->deviation))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
+    return m->error_kind ? -1 : 0;
 }
 typedef struct mmixi_augment_job {
     mmix_crop crop;                                /* but its picture and numbers */
@@ -12460,51 +12717,80 @@ typedef struct mmixi_augment_job {
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
+/* Place b of the batch holds this of the pictures. */
+static size_t mmixi_augment_place(const mmixi_augment_job *j, size_t b) { return j->index ? j->index[b] : b; }
 static void mmixi_augment_task(void *arg, mmixi_range range)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
     size_t i = range.begin, b = j->first + i % j->B, local = i >= 2 * j->B;
+    size_t row = local ? i - 2 * j->B : i;
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
-    crop.picture = j->pictures[j->index ? j->index[b] : b];
-    crop.image = b; crop.crop = i / j->B;
-    mmix_augment_crop(mmixi_of(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
-                      j->scratch + range.lane * j->bytes);
+    crop.picture = j->pictures[mmixi_augment_place(j, b)];
+    crop.image = b;
+    crop.crop = i / j->B;
+    mmix_augment_crop(mmixi_of(out) + row * out->stride[0], &crop, j->scratch + range.lane * j->bytes);
+}
+/* The pictures, and what scratch the largest needs. 0, or -1. */
+static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_job *j)
+{
+    for (size_t b = j->first; b < j->first + j->B; b++) {
+        size_t i = mmixi_augment_place(j, b), bytes = 0;
+        mmix_picture p = j->pictures[i];
+        if (p.rgb) bytes = mmix_augment_scratch(j->crop.config, p.width, p.height);
+        if (!bytes)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 that "
+                             "this machine has room for, found %.0f x %.0f%s", who, (double)i,
+                             (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
+        j->bytes = mmixi_max(j->bytes, mmixi_round_up(bytes, 64));           /* whole cache lines */
+    }
+    return 0;
+}
+/* Where crops go: (count, 3, size, size), each contiguous. 0, or -1. */
+static int mmixi_augment_output(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *out,
+                                size_t count, size_t size)
+{
+    char spec[32];
+    mmixi_dims d;
+    mmix_tensor crop;
+    d.N = count;
+    d.S = size;
+    snprintf(spec, sizeof spec, "+%s N3SS", name);
+    if (!mmixi_expect(m, who, &d, spec, out)) return -1;
+    crop = *out;
+    crop.shape[0] = 1;
+    if (mmixi_contiguous(&crop)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another layout",
+                     who, name);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t first, size_t B, uint64_t step,
                                mmix_tensor *global, mmix_tensor *local)
 {
     const char *who = "mmix_augment_batch";
-    mmixi_augment_job job = { { m, config, { NULL, 0, 0 }, step, 0, 0 }, pictures, index, first, B, 0,
-                              { global, local }, NULL };
-    mmix_mark mark = mmix_mark_here(m);
-    mmixi_dims d;
-    if (!mmixi_given(m, who, "*config, *pictures, number of pictures", config, pictures, B)
-        || mmixi_augment_check(m, who, config)) return -1;
-    for (size_t b = first; b < first + B; b++) {
-        size_t i = index ? index[b] : b;
-        mmix_picture p = pictures[i];
-        size_t bytes = p.rgb ? mmix_augment_scratch(config, p.width, p.height) : 0;
-        if (!bytes)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 that "
-                             "this machine has room for, found %.0f x %.0f%s", who, (double)i,
-                             (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
-        job.bytes = mmixi_max(job.bytes, mmixi_round_up(bytes, 64));         /* whole cache lines */
-    }
-    for (size_t k = 0; k < 2 && (!k || config->local_count); k++) {
-        d.N = k ? config->local_count * B : 2 * B;
-        d.S = k ? config->local_size : config->global_size;
-        if (!mmixi_expect(m, who, &d, k ? "+local N3SS" : "+global N3SS", job.out[k])) return -1;
-        mmix_tensor crop = *job.out[k];
-        crop.shape[0] = 1;
-        if (!mmixi_contiguous(&crop))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
-                             "layout", who, k ? "local" : "global");
-    }
+    mmixi_augment_job job;
+    mmix_mark mark;
+    size_t locals;
+    if (!mmixi_given(m, who, "*config, *pictures, number of pictures", config, pictures, B)) return -1;
+    if (mmixi_augment_check(m, who, config)) return -1;
+    memset(&job, 0, sizeof job);
+    job.crop.m = m;
+    job.crop.config = config;
+    job.crop.step = step;
+    job.pictures = pictures;
+    job.index = index;
+    job.first = first;
+    job.B = B;
+    job.out[0] = global;
+    job.out[1] = local;
+    locals = config->local_count * B;
+    if (mmixi_augment_pictures(m, who, &job)) return -1;
+    if (mmixi_augment_output(m, who, "global", global, 2 * B, config->global_size)) return -1;
+    if (locals && mmixi_augment_output(m, who, "local", local, locals, config->local_size)) return -1;
+    mark = mmix_mark_here(m);
     job.scratch = (char *)mmixi_step_array(m, job.bytes, m->lanes, 1);
     if (!job.scratch) return -1;
-    mmixi_ranges(m, (2 + config->local_count) * B, 1, mmixi_augment_task, &job);
+    mmixi_ranges(m, 2 * B + locals, 1, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -14052,7 +14338,8 @@ static int mmixi_entry_unused(const char *name)
 }
 
 /* ---- parameters ---- */
-/* What a file holds of a parameter: an entry, which may be missing, and the shape it should have. */
+/* What a file holds of a parameter: an entry, which may be missing, and the shape it should have.
+   */
 typedef struct mmixi_stored {
     const mmix_entry *entry;
     mmix_tensor expected;
@@ -14084,7 +14371,8 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, ")");
 }
-/* A line for each piece of a parameter that does not fit; used[i] becomes 1 for the entries it has. */
+/* A line for each piece of a parameter that does not fit; used[i] becomes 1 for the entries it has.
+   */
 static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param *q, char *used)
 {
     int piece = 0;
@@ -14228,7 +14516,8 @@ static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     return !strcmp(mmixi_metadata(a, "format"), format);
 }
-/* Begins to read an archive, which is closed at the end, or without one to save. format NULL: any. */
+/* Begins to read an archive, which is closed at the end, or without one to save. format NULL: any.
+   */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
     mmixi_model_file f;
@@ -14378,7 +14667,8 @@ static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
     if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
     return 0;
 }
-/* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
+/* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its
+   names. */
 static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
                                const char *settings)
 {
@@ -14451,8 +14741,8 @@ static int mmixi_file_there(const char *path)
     return f != NULL;
 #endif
 }
-/* The config.json beside an archive, whose memory holds it. `who` needs one, or for NULL it may lack,
-   as it does beside an archive that is no file. */
+/* The config.json beside an archive, whose memory holds it. `who` needs one, or for NULL it may
+   lack, as it does beside an archive that is no file. */
 static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
 {
     mmixi_hf h;
@@ -14483,7 +14773,8 @@ static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *fi
     return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field, expected,
                      length, found);
 }
-/* Refuses a word that is none of `words`, which have commas between; one that lacks is `otherwise`. */
+/* Refuses a word that is none of `words`, which have commas between; one that lacks is `otherwise`.
+   */
 static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *field, const char *otherwise,
                           const char *words)
 {
@@ -14573,7 +14864,8 @@ static size_t mmixi_vision_depth(mmixi_names *f, const char *part, const char *n
     }
     return depth;
 }
-/* The width of a SwiGLU, 0 where there is none. w12 holds w1 and w2, or in a file is cut into them. */
+/* The width of a SwiGLU, 0 where there is none. w12 holds w1 and w2, or in a file is cut into them.
+   */
 static size_t mmixi_vision_swiglu(mmixi_names *f)
 {
     size_t alone = mmixi_entry_size(f, "blocks.0.mlp.w1.weight", 0);
@@ -14604,8 +14896,8 @@ static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
     else s.depth = mmixi_vision_depth(f, "layers", "norm.weight");
     return s;
 }
-/* Whether positions are the fixed sines of MAE and MoCo v3: zeros for the class token and, a quarter
-   of the features each, 0, 1, 0, 1 for the first patch. Trained positions never are. */
+/* Whether positions are the fixed sines of MAE and MoCo v3: zeros for the class token and, a
+   quarter of the features each, 0, 1, 0, 1 for the first patch. Trained positions never are. */
 static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s)
 {
     const mmix_entry *e = mmixi_entry(f, "pos_embed", 0);
