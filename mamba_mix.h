@@ -12120,7 +12120,10 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
 /* The weights of `count` outputs of an axis. Of output i tap[i step] is the first input that it
    needs, counted from `first`, the first that any needs; tap[i step + 1] is how many it needs; then
    come their weights. All outputs together need n inputs. */
-typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;
+typedef struct mmixi_taps {
+    int32_t *tap;
+    size_t step, count, first, n;
+} mmixi_taps;
 /* A weight as a multiple of 2⁻²². */
 static int32_t mmixi_tap_fixed(double weight)
 {
@@ -12128,7 +12131,8 @@ static int32_t mmixi_tap_fixed(double weight)
     return (int32_t)(weight * 4194304 + half);
 }
 /* Outputs start … start+count-1 of m from n; w (n) is scratch. */
-static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start, size_t count)
+static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start,
+                                  size_t count)
 {
     double ratio = (double)n / (double)m;
     mmixi_taps t;
@@ -12165,7 +12169,10 @@ static uint8_t mmixi_byte(int v)
     return (uint8_t)(v > 255 ? 255 : v);
 }
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
-static inline uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
+static inline uint8_t mmixi_level(uint64_t sum)
+{
+    return mmixi_byte((int)(sum >> 22 & 1023) - 128);
+}
 /* One pixel of two paired lines: to `one`, and of the other line to `two`. */
 static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line, const int32_t *tap)
 {
@@ -12186,8 +12193,8 @@ static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line,
 }
 /* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes
    apart. */
-static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
-                           uint64_t *line)
+static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines,
+                           const mmixi_taps *t, uint64_t *line)
 {
     for (size_t i = 0; i < lines; i += 2) {
         size_t second = i + 1 < lines ? 1 : 0;
@@ -12212,7 +12219,8 @@ MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t heigh
 /* The longer side becomes ⌊side·long/short⌋, the middle begins at round((h - crop)/2), halves to
    even.
    torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
-MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop)
+MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side,
+                                             size_t crop)
 {
     uint64_t low = mmixi_min(in_height, in_width), high = mmixi_max(in_height, in_width);
     mmix_resizing r;
@@ -12235,36 +12243,47 @@ MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, 
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
     uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
-    uint64_t bytes = 40 * sides + 8 + 3 * (uint64_t)r.to.width * (r.from.height + r.to.height);
-    if (!mmixi_sides_ok(r.from.width, r.from.height) || !mmixi_sides_ok(r.width, r.height)) return 0;
-    if (!mmixi_box_ok(r.to, r.width, r.height) || (size_t)bytes != bytes) return 0;
-    return (size_t)bytes;
+    uint64_t rows = (uint64_t)r.from.height + r.to.height;       /* between, and kept */
+    uint64_t bytes = 40 * sides + 8 + 3 * r.to.width * rows;
+    int fits = (size_t)bytes == bytes;
+    if (!mmixi_sides_ok(r.from.width, r.from.height)) return 0;
+    if (!mmixi_sides_ok(r.width, r.height)) return 0;
+    if (!mmixi_box_ok(r.to, r.width, r.height)) return 0;
+    return fits ? (size_t)bytes : 0;
 }
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch)
 {
     uint64_t *line = (uint64_t *)scratch;
     mmixi_tap *w = (mmixi_tap *)scratch;
+    int32_t *tap;
+    mmixi_taps across, down;
     const uint8_t *from;
     uint8_t *middle;                             /* (columns, rows) */
-    int32_t *tap;
-    mmixi_taps x, y;
-    if (!out || !in.rgb || !scratch || !mmix_picture_resize_scratch(r)) return -1;
+    size_t top, left;
+    if (!out || !in.rgb || !scratch) return -1;
+    if (!mmix_picture_resize_scratch(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    x = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    tap += x.count * x.step;
-    y = mmixi_taps_make(tap, w, r.from.height, r.height, r.to.top, r.to.height);
-    middle = (uint8_t *)(y.tap + y.count * y.step);
-    from = in.rgb + ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
-    mmixi_resample(middle, from, in.width * 3, y.n, &x, line);
-    mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
+    across = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.from.height, r.height,
+                           r.to.top, r.to.height);
+    middle = (uint8_t *)(down.tap + down.count * down.step);
+    top = r.from.top + down.first;
+    left = r.from.left + across.first;
+    from = in.rgb + 3 * (top * in.width + left);
+    mmixi_resample(middle, from, in.width * 3, down.n, &across, line);
+    mmixi_resample(out, middle, down.n * 3, across.count, &down, line);
     return 0;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
-static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
-/* Brightness, contrast, saturation: z + factor (v - z), cut to 0 … 255; z = 0, the mean luma, the
-   pixel's. */
+static int mmixi_luma(const uint8_t *p)
+{
+    return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16;
+}
+/* Brightness, contrast and saturation move a level v away from z or towards it: z + factor (v - z),
+   cut to 0 … 255. z is 0 for brightness, the picture's mean luma for contrast, the pixel's own luma
+   for saturation. */
 static uint8_t mmixi_blended(int v, int z, float factor)
 {
     float product = factor * (float)(v - z);
@@ -12282,7 +12301,8 @@ static void mmixi_saturation(uint8_t *rgb, const uint8_t *end, float factor)
    largest level, a and b are how far the other two, in their cyclic order, lie below it. */
 static int mmixi_hue_of(int top, int a, int b, int range)
 {
-    float h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
+    float first = (float)a / (float)range, second = (float)b / (float)range;
+    float h = (float)(2 * top + (double)first - second);
     h = (float)(h * (1.0 / 6) + (h < 0));
     return (int)(h * 255.0);
 }
@@ -12304,15 +12324,19 @@ static void mmixi_hue(uint8_t *rgb, const uint8_t *end, unsigned turn)
             share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
         }
     for (; rgb < end; rgb += 3) {
-        int top = mmixi_top_channel(rgb), high = rgb[top];
-        int a = high - rgb[(top + 2) % 3], b = high - rgb[(top + 1) % 3];
+        int top = mmixi_top_channel(rgb);
+        int high = rgb[top];
+        int a = high - rgb[(top + 2) % 3];
+        int b = high - rgb[(top + 1) % 3];
         int range = a > b ? a : b, saturation;
-        const uint8_t *g;
+        unsigned hue;
         if (!range) continue;                      /* grey has no hue */
         saturation = 255 * range / high;
-        g = share[((unsigned)mmixi_hue_of(top, a, b, range) + turn) & 255];
-        for (int c = 0; c < 3; c++)
-            rgb[c] = (uint8_t)((unsigned)(high * (65025 - saturation * g[c]) + 32512) / 65025);
+        hue = (unsigned)mmixi_hue_of(top, a, b, range) + turn;
+        for (int c = 0; c < 3; c++) {
+            int part = 65025 - saturation * share[hue & 255][c];
+            rgb[c] = (uint8_t)((unsigned)(high * part + 32512) / 65025);
+        }
     }
 }
 static void mmixi_flip(uint8_t *rgb, const uint8_t *end, size_t width)
@@ -12352,7 +12376,10 @@ static void mmixi_solarise(uint8_t *rgb, const uint8_t *end, double from)
    in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the
    middle slides, so the cost does not depend on sigma; lines go in pairs, two levels in a word. */
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
-typedef struct mmixi_blur_box { size_t R; uint32_t w, e; } mmixi_blur_box;
+typedef struct mmixi_blur_box {
+    size_t R;
+    uint32_t w, e;
+} mmixi_blur_box;
 
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
@@ -12371,8 +12398,8 @@ static mmixi_blur_box mmixi_blur_box_of(float sigma)
     box.e = (16777216u - (uint32_t)(2 * box.R + 1) * box.w) / 2;
     return box;
 }
-/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their
-   ends, for R + 1, stand the first and the last. */
+/* One box over n pixels of paired lines. They begin R + 1 pixels after p and end up at p. For R + 1
+   pixels beyond their ends stand the first and the last. */
 static void mmixi_blur_pass(uint64_t *p, size_t n, const mmixi_blur_box *b)
 {
     size_t ends = 3 * b->R + 3, box = 6 * b->R + 3, after = 3 * n + ends;
@@ -12385,8 +12412,10 @@ static void mmixi_blur_pass(uint64_t *p, size_t n, const mmixi_blur_box *b)
         }
         for (size_t k = 0; k < box; k += 3) sum += p[k];
         for (size_t x = 0; x < 3 * n; x += 3) {
+            uint64_t outside = p[x] + p[x + box + 3], weighed;
             sum += p[x + box] - p[x];
-            p[x] = (w * sum + e * (p[x] + p[x + box + 3]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+            weighed = w * sum + e * outside;
+            p[x] = (weighed + 0x80000000800000u) >> 24 & 0xff000000ffu;
         }
     }
 }
@@ -12440,30 +12469,44 @@ static int mmixi_change_ok(int change, double amount)
     default: return 0;
     }
 }
-MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
-                                void *scratch)
+MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change,
+                                double amount, void *scratch)
 {
     const uint8_t *end;
     if (!rgb || !mmixi_sides_ok(width, height) || !mmixi_change_ok(change, amount)) return -1;
     if (change == MMIX_CHANGE_BLUR && !scratch) return -1;
     end = rgb + 3 * width * height;
     switch (change) {
-    case MMIX_CHANGE_BRIGHTNESS: mmixi_blend_levels(rgb, end, 0, (float)amount); break;
+    case MMIX_CHANGE_BRIGHTNESS:
+        mmixi_blend_levels(rgb, end, 0, (float)amount);
+        break;
     case MMIX_CHANGE_CONTRAST:
         mmixi_blend_levels(rgb, end, mmixi_mean_luma(rgb, end), (float)amount);
         break;
     case MMIX_CHANGE_SATURATION:
-    case MMIX_CHANGE_GREY: mmixi_saturation(rgb, end, (float)amount); break;
-    case MMIX_CHANGE_HUE: mmixi_hue(rgb, end, (unsigned)(int)(255 * amount)); break;
-    case MMIX_CHANGE_FLIP: mmixi_flip(rgb, end, width); break;
-    case MMIX_CHANGE_SOLARISE: mmixi_solarise(rgb, end, amount); break;
-    default: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch);
+    case MMIX_CHANGE_GREY:                       /* a saturation of 0 */
+        mmixi_saturation(rgb, end, (float)amount);
+        break;
+    case MMIX_CHANGE_HUE:
+        mmixi_hue(rgb, end, (unsigned)(int)(255 * amount));
+        break;
+    case MMIX_CHANGE_FLIP:
+        mmixi_flip(rgb, end, width);
+        break;
+    case MMIX_CHANGE_SOLARISE:
+        mmixi_solarise(rgb, end, amount);
+        break;
+    default:
+        mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch);
     }
     return 0;
 }
 
 /* ---- real planes ------------------------------------------------------------------ */
-static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0; }
+static int mmixi_deviation_ok(const double *d)
+{
+    return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0;
+}
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
 {
@@ -12473,18 +12516,23 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     if (!out || !in.rgb || !mmixi_sides_ok(in.width, in.height)) return -1;
     if (!mmixi_deviation_ok(deviation)) return -1;
     for (size_t c = 0; c < 3; c++) {
+        size_t pixels = in.width * in.height;
         mmix_real of[256];                         /* 256 divisions instead of one a sample */
-        for (int v = 0; v < 256; v++) of[v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
-        for (size_t i = c; i < 3 * in.width * in.height; i += 3) *out++ = of[in.rgb[i]];
+        for (int v = 0; v < 256; v++) {
+            double x = (v / 255.0 - mean[c]) / deviation[c];
+            of[v] = (mmix_real)x;
+        }
+        for (size_t i = 0; i < pixels; i++) out[i] = of[in.rgb[3 * i + c]];
+        out += pixels;
     }
     return 0;
 }
 static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes of 1 to 2^24, "
-              "also of what is resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f",
-              (double)in.width, (double)in.height, in.rgb ? "" : " at NULL", (double)r.to.width,
-              (double)r.to.height);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes of 1 to "
+              "2^24, also of what is resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f",
+              (double)in.width, (double)in.height, in.rgb ? "" : " at NULL",
+              (double)r.to.width, (double)r.to.height);
     return NULL;
 }
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
@@ -12509,7 +12557,8 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
     mmix_rewind(m, mark);
     return image;
 }
-MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
+MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
+                                size_t size)
 {
     size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     mmix_picture in = { rgb, width, height };
@@ -12560,7 +12609,8 @@ enum {
 static double mmixi_draw(const mmix_crop *c, int which, double low, double high)
 {
     uint64_t element = (uint64_t)c->image << 24 | (uint64_t)c->crop << 8 | (uint64_t)which;
-    return low + (high - low) * mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
+    double u = mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
+    return low + (high - low) * u;
 }
 static size_t mmixi_draw_upto(const mmix_crop *c, int which, size_t n)
 {
@@ -12570,7 +12620,8 @@ static size_t mmixi_draw_upto(const mmix_crop *c, int which, size_t n)
 static mmix_box mmixi_augment_middle(const mmix_crop *c)
 {
     const double *aspect = c->config->aspect;
-    double width = (double)c->picture.width, height = (double)c->picture.height, w = width, h = height;
+    double width = (double)c->picture.width, height = (double)c->picture.height;
+    double w = width, h = height;
     mmix_box box;
     if (width / height > aspect[1]) w = rint(height * aspect[1]);
     if (width / height < aspect[0]) h = rint(width / aspect[0]);
@@ -12585,7 +12636,7 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
     mmix_box box = { 0, 0, 0, 0 };
     const double *scale, *aspect;
     double width, height;
-    if (!c || !c->config) return box;
+    if (!c || !c->m || !c->config) return box;
     scale = c->crop < 2 ? c->config->global_scale : c->config->local_scale;
     aspect = c->config->aspect;
     width = (double)c->picture.width;
@@ -12616,7 +12667,8 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
         order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
-        int change = order[i], nothing = change != MMIX_CHANGE_HUE;        /* a turn of 0, or a factor of 1 */
+        int change = order[i];
+        int nothing = change != MMIX_CHANGE_HUE;         /* a factor of 1, but a turn of 0 */
         double x = strength[change], low = fmax(nothing - x, nothing - 1), high = nothing + x;
         double amount = mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high);
         mmix_picture_change(rgb, s, s, change, amount, NULL);
@@ -12643,6 +12695,7 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
     const mmix_augment *a;
     mmix_picture done;
+    mmix_resizing resizing;
     size_t s, kind;
     uint8_t *rgb = (uint8_t *)scratch, *more;
     if (!out || !c || !c->m || !c->config || !scratch) return -1;
@@ -12651,7 +12704,8 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
     s = c->crop < 2 ? a->global_size : a->local_size;
     kind = mmixi_min(c->crop, 2);
     more = rgb + mmixi_round_up(3 * s * s, 8);
-    if (mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more)) return -1;
+    resizing = mmix_resizing_box(mmix_augment_box(c), s, s);
+    if (mmix_picture_resize(rgb, c->picture, resizing, more)) return -1;
     if (mmixi_happens(c, MMIXI_DRAW_JITTER, a->jitter)) mmixi_jitter(c, rgb, s);
     if (mmixi_happens(c, MMIXI_DRAW_FLIP, a->flip))
         mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
@@ -12718,7 +12772,10 @@ typedef struct mmixi_augment_job {
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
 /* Place b of the batch holds this of the pictures. */
-static size_t mmixi_augment_place(const mmixi_augment_job *j, size_t b) { return j->index ? j->index[b] : b; }
+static size_t mmixi_augment_place(const mmixi_augment_job *j, size_t b)
+{
+    return j->index ? j->index[b] : b;
+}
 static void mmixi_augment_task(void *arg, mmixi_range range)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
@@ -12729,7 +12786,8 @@ static void mmixi_augment_task(void *arg, mmixi_range range)
     crop.picture = j->pictures[mmixi_augment_place(j, b)];
     crop.image = b;
     crop.crop = i / j->B;
-    mmix_augment_crop(mmixi_of(out) + row * out->stride[0], &crop, j->scratch + range.lane * j->bytes);
+    mmix_augment_crop(mmixi_of(out) + row * out->stride[0], &crop,
+                      j->scratch + range.lane * j->bytes);
 }
 /* The pictures, and what scratch the largest needs. 0, or -1. */
 static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_job *j)
@@ -12739,16 +12797,17 @@ static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_jo
         mmix_picture p = j->pictures[i];
         if (p.rgb) bytes = mmix_augment_scratch(j->crop.config, p.width, p.height);
         if (!bytes)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 that "
-                             "this machine has room for, found %.0f x %.0f%s", who, (double)i,
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 "
+                             "that this machine has room for, found %.0f x %.0f%s", who, (double)i,
                              (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
-        j->bytes = mmixi_max(j->bytes, mmixi_round_up(bytes, 64));           /* whole cache lines */
+        bytes = mmixi_round_up(bytes, 64);               /* whole cache lines */
+        j->bytes = mmixi_max(j->bytes, bytes);
     }
     return 0;
 }
 /* Where crops go: (count, 3, size, size), each contiguous. 0, or -1. */
-static int mmixi_augment_output(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *out,
-                                size_t count, size_t size)
+static int mmixi_augment_output(mmix_ctx *m, const char *who, const char *name,
+                                const mmix_tensor *out, size_t count, size_t size)
 {
     char spec[32];
     mmixi_dims d;
@@ -12760,18 +12819,18 @@ static int mmixi_augment_output(mmix_ctx *m, const char *who, const char *name, 
     crop = *out;
     crop.shape[0] = 1;
     if (mmixi_contiguous(&crop)) return 0;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another layout",
-                     who, name);
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
+                     "layout", who, name);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t first, size_t B, uint64_t step,
                                mmix_tensor *global, mmix_tensor *local)
 {
-    const char *who = "mmix_augment_batch";
+    const char *who = "mmix_augment_batch", *given = "*config, *pictures, number of pictures";
     mmixi_augment_job job;
     mmix_mark mark;
     size_t locals;
-    if (!mmixi_given(m, who, "*config, *pictures, number of pictures", config, pictures, B)) return -1;
+    if (!mmixi_given(m, who, given, config, pictures, B)) return -1;
     if (mmixi_augment_check(m, who, config)) return -1;
     memset(&job, 0, sizeof job);
     job.crop.m = m;
@@ -12786,7 +12845,8 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
     locals = config->local_count * B;
     if (mmixi_augment_pictures(m, who, &job)) return -1;
     if (mmixi_augment_output(m, who, "global", global, 2 * B, config->global_size)) return -1;
-    if (locals && mmixi_augment_output(m, who, "local", local, locals, config->local_size)) return -1;
+    if (locals && mmixi_augment_output(m, who, "local", local, locals, config->local_size))
+        return -1;
     mark = mmix_mark_here(m);
     job.scratch = (char *)mmixi_step_array(m, job.bytes, m->lanes, 1);
     if (!job.scratch) return -1;
@@ -14140,10 +14200,10 @@ typedef struct mmixi_names {
     int no_key_bias;                             /* q and v have biases in the file, k has none */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
     int wrapped;                                 /* wrappers' names stand inside of names */
-    int bare_positions;                          /* pos_embed lacks the class token's row, which is 0 */
+    int bare_positions;                          /* pos_embed lacks the class token's row, a 0 */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
-    char full[2 * MMIXI_PART_NAME];              /* the name in the file of a parameter's piece, … */
-    int pieces;                                  /* … and of how many pieces the parameter is made */
+    char full[2 * MMIXI_PART_NAME];              /* a piece of a parameter: its name in the file, … */
+    int pieces;                                  /* … and how many pieces the parameter has */
 } mmixi_names;
 
 /* Word number i of words with | between them; the last one where there are fewer. */
@@ -14387,7 +14447,8 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
                 mmixi_print(t, ", expected %s\n", shape);
             }
         }
-        else if (!mmixi_stored_may_lack(f, q, piece)) mmixi_print(t, "missing %s %s\n", f->full, shape);
+        else if (!mmixi_stored_may_lack(f, q, piece))
+            mmixi_print(t, "missing %s %s\n", f->full, shape);
         piece++;
     } while (piece < f->pieces);
 }
@@ -14403,7 +14464,8 @@ static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *
         mmixi_print(t, "\n");
     }
 }
-MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
+MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
+                                        const char *prefix)
 {
     mmixi_text t = { NULL, 0, 0 };
     size_t n = mmix_archive_count(archive);
@@ -14412,7 +14474,7 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     if (!p) return NULL;
     names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
     used = (char *)mmixi_step(p->m, n + 1);
-    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {  /* measured, then into step memory */
+    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {  /* measured, then written */
         t.room = t.at + 1;
         t.at = 0;
         if (pass) t.out = (char *)mmixi_header(p->m, t.room);
@@ -14455,7 +14517,8 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
     return 0;
 }
 /* An error if the archive does not hold exactly the parameters. */
-static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive, const char *prefix)
+static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive,
+                                const char *prefix)
 {
     double missing = 0, reshaped = 0, unexpected = 0;
     mmix_mark mark = mmix_mark_here(p->m);
@@ -14466,9 +14529,10 @@ static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archiv
         else unexpected++;
     }
     if (text && *text)
-        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
-                  "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
-                  (double)p->count, missing, reshaped, unexpected, (int)strcspn(text, "\n"), text);
+        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
+                  "%.0f of another shape, %.0f unexpected; first: %.*s",
+                  archive ? archive->path : "no file", (double)p->count, missing, reshaped,
+                  unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(p->m, mark);
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
@@ -14548,8 +14612,8 @@ static void mmixi_model_collect(mmixi_model_file *f, mmix_entry e)
     f->n++;
 }
 /* One array: read, or noted. */
-static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
-                              const size_t *shape, void *data)
+static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype,
+                              int ndim, const size_t *shape, void *data)
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
     const mmix_entry *found;
@@ -14597,7 +14661,8 @@ static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, 
     for (size_t i = 0; i < n; i++) {
         *counter[i] = values[i];
         if (values[i] > INT64_MAX)
-            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)(int64_t)values[i]);
+            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f",
+                         (double)(int64_t)values[i]);
     }
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
@@ -14627,7 +14692,7 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
     double high = s->high;
     size_t k = 0;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
-    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
+    /* A file can say anything. More blocks than it has arrays are not worth the time to make them. */
     if (!strcmp(s->name, "depth")) high = fmin(high, (double)f->a->count);
     while (k < s->count) {
         double x;
@@ -14638,8 +14703,8 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, con
         k++;
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
-                  f->a->path, name, (int)s->count, s->low, high);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to "
+                  "%.10g", f->a->path, name, (int)s->count, s->low, high);
 }
 static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s)
 {
@@ -14669,8 +14734,8 @@ static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
 }
 /* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its
    names. */
-static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
-                               const char *settings)
+static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix,
+                               const void *config, const char *settings)
 {
     mmixi_text *t = &f->config;
     if (key && mmixi_model_config_begin(f, key)) return;
@@ -14723,7 +14788,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
    ----------------------------------------------------------------------------------- */
 typedef struct mmixi_hf {
     mmix_ctx *m;
-    const char *json;                            /* the object that describes the network; NULL: none */
+    const char *json;                            /* the object about the network; NULL: none */
     char path[MMIXI_PATH];                       /* the config's, for messages */
 } mmixi_hf;
 
@@ -14758,7 +14823,8 @@ static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
     return h;
 }
 /* "PATH: FIELD: expected …, found …", with what the config says there. Returns -1. */
-static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *field, const char *expected)
+static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *field,
+                           const char *expected)
 {
     const char *value = mmixi_json_find(object, field), *found = "none";
     int length = 4;
@@ -14770,13 +14836,13 @@ static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *fi
             length = (int)mmixi_min(40, (size_t)(mmixi_json_end(value) - value));
         }
     }
-    return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field, expected,
-                     length, found);
+    return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field,
+                     expected, length, found);
 }
 /* Refuses a word that is none of `words`, which have commas between; one that lacks is `otherwise`.
    */
-static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *field, const char *otherwise,
-                          const char *words)
+static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *field,
+                          const char *otherwise, const char *words)
 {
     const char *word = mmixi_json_word(object, field, otherwise);
     size_t length = strlen(word);
@@ -14808,7 +14874,8 @@ static size_t mmixi_hf_size_or_0(const mmixi_hf *h, const char *field)
     return v && *v != 'n' ? mmixi_hf_size(h, field) : 0;
 }
 /* A number of 0 or more; `otherwise` where it is left out or null. */
-static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *field, double otherwise)
+static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *field,
+                            double otherwise)
 {
     const char *v = mmixi_json_find(object, field);
     double x = v && *v != 'n' ? mmixi_json_number(v, -1) : otherwise;
@@ -14821,14 +14888,17 @@ static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *f
    name that is `sign`, and another (or the same) with `also`, unless that is NULL. */
 typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
 static const mmixi_stranger mmixi_vision_strangers[] = {
-    { "neck.", "mixer.", "upstream Mamba-Reg, whose registers are joined by a neck; this library has "
-                         "DinoMamba-Reg, whose output is their mean" },
-    { "rel_pos_h", NULL, "SAM's image encoder, which adds relative positions and has no class token" },
+    { "neck.", "mixer.",
+      "upstream Mamba-Reg, whose registers are joined by a neck; this library has DinoMamba-Reg, "
+      "whose output is their mean" },
+    { "rel_pos_h", NULL,
+      "SAM's image encoder, which adds relative positions and has no class token" },
     { "stages.0.", "dwconv.", "a ConvNeXt, which has no tokens" },
     { "stages.0.", "conv_dw.", "a ConvNeXt, which has no tokens" },
     { "stages.0.", "depthwise_conv.", "a ConvNeXt, which has no tokens" },
-    { "stages.0.", NULL, "a network of stages with convolutions (a hybrid, MobileViT, TinyViT); blocks "
-                         "of a backbone are alike here" },
+    { "stages.0.", NULL,
+      "a network of stages with convolutions (a hybrid, MobileViT, TinyViT); blocks of a backbone "
+      "are alike here" },
     { "text_model.", NULL, "a text encoder" },
     { "token_embedding", NULL, "a text encoder" }
 };
@@ -14847,8 +14917,8 @@ typedef struct mmixi_vision_shape {
     size_t positions, cells;                     /* rows of pos_embed, and those of patches */
     size_t class_positions;                      /* registers whose mean is read, DinoMamba-Reg's */
     size_t registers;                            /* registers that nothing reads */
-    int axial;                                   /* positions are DINOv3's, of which none is stored */
-    size_t swiglu, mlp;                          /* the hidden layer's width: of a SwiGLU; of either */
+    int axial;                                   /* positions are DINOv3's: none is stored */
+    size_t swiglu, mlp;                          /* the hidden width: of a SwiGLU; of either kind */
     size_t inner, conv, heads;                   /* of Mamba */
 } mmixi_vision_shape;
 
@@ -14905,7 +14975,8 @@ static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vis
     mmix_entry rows;
     double *x;
     int same = 1;
-    if (!e || e->ndim != 3 || e->shape[0] != 1 || e->shape[1] < 2 || e->shape[2] != s->dim) return 0;
+    if (!e || e->ndim != 3) return 0;
+    if (e->shape[0] != 1 || e->shape[1] < 2 || e->shape[2] != s->dim) return 0;
     rows = *e;                                   /* the first two */
     rows.shape[1] = 2;
     rows.bytes = e->bytes / e->shape[1] * 2;
@@ -14926,14 +14997,16 @@ static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
         const mmixi_stranger *s = &mmixi_vision_strangers[i];
         const char *name = mmixi_name_with(a, s->sign);
         if (name && (!s->also || mmixi_name_with(a, s->also)))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name, s->what);
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name,
+                             s->what);
     }
     if (dim == 4096)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are",
+                         a->path);
     if (!mmixi_entry(f, "norm.weight", 0) && mmixi_entry(f, "fc_norm.weight", 0))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalises each token, "
-                         "found %s: a network fine-tuned for classes (MAE, timm), which normalises the "
-                         "mean of its patches instead", a->path, f->full);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalises each "
+                         "token, found %s: a network fine-tuned for classes (MAE, timm), which "
+                         "normalises the mean of its patches instead", a->path, f->full);
     return 0;
 }
 /* What a file lacks of a backbone, or NULL. */
@@ -14953,13 +15026,13 @@ static int mmixi_vision_whole(mmix_ctx *m, const mmix_archive *a, const mmixi_vi
     static const char kinds[] = "the weights of a ViT, DINOv2, DINOv3, DinoVim or DinoMamba-Reg";
     const char *lack = mmixi_vision_lack(s);
     if (!s->dim)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found no cls_token among %.0f arrays; "
-                         "first: %s", a->path, kinds, (double)a->count,
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found no cls_token among %.0f "
+                         "arrays; first: %s", a->path, kinds, (double)a->count,
                          a->count ? a->entries[0].name : "none");
     if (!lack) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found cls_token of width %.0f, patch %.0f, "
-                     "%.0f positions, %.0f blocks: %s", a->path, kinds, (double)s->dim, (double)s->patch,
-                     (double)s->positions, (double)s->depth, lack);
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found cls_token of width %.0f, patch "
+                     "%.0f, %.0f positions, %.0f blocks: %s", a->path, kinds, (double)s->dim,
+                     (double)s->patch, (double)s->positions, (double)s->depth, lack);
 }
 /* Heads of attention, of which no array tells the number: they are 64 wide, but ViT-H has 16 of 80
    (DINOv3's H+, with registers, 20 of 64), and MoCo v3 has 12 whatever its width. */
@@ -14984,18 +15057,18 @@ static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmix
     else if (s->mlp && mmixi_vision_fixed_sines(m, f, s)) {
         c->positions = MMIX_POSITIONS_EXACT;
         if (s->dim == 384 && c->heads != 12)
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: positions are fixed sines in width 384: MoCo v3 has 12 "
-                      "heads there, others have 6, and nothing in the file says which; give .heads to "
-                      "mmix_vision_create and read with mmix_params_load", f->a->path);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: positions are fixed sines in width 384: MoCo v3 has "
+                      "12 heads there, others have 6, and nothing in the file says which; give "
+                      ".heads to mmix_vision_create and read with mmix_params_load", f->a->path);
     }
 }
 /* What names and shapes tell of a backbone. */
 static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
 {
     mmixi_vision_shape s = mmixi_vision_measure(f);
+    int mixer = s.mlp ? MMIX_SOFTMAX : MMIX_SSD;
     if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_whole(m, f->a, &s)) return;
-    *c = mmixi_vision_base(s.mlp ? MMIX_SOFTMAX : MMIX_SSD, s.dim, s.depth, mmixi_vision_heads(f, &s),
-                           s.patch);
+    *c = mmixi_vision_base(mixer, s.dim, s.depth, mmixi_vision_heads(f, &s), s.patch);
     c->grid = mmixi_square_root(s.cells);
     c->registers = s.class_positions + s.registers;
     if (s.class_positions) c->class_token = MMIX_CLASS_REGISTERS;
@@ -15052,13 +15125,18 @@ static void mmixi_vision_hf(mmix_ctx *m, mmix_archive *a, mmix_vision_config *c)
     if (axial && fabs(mmixi_hf_real(&h, rope_at, "rope_theta", 100) - 100) > 0)
         mmixi_hf_refuse(&h, rope_at, "rope_theta", "100");
 }
-MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
+MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
+                                    mmix_vision_config *config)
 {
+    const char *who = "mmix_vision_config_read";
     mmixi_model_file f;
-    if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
+    int own;
+    if (!mmixi_given(m, who, "*archive, *config", archive, config)) return -1;
     f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     memset(config, 0, sizeof *config);
-    if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
+    own = mmixi_format_is(archive, mmixi_vision_format)
+        || mmixi_format_is(archive, mmixi_dino_format);
+    if (own)
         mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
     else {
         mmixi_names names = mmixi_names_of(archive, NULL, "cls_token");
@@ -15075,8 +15153,8 @@ MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtyp
     mmix_vision *v = NULL;
     if (!a) return NULL;
     if (dtype != MMIX_DTYPE_REAL && dtype != MMIX_DTYPE_BF16)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_open_as: dtype is %d, expected MMIX_DTYPE_REAL or "
-                  "MMIX_DTYPE_BF16", dtype);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_open_as: dtype is %d, expected "
+                  "MMIX_DTYPE_REAL or MMIX_DTYPE_BF16", dtype);
     if (!mmix_vision_config_read(m, a, &config))
         v = mmixi_vision_create(m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0);
     if (v) mmix_params_read(v->params, a, NULL);
@@ -15128,21 +15206,25 @@ static mmix_decoder_config mmixi_llama2c_config(const size_t *n)
     return c;
 }
 /* A model of the header's sizes without values, if `size` bytes are what it takes; or NULL. */
-static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const size_t *n, size_t size)
+static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const size_t *n,
+                                          size_t size)
 {
     mmix_decoder *d = NULL;
     double weights = 0;
-    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);  /* refuses other zeros */
+    /* kv heads and the length: other zeros are refused there */
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || MMIXI_LLAMA2C_HEADER + weights != (double)size)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
-                  "%.0f of the float32 weights they speak of, found %.0f", name, weights, (double)size);
+                  "%.0f of the float32 weights they speak of, found %.0f", name, weights,
+                  (double)size);
     if (!m->error_kind && !mmixi_params_allocate(d->params, 0)) return d;
     mmix_decoder_destroy(d);
     return NULL;
 }
-MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+                                                size_t size)
 {
     const uint8_t *p = (const uint8_t *)bytes;
     size_t n[7] = { 0 };
@@ -15176,8 +15258,8 @@ static void mmixi_hf_no_window(const mmixi_hf *h)
         at = mmixi_json_next(types, at, &unused);
         type = mmixi_json_text(at);
         if (type && strcmp(type, "full_attention")) {
-            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, found "
-                      "%.40s", h->path, type);
+            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, "
+                      "found %.40s", h->path, type);
             return;
         }
     }
@@ -15210,7 +15292,8 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     mmixi_hf_rope(&h, &c->rope);
     c->vocabulary = mmixi_hf_size(&h, "vocab_size");
     c->dim = mmixi_hf_size(&h, "hidden_size");
-    c->depth = mmixi_min(mmixi_hf_size(&h, "num_hidden_layers"), a->count);  /* the file lacks others */
+    c->depth = mmixi_hf_size(&h, "num_hidden_layers");
+    c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
     c->ffn = mmixi_hf_size(&h, "intermediate_size");
     c->heads = mmixi_hf_size(&h, "num_attention_heads");
     c->kv_heads = mmixi_hf_size_or_0(&h, "num_key_value_heads");
@@ -15322,12 +15405,14 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
         stage[6]++;
     }
     if (w->vision_teacher) {
-        mmix_vision_config size = (w->vision_student ? w->vision_student : w->vision_teacher)->config;
+        const mmix_vision *model = w->vision_student ? w->vision_student : w->vision_teacher;
+        mmix_vision_config size = model->config;
         mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
         if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0);
     }
     else {
-        mmix_decoder_config size = (w->student ? w->student : w->teacher)->config;
+        const mmix_decoder *model = w->student ? w->student : w->teacher;
+        mmix_decoder_config size = model->config;
         mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
         if (f->a) w->student = mmixi_decoder_create(f->m, size, 0);
     }
@@ -15346,8 +15431,10 @@ static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, c
     run->adapters = p->adapters != NULL;
     mmixi_model_counters(f, counters, 5);
     if (run->stage > c->stages)
-        mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
-    if (run->adapters && !p->adapters) mmix_params_lora(p, c->lora_rank, c->lora_alpha, c->lora_targets);
+        mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages,
+                     (double)run->stage);
+    if (run->adapters && !p->adapters)
+        mmix_params_lora(p, c->lora_rank, c->lora_alpha, c->lora_targets);
     if (f->a) mmixi_distill_begin(run);
     if (p->adapters) mmixi_model_params(f, "adapters.", p->adapters);
     mmixi_model_note(f, p, &run->note, note);
@@ -15429,14 +15516,16 @@ MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const
     if (student) *student = run ? run->vision_student : NULL;
     return run;
 }
-MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
+                                        mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
     mmix_distill *run = NULL;
     mmixi_distill_walk w;
     memset(&w, 0, sizeof w);
     w.teacher = teacher;
-    if (mmixi_given(m, "mmix_distill_load", "*student", student)) run = mmixi_distill_read(&w, m, path);
+    if (mmixi_given(m, "mmix_distill_load", "*student", student))
+        run = mmixi_distill_read(&w, m, path);
     if (student) *student = run ? run->student : NULL;
     return run;
 }
