@@ -12156,11 +12156,11 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
    `step` bytes apart; the last line of an odd number goes with itself. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        for (int c = 0; c < 3; c++) line[c] = p[c] | (uint64_t)q[c] << 32;
-        line += 3;
-        p += step;
-        q += step;
+    uint64_t *end = line + 3 * n;
+    for (; line < end; line += 3, p += step, q += step) {
+        line[0] = p[0] | (uint64_t)q[0] << 32;
+        line[1] = p[1] | (uint64_t)q[1] << 32;
+        line[2] = p[2] | (uint64_t)q[2] << 32;
     }
 }
 static uint8_t mmixi_byte(int v)
@@ -12422,14 +12422,15 @@ static void mmixi_blur_pass(uint64_t *p, size_t n, const mmixi_blur_box *b)
 /* Two lines back from their pair, the reverse of mmixi_pair. */
 static void mmixi_unpair(uint8_t *p, uint8_t *q, const uint64_t *line, size_t step, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        for (int c = 0; c < 3; c++) {
-            p[c] = (uint8_t)line[c];
-            q[c] = (uint8_t)(line[c] >> 32);
-        }
-        line += 3;
-        p += step;
-        q += step;
+    const uint64_t *end = line + 3 * n;
+    for (; line < end; line += 3, p += step, q += step) {
+        uint64_t r = line[0], g = line[1], b = line[2];
+        p[0] = (uint8_t)r;
+        p[1] = (uint8_t)g;
+        p[2] = (uint8_t)b;
+        q[0] = (uint8_t)(r >> 32);
+        q[1] = (uint8_t)(g >> 32);
+        q[2] = (uint8_t)(b >> 32);
     }
 }
 /* Three boxes along each of `lines` lines of n pixels, which are `step` bytes apart, the lines
@@ -12442,9 +12443,7 @@ static void mmixi_blur_lines(uint8_t *rgb, size_t n, size_t step, size_t lines, 
         uint8_t *p = rgb + i * next, *q = p;
         if (i + 1 < lines) q += next;
         mmixi_pair(line + 3 * ends, p, q, step, n);
-        mmixi_blur_pass(line + 2 * ends, n, b);
-        mmixi_blur_pass(line + ends, n, b);
-        mmixi_blur_pass(line, n, b);
+        for (size_t pass = 3; pass-- > 0;) mmixi_blur_pass(line + pass * ends, n, b);
         mmixi_unpair(p, q, line, step, n);
     }
 }
