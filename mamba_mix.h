@@ -12049,12 +12049,12 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
 /* ==== >>images =======================================================================
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
-   The systems whose weights and figures this library reproduces were trained on pictures that
-   Pillow resized, jittered and blurred; a resize that is merely good differs by several levels and
-   moves features. So each step is done in Pillow's own number format: 22-bit fixed point for
-   resizing, 24-bit for blurring, float32 where it says float here, and each is rounded to 8 bits
-   before the next. Pictures are (height, width, 3). No compiler may fuse a multiply and an add
-   here: on some machines other pixels would come out.
+   The systems whose weights and figures this library reproduces were trained on pictures that Pillow
+   resized, jittered and blurred. A resize that is merely good differs by several levels and moves
+   features. So each step is done in Pillow's own number format: 22-bit fixed point for resizing,
+   24-bit for blurring, float32 where it says float here. Each step rounds to 8 bits before the next.
+   Pictures are (height, width, 3). The compiler may not fuse a multiply and an add here, because
+   other pixels would come out on machines that can.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_SIDE_MAX = 1 << 24 };
@@ -12080,11 +12080,12 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
-   k the cubic of Keys 1981 with a = -1/2, Σ w = 1 over the j that exist, w rounded to multiples of
-   2⁻²². Along the rows first, then along the columns, 8 bits between: so does Pillow up to 12.3,
-   with which the systems were trained. (From 13.0 on it takes the columns first where the height
-   shrinks, and by more than twice what the width does.) PyTorch's filters have f = 1 and take the
-   last input for those beyond it: a = -3/4, or k(x) = 1 - |x| for -1 < x < 1.
+   k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
+   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits between
+   the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it takes the
+   columns first where the height shrinks by more than twice what the width does.) PyTorch's filters
+   have f = 1 and take the last input in place of those beyond it; their k has a = -3/4, or is
+   1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
 /* k(x) for x >= 0 within its reach. */
@@ -12117,9 +12118,9 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
     return count;
 }
 
-/* The weights of `count` outputs of an axis. Of output i tap[i step] is the first input that it
-   needs, counted from `first`, the first that any needs; tap[i step + 1] is how many it needs; then
-   come their weights. All outputs together need n inputs. */
+/* The weights of `count` outputs of an axis, `step` numbers for each. The first of these is the first
+   input that the output needs, counted from `first`, the first that any output needs. The second is
+   how many inputs it needs. Then come their weights. All outputs together need n inputs. */
 typedef struct mmixi_taps {
     int32_t *tap;
     size_t step, count, first, n;
@@ -12130,7 +12131,7 @@ static int32_t mmixi_tap_fixed(double weight)
     double half = weight < 0 ? -0.5 : 0.5;
     return (int32_t)(weight * 4194304 + half);
 }
-/* Outputs start … start+count-1 of m from n; w (n) is scratch. */
+/* The weights of outputs start … start+count-1, if n inputs make m outputs. w (n) is scratch. */
 static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start,
                                   size_t count)
 {
@@ -12151,9 +12152,10 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
     }
     return t;
 }
-/* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast
-   as one by one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are
-   `step` bytes apart; the last line of an odd number goes with itself. */
+/* Two lines are resized as one, with two levels in a word, so that one multiplication weighs both:
+   modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. That is twice as fast as one line
+   after the other. Pixels are `step` bytes apart. The last of an odd number of lines is paired with
+   itself. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
     uint64_t *end = line + 3 * n;
@@ -12168,12 +12170,13 @@ static uint8_t mmixi_byte(int v)
     if (v < 0) return 0;
     return (uint8_t)(v > 255 ? 255 : v);
 }
-/* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
+/* The level of a sum of 22-bit weights times levels. The sum began at 2²⁹ + 2²¹, so that it stays
+   positive and is rounded. */
 static inline uint8_t mmixi_level(uint64_t sum)
 {
     return mmixi_byte((int)(sum >> 22 & 1023) - 128);
 }
-/* One pixel of two paired lines: to `one`, and of the other line to `two`. */
+/* One pixel of two paired lines goes to `one`, that of the other line to `two`. */
 static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line, const int32_t *tap)
 {
     const uint64_t *p = line + 3 * tap[0];
@@ -12191,8 +12194,8 @@ static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line,
     one[1] = mmixi_level(g);
     one[2] = mmixi_level(b);
 }
-/* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes
-   apart. */
+/* Resizes one axis: t->count pixels from the t->n of each line. The lines are `next` bytes apart; `out`
+   is transposed, (t->count, lines). */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines,
                            const mmixi_taps *t, uint64_t *line)
 {
@@ -12216,7 +12219,7 @@ MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t heigh
     r.height = height;
     return r;
 }
-/* The longer side becomes ⌊side·long/short⌋, the middle begins at round((h - crop)/2), halves to
+/* The longer side becomes ⌊side·long/short⌋. The middle begins at (h - crop)/2, rounded, halves to
    even.
    torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
 MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side,
@@ -12237,9 +12240,9 @@ MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, 
     r.to.left = (size_t)rint((double)(r.width - crop) / 2);
     return r;
 }
-/* In this order: a pair of lines, whose place the weights of one output take before; the taps of
-   both axes (at most 4n + 9m of them); the picture between the two passes. And at the end room for
-   the pixels that are kept, which some callers put in front of it. */
+/* Scratch holds, in this order, a pair of lines, whose place one output's weights take before; the
+   taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there is
+   room for the pixels that are kept, because some callers put these in front of it. */
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
     uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
@@ -12297,8 +12300,8 @@ static void mmixi_saturation(uint8_t *rgb, const uint8_t *end, float factor)
         for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, factor);
     }
 }
-/* Hue in Pillow's 8 bits: 6 H is 0 at red, 2 at green, 4 at blue; `top` is the channel of the
-   largest level, a and b are how far the other two, in their cyclic order, lie below it. */
+/* The hue H in Pillow's 8 bits. 6 H is 0 at red, 2 at green and 4 at blue. `top` is the channel of the
+   largest level; a and b say how far below it the channel before and the channel after it lie. */
 static int mmixi_hue_of(int top, int a, int b, int range)
 {
     float first = (float)a / (float)range, second = (float)b / (float)range;
@@ -12312,9 +12315,9 @@ static int mmixi_top_channel(const uint8_t *rgb)
     if (rgb[0] >= rgb[1]) return rgb[0] < rgb[2] ? 2 : 0;
     return rgb[1] < rgb[2] ? 2 : 1;
 }
-/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4
-   - k, 1)), k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255:
-   for all colours that is what Pillow's float32 comes to. */
+/* A pixel's hue turns in HSV with 8 bits each: H + turn modulo 256. The way back is v (1 - s g) with
+   g = max(0, min(k, 4 - k, 1)) and k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are
+   computed in integers, g times 255: for all colours that is what Pillow's float32 comes to. */
 static void mmixi_hue(uint8_t *rgb, const uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
@@ -12351,14 +12354,14 @@ static void mmixi_flip(uint8_t *rgb, const uint8_t *end, size_t width)
         }
     }
 }
-/* The luma that contrast turns around: the mean, rounded. */
+/* The mean luma, rounded, around which contrast changes. */
 static int mmixi_mean_luma(const uint8_t *rgb, const uint8_t *end)
 {
     uint64_t sum = 0;
     for (const uint8_t *p = rgb; p < end; p += 3) sum += (unsigned)mmixi_luma(p);
     return (int)((double)sum * 3 / (double)(end - rgb) + 0.5);
 }
-/* Brightness and contrast depend on the level alone: 256 of them, then a look for each. */
+/* Brightness and contrast depend on the level alone: 256 levels are blended, and then looked up. */
 static void mmixi_blend_levels(uint8_t *rgb, const uint8_t *end, int z, float factor)
 {
     uint8_t level[256];
@@ -12372,9 +12375,10 @@ static void mmixi_solarise(uint8_t *rgb, const uint8_t *end, double from)
 }
 
 /* ---- blur -------------------------------------------------------------------------
-   A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels
-   in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the
-   middle slides, so the cost does not depend on sigma; lines go in pairs, two levels in a word. */
+   A Gaussian is approximated by three boxes (Gwosdek et al. 2011) of the fractional radius r, R = ⌊r⌋.
+   The 2R+1 pixels in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋.
+   The sum of the middle slides along the line, so the cost does not depend on sigma. Lines go in
+   pairs, two levels in a word. */
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
 typedef struct mmixi_blur_box {
     size_t R;
@@ -12419,7 +12423,7 @@ static void mmixi_blur_pass(uint64_t *p, size_t n, const mmixi_blur_box *b)
         }
     }
 }
-/* Two lines back from their pair, the reverse of mmixi_pair. */
+/* Takes two lines out of their pair: the reverse of mmixi_pair. */
 static void mmixi_unpair(uint8_t *p, uint8_t *q, const uint64_t *line, size_t step, size_t n)
 {
     const uint64_t *end = line + 3 * n;
@@ -12433,8 +12437,7 @@ static void mmixi_unpair(uint8_t *p, uint8_t *q, const uint64_t *line, size_t st
         q[2] = (uint8_t)(b >> 32);
     }
 }
-/* Three boxes along each of `lines` lines of n pixels, which are `step` bytes apart, the lines
-   `next`. */
+/* Blurs `lines` lines of n pixels by three boxes. Pixels are `step` bytes apart, lines `next` bytes. */
 static void mmixi_blur_lines(uint8_t *rgb, size_t n, size_t step, size_t lines, size_t next,
                              const mmixi_blur_box *b, uint64_t *line)
 {
@@ -12453,7 +12456,7 @@ static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, u
     mmixi_blur_lines(rgb, width, 3, height, 3 * width, &box, line);
     mmixi_blur_lines(rgb, height, 3 * width, width, 3, &box, line);
 }
-/* Whether a change takes that amount. */
+/* Whether there is such a change, and it takes that amount. */
 static int mmixi_change_ok(int change, double amount)
 {
     switch (change) {
@@ -12596,9 +12599,9 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     memcpy(a.deviation, deviation, sizeof deviation);
     return a;
 }
-/* The last 8 bits of a random number's element say which of a crop's numbers it is, so that each
-   stands on its own. Of try t of the box 4t … 4t + 3 are area, aspect, top and left; a factor's is
-   FACTOR + change, an order's ORDER + place. */
+/* The last 8 bits of the element, of which a random number is made, say which of a crop's numbers it
+   is, so that each stands on its own. Try t of the box has 4t … 4t + 3 for area, aspect, top and left;
+   a factor has FACTOR + change, a step of the shuffle ORDER + place. */
 enum {
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
     MMIXI_DRAW_SOLARISE,
@@ -12653,7 +12656,8 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
     }
     return mmixi_augment_middle(c);
 }
-/* Brightness, contrast, saturation and hue in any order (Fisher and Yates, from the last on). */
+/* Changes brightness, contrast, saturation and hue in a random order, drawn as Fisher and Yates do,
+   from the last place on. */
 static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
 {
     const mmix_augment *a = c->config;
@@ -12689,7 +12693,8 @@ static int mmixi_happens(const mmix_crop *c, int which, double chance)
 {
     return mmixi_draw(c, which, 0, 1) < chance;
 }
-/* The jitter comes before the flip here: it feels no order of columns. */
+/* The jitter comes before the flip here, which changes nothing: the order of columns does not matter
+   to it. */
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
     const mmix_augment *a;
@@ -12721,20 +12726,20 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
     done.height = s;
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
-/* A range within low … high. */
+/* Checks that a range lies within low … high. An error is kept by the context. */
 static void mmixi_augment_range(mmix_ctx *m, const char *who, const char *name, const double *range,
                                 double low, double high)
 {
     mmixi_within(m, who, name, range[0], low, high);
     mmixi_within(m, who, name, range[1], range[0], high);
 }
-/* Three numbers, each from low to high. */
+/* Checks that three numbers lie within low … high. */
 static void mmixi_augment_three(mmix_ctx *m, const char *who, const char *name, const double *x,
                                 double low, double high)
 {
     for (int i = 0; i < 3; i++) mmixi_within(m, who, name, x[i], low, high);
 }
-/* Without local crops their size and scale count for nothing. The first error is kept. 0, or -1. */
+/* Checks all numbers; without local crops their size and scale do not matter. 0, or -1. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
     double side = MMIXI_SIDE_MAX;
@@ -12763,14 +12768,14 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     return m->error_kind ? -1 : 0;
 }
 typedef struct mmixi_augment_job {
-    mmix_crop crop;                                /* but its picture and numbers */
+    mmix_crop crop;                                /* without its picture and numbers */
     const mmix_picture *pictures;
     const size_t *index;
     size_t first, B, bytes;
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
-/* Place b of the batch holds this of the pictures. */
+/* Which of the pictures stands at place b of the batch. */
 static size_t mmixi_augment_place(const mmixi_augment_job *j, size_t b)
 {
     return j->index ? j->index[b] : b;
@@ -12788,7 +12793,7 @@ static void mmixi_augment_task(void *arg, mmixi_range range)
     mmix_augment_crop(mmixi_of(out) + row * out->stride[0], &crop,
                       j->scratch + range.lane * j->bytes);
 }
-/* The pictures, and what scratch the largest needs. 0, or -1. */
+/* Checks the pictures and finds how much scratch the largest needs. 0, or -1. */
 static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_job *j)
 {
     for (size_t b = j->first; b < j->first + j->B; b++) {
@@ -12804,7 +12809,7 @@ static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_jo
     }
     return 0;
 }
-/* Where crops go: (count, 3, size, size), each contiguous. 0, or -1. */
+/* Checks that `out` takes `count` crops: (count, 3, size, size), each contiguous. 0, or -1. */
 static int mmixi_augment_output(mmix_ctx *m, const char *who, const char *name,
                                 const mmix_tensor *out, size_t count, size_t size)
 {
@@ -14103,7 +14108,7 @@ enum { MMIXI_PART_NAME = 256 };
 
 typedef struct mmixi_renaming { const char *ours, *theirs; } mmixi_renaming;
 
-/* A plain ViT (ViT, DINO, MAE) and DINOv2 as save_pretrained writes them. */
+/* A plain ViT (ViT, DINO, MAE), then DINOv2, as save_pretrained writes them. */
 static const mmixi_renaming mmixi_names_vit[] = {
     { "norm1", "layernorm_before" },
     { "norm2", "layernorm_after" },
@@ -14133,7 +14138,7 @@ static const mmixi_renaming mmixi_names_dinov2[] = {
     { "norm.", "layernorm." },
     { NULL, NULL }
 };
-/* The same two in a state dict of transformers 5, whose modules are named otherwise inside. */
+/* The same two as a state dict of transformers 5 has them, whose modules have other names inside. */
 static const mmixi_renaming mmixi_names_vit_5[] = {
     { "norm1", "layernorm_before" },
     { "norm2", "layernorm_after" },
@@ -14161,7 +14166,7 @@ static const mmixi_renaming mmixi_names_dinov2_5[] = {
     { "norm.", "layernorm." },
     { NULL, NULL }
 };
-/* DINOv3: save_pretrained writes layer.N, a state dict of transformers 5 has model.layer.N. */
+/* DINOv3: save_pretrained writes layer.N, but a state dict of transformers 5 has model.layer.N. */
 #define MMIXI_NAMES_DINOV3(layer)                                                                  \
     { "cls_token", "embeddings.cls_token" },                                                       \
     { "storage_tokens", "embeddings.register_tokens" },                                            \
@@ -14180,7 +14185,7 @@ static const mmixi_renaming mmixi_names_dinov2_5[] = {
 static const mmixi_renaming mmixi_names_dinov3[] = { MMIXI_NAMES_DINOV3("layer.") };
 static const mmixi_renaming mmixi_names_dinov3_5[] = { MMIXI_NAMES_DINOV3("model.layer.") };
 #undef MMIXI_NAMES_DINOV3
-/* timm: its ViTs with registers; DINOv2's ViT-g, where fc1 holds w1 and w2. */
+/* timm: its ViTs with registers, and DINOv2's ViT-g, where fc1 holds w1 and w2. */
 static const mmixi_renaming mmixi_names_timm[] = {
     { "register_tokens", "reg_token" },
     { NULL, NULL }
@@ -14205,7 +14210,7 @@ typedef struct mmixi_names {
     int pieces;                                  /* … and how many pieces the parameter has */
 } mmixi_names;
 
-/* Word number i of words with | between them; the last one where there are fewer. */
+/* Word number i of several with | between them, or the last one where there are fewer. */
 static const char *mmixi_piece_word(const char *words, int i)
 {
     for (; i > 0; i--) {
@@ -14215,7 +14220,7 @@ static const char *mmixi_piece_word(const char *words, int i)
     }
     return words;
 }
-/* Writes the file's name of piece `piece` of a parameter to f->full. */
+/* Writes to f->full how the file names piece `piece` of a parameter. */
 static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
 {
     f->pieces = 1;
@@ -14233,7 +14238,7 @@ static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
         snprintf(at, room, "%.*s%s", (int)strcspn(word, "|"), word, rest);
     }
 }
-/* Behind the names that PyTorch's wrappers of modules put in front of this one. */
+/* Skips the names that PyTorch's wrappers of modules put in front of a module's own. */
 static const char *mmixi_unwrapped(const char *name)
 {
     static const char *const wrappers[] = {
@@ -14244,7 +14249,7 @@ static const char *mmixi_unwrapped(const char *name)
             return mmixi_unwrapped(name + strlen(wrappers[i]));
     return name;
 }
-/* Whether `name` is `wanted`, part by part, wrappers aside. */
+/* Whether `name` is `wanted`, part by part, if wrappers are left out. */
 static int mmixi_unwrapped_same(const char *name, const char *wanted)
 {
     for (;;) {
@@ -14257,7 +14262,7 @@ static int mmixi_unwrapped_same(const char *name, const char *wanted)
         wanted += n + 1;
     }
 }
-/* The entry of that full name, wrappers aside, or NULL. */
+/* Finds the entry of a full name, wrappers left out; or NULL. */
 static const mmix_entry *mmixi_entry_named(const mmixi_names *f, const char *full)
 {
     const mmix_entry *found = mmix_archive_find(f->a, full);
@@ -14270,7 +14275,7 @@ static const mmix_entry *mmixi_entry_named(const mmixi_names *f, const char *ful
     }
     return NULL;
 }
-/* The entry of a parameter's piece, or NULL. */
+/* Finds the entry of a parameter's piece, or NULL. */
 static const mmix_entry *mmixi_entry(mmixi_names *f, const char *name, int piece)
 {
     const mmix_entry *e;
@@ -14285,7 +14290,7 @@ static const mmix_entry *mmixi_entry(mmixi_names *f, const char *name, int piece
     }
     return e;
 }
-/* Size `axis` of an array, 0 if there is none. */
+/* Size `axis` of an array, or 0 if there is none. */
 static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
 {
     const mmix_entry *e = mmixi_entry(f, name, 0);
@@ -14298,7 +14303,7 @@ static int mmixi_names_contain(const mmix_archive *a, const char *part)
         if (strstr(a->entries[i].name, part)) return 1;
     return 0;
 }
-/* Sets whose names the file has. */
+/* Finds out from the names which system wrote the file. */
 static void mmixi_names_recognise(mmixi_names *f)
 {
     int five = mmixi_names_contain(f->a, ".attention.q_proj.");
@@ -14319,9 +14324,9 @@ static void mmixi_names_recognise(mmixi_names *f)
         if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
     }
 }
-/* Finds what stands before the parameter `first` in the file. Where there are several such
-   prefixes (a training run holds student and teacher) it is the shortest with "teacher" in it, or
-   else the shortest. */
+/* Finds the prefix of all names: what stands before the parameter `first` in the file. There may be
+   several, as a training run holds student and teacher. Then it is the shortest one with "teacher" in
+   it, or else the shortest. */
 static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
 {
     size_t best = SIZE_MAX, length;
@@ -14354,9 +14359,9 @@ static int mmixi_names_begin(const mmixi_names *f, const char *part)
     }
     return 0;
 }
-/* What can only be told behind the prefix. Of timm's files pos_embed may lack the class token's row
-   (registers; DeiT III, which has LayerScale). Elsewhere a square number of rows is that of a grid
-   that is no square, as 4 x 6 and the class token's. */
+/* Finds out what can only be told when the prefix is known. timm's pos_embed may lack the class token's
+   row: that of its ViTs with registers, and of DeiT III, which has LayerScale. In other files a square
+   number of rows belongs to a grid that is no square, such as 4 x 6 patches and the class token. */
 static void mmixi_names_refine(mmixi_names *f)
 {
     size_t positions = mmixi_entry_size(f, "pos_embed", 1);
@@ -14370,7 +14375,7 @@ static void mmixi_names_refine(mmixi_names *f)
         || (!f->huggingface && mmixi_entry(f, "blocks.0.ls1.gamma", 0));
     f->bare_positions = f->bare_positions && positions > 1 && mmixi_is_square(positions);
 }
-/* How a file names parameters, of which `first` is one. prefix NULL: it is looked for. */
+/* Finds out how a file names parameters, of which `first` is one. With prefix NULL it is looked for. */
 static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, const char *first)
 {
     mmixi_names f;
@@ -14382,8 +14387,8 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     mmixi_names_refine(&f);
     return f;
 }
-/* What is in files of weights and in no formula here: classifiers, tokens of masked patches, what
-   only training reads (DINOv3's norm of local crops, MAE's decoder), constants. */
+/* Whether an array belongs to no formula here and is left alone: classifiers, tokens of masked patches,
+   constants, and what only training reads (DINOv3's norm of local crops, MAE's decoder). */
 static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
@@ -14397,8 +14402,7 @@ static int mmixi_entry_unused(const char *name)
 }
 
 /* ---- parameters ---- */
-/* What a file holds of a parameter: an entry, which may be missing, and the shape it should have.
-   */
+/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should have. */
 typedef struct mmixi_stored {
     const mmix_entry *entry;
     mmix_tensor expected;
@@ -14430,8 +14434,7 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, ")");
 }
-/* A line for each piece of a parameter that does not fit; used[i] becomes 1 for the entries it has.
-   */
+/* Prints a line for each piece of a parameter that does not fit. Sets used[i] for the entries it has. */
 static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param *q, char *used)
 {
     int piece = 0;
@@ -14451,7 +14454,8 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
         piece++;
     } while (piece < f->pieces);
 }
-/* A line for each entry under the prefix that no parameter has used. `all`: known ones, too. */
+/* Prints a line for each entry under the prefix that no parameter has used. Those that are known not
+   to be used are left out unless `all` is set. */
 static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *used, int all)
 {
     size_t before = strlen(f->prefix);
@@ -14483,8 +14487,7 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     }
     return t.out;
 }
-/* What has been read of a mapped .safetensors need not stay in memory: whole pages of it, of up to
-   64 KiB. */
+/* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64 KiB. */
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
     size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
@@ -14493,7 +14496,7 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
     madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
 }
-/* Reads a parameter, piece after piece. What the file lacks is 0. 0, or -1. */
+/* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
 static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
     int dtype = q->tensor->dtype;
@@ -14515,7 +14518,7 @@ static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
     } while (piece < f->pieces);
     return 0;
 }
-/* An error if the archive does not hold exactly the parameters. */
+/* Fails unless the archive holds exactly the parameters. */
 static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive,
                                 const char *prefix)
 {
@@ -14570,7 +14573,7 @@ static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const cha
     f->metadata[f->n_metadata++] = key;
     f->metadata[f->n_metadata++] = value;
 }
-/* The value of a key, "" if there is none. */
+/* The value of a key in the metadata, or "" if there is none. */
 static const char *mmixi_metadata(const mmix_archive *a, const char *key)
 {
     return mmixi_json_word(a ? a->metadata : NULL, key, "");
@@ -14579,8 +14582,8 @@ static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     return !strcmp(mmixi_metadata(a, "format"), format);
 }
-/* Begins to read an archive, which is closed at the end, or without one to save. format NULL: any.
-   */
+/* Begins a walk that reads an archive and closes it at the end, or that saves, if `a` is NULL. format
+   NULL takes any format. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
     mmixi_model_file f;
@@ -14593,7 +14596,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
         mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
     return f;
 }
-/* Saves what has been collected, or closes the archive. 0, or -1. */
+/* Ends a walk: saves what has been collected, or closes the archive. Returns 0, or -1. */
 static int mmixi_model_end(mmixi_model_file *f, const char *path)
 {
     if (!f->a) mmix_archive_save(f->m, path, f->entries, f->n, f->metadata);
@@ -14602,7 +14605,7 @@ static int mmixi_model_end(mmixi_model_file *f, const char *path)
     mmix_rewind(f->m, f->mark);
     return f->m->error_kind ? -1 : 0;
 }
-/* Notes an array that is to be saved. */
+/* Adds an array to those that are to be saved. */
 static void mmixi_model_collect(mmixi_model_file *f, mmix_entry e)
 {
     f->entries = (mmix_entry *)mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
@@ -14610,7 +14613,7 @@ static void mmixi_model_collect(mmixi_model_file *f, mmix_entry e)
     f->entries[f->n] = e;
     f->n++;
 }
-/* One array: read, or noted. */
+/* Walks over an array: reads it, or notes that it is to be saved. `data` stays until the end. */
 static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype,
                               int ndim, const size_t *shape, void *data)
 {
@@ -14633,7 +14636,7 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
     else mmixi_refuse(f->a, NULL, "an array %s", full);
 }
-/* The parameters, with the adapters added where a model is saved alone. */
+/* Walks over parameters. A model that is saved alone gets its adapters added to its weights. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
     mmix_real *merged = NULL;
@@ -14650,7 +14653,7 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
         mmixi_model_array(f, prefix, p->at[i].name, type, t->ndim, t->shape, data);
     }
 }
-/* The n numbers that `counter` points to, as one array. */
+/* Walks over the n numbers that `counter` points to; in the file they are one array. */
 static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, size_t n)
 {
     uint64_t *values = (uint64_t *)mmixi_step(f->m, n * sizeof *values);
@@ -14670,7 +14673,7 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
     mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
-/* The caller's note. One that is read lies in memory that goes with the parameters. */
+/* Walks over the caller's note. One that is read lies in memory that goes with the parameters. */
 static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
 {
     if (!f->a) {
@@ -14684,7 +14687,7 @@ static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, co
 
 /* ---- configs: {"name":[numbers], …}, by the lists of settings that the checks read ---- */
 enum { MMIXI_CONFIG_TEXT = 8192 };
-/* Reads a setting from the config. A number alone may stand without a list. */
+/* Reads a setting from the config at hand. A single number may stand there without a list. */
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
@@ -14716,7 +14719,7 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     }
     mmixi_print(t, "]");
 }
-/* Begins a config in the metadata under `key`: checked, or room for its text. 0, or -1. */
+/* Begins a config: takes it from the metadata and checks it, or makes room for its text. 0, or -1. */
 static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
 {
     mmixi_text *t = &f->config;
@@ -14731,8 +14734,8 @@ static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
     if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
     return 0;
 }
-/* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its
-   names. */
+/* Walks over a config, which the metadata hold under `key`. key NULL: it is more of the last config,
+   whose names get `prefix` in front. */
 static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix,
                                const void *config, const char *settings)
 {
@@ -14805,8 +14808,8 @@ static int mmixi_file_there(const char *path)
     return f != NULL;
 #endif
 }
-/* The config.json beside an archive, whose memory holds it. `who` needs one, or for NULL it may
-   lack, as it does beside an archive that is no file. */
+/* Reads the config.json beside an archive into the archive's memory. With who NULL there may be none,
+   as beside an archive that is no file; else it is an error that `who` reports. */
 static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
 {
     mmixi_hf h;
@@ -14821,7 +14824,7 @@ static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
     if (!h.json) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected JSON", h.path);
     return h;
 }
-/* "PATH: FIELD: expected …, found …", with what the config says there. Returns -1. */
+/* Fails with "PATH: FIELD: expected …, found …" and what the config says there. Returns -1. */
 static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *field,
                            const char *expected)
 {
@@ -14838,8 +14841,8 @@ static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *fi
     return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field,
                      expected, length, found);
 }
-/* Refuses a word that is none of `words`, which have commas between; one that lacks is `otherwise`.
-   */
+/* Refuses a text that is none of `words`, which have commas between. One that is left out counts as
+   `otherwise`. */
 static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *field,
                           const char *otherwise, const char *words)
 {
@@ -14851,14 +14854,14 @@ static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *fie
     }
     mmixi_hf_refuse(h, object, field, words);
 }
-/* Refuses what is neither left out nor null, false or 0. */
+/* Refuses a field that is neither left out nor null, false or 0. */
 static void mmixi_hf_off(const mmixi_hf *h, const char *field, const char *expected)
 {
     const char *v = mmixi_json_find(h->json, field);
     if (!v || *v == 'n' || *v == 'f') return;
     if (mmixi_json_number(v, 1) > 0) mmixi_hf_refuse(h, h->json, field, expected);
 }
-/* A whole number of at least 1. */
+/* A field that is a whole number of at least 1. */
 static size_t mmixi_hf_size(const mmixi_hf *h, const char *field)
 {
     double x = mmixi_json_number(mmixi_json_find(h->json, field), 0);
@@ -14866,13 +14869,13 @@ static size_t mmixi_hf_size(const mmixi_hf *h, const char *field)
     mmixi_hf_refuse(h, h->json, field, "1 to 2147483647");
     return 0;
 }
-/* The same, or 0 where it is left out or null. */
+/* The same, but 0 where the field is left out or null. */
 static size_t mmixi_hf_size_or_0(const mmixi_hf *h, const char *field)
 {
     const char *v = mmixi_json_find(h->json, field);
     return v && *v != 'n' ? mmixi_hf_size(h, field) : 0;
 }
-/* A number of 0 or more; `otherwise` where it is left out or null. */
+/* A field that is a number of 0 or more; `otherwise` where it is left out or null. */
 static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *field,
                             double otherwise)
 {
@@ -14883,8 +14886,8 @@ static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *f
 }
 
 /* ---- backbones ---- */
-/* Networks whose files look like those of a backbone and are not read: an array with a part of its
-   name that is `sign`, and another (or the same) with `also`, unless that is NULL. */
+/* Networks whose files look like those of a backbone but are not read. One is recognised by an array
+   with a part of its name that begins with `sign`, and unless `also` is NULL by another with that. */
 typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
 static const mmixi_stranger mmixi_vision_strangers[] = {
     { "neck.", "mixer.",
@@ -14901,7 +14904,7 @@ static const mmixi_stranger mmixi_vision_strangers[] = {
     { "text_model.", NULL, "a text encoder" },
     { "token_embedding", NULL, "a text encoder" }
 };
-/* A name one of whose parts begins with `sign`, or NULL. */
+/* Finds a name with a part that begins with `sign`, or NULL. */
 static const char *mmixi_name_with(const mmix_archive *a, const char *sign)
 {
     for (size_t i = 0; i < a->count; i++) {
@@ -14921,7 +14924,7 @@ typedef struct mmixi_vision_shape {
     size_t inner, conv, heads;                   /* of Mamba */
 } mmixi_vision_shape;
 
-/* How many blocks there are: PART.0.NORM, PART.1.NORM, … */
+/* Counts the blocks: PART.0.NORM, PART.1.NORM, … */
 static size_t mmixi_vision_depth(mmixi_names *f, const char *part, const char *norm)
 {
     size_t depth = 0;
@@ -14933,8 +14936,7 @@ static size_t mmixi_vision_depth(mmixi_names *f, const char *part, const char *n
     }
     return depth;
 }
-/* The width of a SwiGLU, 0 where there is none. w12 holds w1 and w2, or in a file is cut into them.
-   */
+/* The width of a SwiGLU, or 0 if there is none. w12 holds w1 and w2, unless the file cuts it in two. */
 static size_t mmixi_vision_swiglu(mmixi_names *f)
 {
     size_t alone = mmixi_entry_size(f, "blocks.0.mlp.w1.weight", 0);
@@ -14965,8 +14967,8 @@ static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
     else s.depth = mmixi_vision_depth(f, "layers", "norm.weight");
     return s;
 }
-/* Whether positions are the fixed sines of MAE and MoCo v3: zeros for the class token and, a
-   quarter of the features each, 0, 1, 0, 1 for the first patch. Trained positions never are. */
+/* Whether positions are the fixed sines of MAE and MoCo v3. These have zeros for the class token, and
+   for the first patch 0, 1, 0, 1 in a quarter of the features each. Trained positions never have. */
 static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s)
 {
     const mmix_entry *e = mmixi_entry(f, "pos_embed", 0);
@@ -14988,7 +14990,7 @@ static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vis
     mmix_rewind(m, mark);
     return same;
 }
-/* Refuses what is known not to be read. 0, or -1. */
+/* Refuses networks that are known not to be read. Returns 0, or -1. */
 static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
 {
     const mmix_archive *a = f->a;
@@ -15008,7 +15010,7 @@ static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
                          "normalises the mean of its patches instead", a->path, f->full);
     return 0;
 }
-/* What a file lacks of a backbone, or NULL. */
+/* Says what a file lacks of a backbone, or returns NULL. */
 static const char *mmixi_vision_lack(const mmixi_vision_shape *s)
 {
     if (!s->patch) return "patch_embed.proj.weight is missing, or no convolution";
@@ -15019,8 +15021,8 @@ static const char *mmixi_vision_lack(const mmixi_vision_shape *s)
         return "without the class token's, the positions are no square";
     return NULL;
 }
-/* 0, or -1 after an error that says what is lacking. */
-static int mmixi_vision_whole(mmix_ctx *m, const mmix_archive *a, const mmixi_vision_shape *s)
+/* Fails unless the file has all that makes a backbone. Returns 0, or -1. */
+static int mmixi_vision_complete(mmix_ctx *m, const mmix_archive *a, const mmixi_vision_shape *s)
 {
     static const char kinds[] = "the weights of a ViT, DINOv2, DINOv3, DinoVim or DinoMamba-Reg";
     const char *lack = mmixi_vision_lack(s);
@@ -15033,15 +15035,15 @@ static int mmixi_vision_whole(mmix_ctx *m, const mmix_archive *a, const mmixi_vi
                      "%.0f, %.0f positions, %.0f blocks: %s", a->path, kinds, (double)s->dim,
                      (double)s->patch, (double)s->positions, (double)s->depth, lack);
 }
-/* Heads of attention, of which no array tells the number: they are 64 wide, but ViT-H has 16 of 80
-   (DINOv3's H+, with registers, 20 of 64), and MoCo v3 has 12 whatever its width. */
+/* The number of heads, which no array tells. They are 64 wide in most networks. ViT-H has 16 of 80
+   (DINOv3's H+, as wide but with registers, 20 of 64), MoCo v3 has 12 whatever its width. */
 static size_t mmixi_vision_heads(const mmixi_names *f, const mmixi_vision_shape *s)
 {
     if (strstr(f->prefix, "base_encoder.") || strstr(f->prefix, "momentum_encoder.")) return 12;
     if (s->dim == 1280 && !s->registers) return 16;
     return mmixi_max(s->dim / 64, 1);
 }
-/* How positions are resized; eps, where it is another than DINO's. */
+/* Sets how positions are resized, and eps where it is not that of DINO. */
 static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s,
                                          mmix_vision_config *c)
 {
@@ -15061,12 +15063,12 @@ static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmix
                       ".heads to mmix_vision_create and read with mmix_params_load", f->a->path);
     }
 }
-/* What names and shapes tell of a backbone. */
+/* Makes the config that names and shapes tell. */
 static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
 {
     mmixi_vision_shape s = mmixi_vision_measure(f);
     int mixer = s.mlp ? MMIX_SOFTMAX : MMIX_SSD;
-    if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_whole(m, f->a, &s)) return;
+    if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_complete(m, f->a, &s)) return;
     *c = mmixi_vision_base(mixer, s.dim, s.depth, mmixi_vision_heads(f, &s), s.patch);
     c->grid = mmixi_square_root(s.cells);
     c->registers = s.class_positions + s.registers;
@@ -15080,8 +15082,8 @@ static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *
     c->mamba.conv_width = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 2);
     mmixi_vision_guess_positions(m, f, &s, c);
 }
-/* The object of a config that describes the backbone: the config itself, or of a larger network a
-   part of it. NULL: it says nothing of one, as timm's does not. */
+/* The object of a config that describes the backbone: the config itself, or a part of it, if it is
+   that of a larger network. NULL if it says nothing of a backbone, as timm's. */
 static const char *mmixi_hf_backbone(const char *json)
 {
     static const char *const parts[] = { "backbone_config", "vision_config", "encoder" };
@@ -15092,7 +15094,7 @@ static const char *mmixi_hf_backbone(const char *json)
     }
     return NULL;
 }
-/* Refuses a size that is not the weights': the config belongs to others. */
+/* Refuses a size that is not that of the weights: the config belongs to other weights. */
 static void mmixi_hf_same(const mmixi_hf *h, const char *field, size_t size)
 {
     char expected[64];
@@ -15178,7 +15180,7 @@ static const char *const mmixi_llama2c_order[] = {
 };
 enum { MMIXI_LLAMA2C_HEADER = 28 };
 
-/* Reads a parameter's values; what follows them. */
+/* Reads the values of a parameter from p. Returns where the next ones begin. */
 static const uint8_t *mmixi_llama2c_values(mmix_tensor *t, const uint8_t *p)
 {
     mmix_real *values = mmixi_of(t);
@@ -15189,7 +15191,7 @@ static const uint8_t *mmixi_llama2c_values(mmix_tensor *t, const uint8_t *p)
     }
     return p;
 }
-/* The config of a header, which has seven numbers. */
+/* The config that a header of seven numbers says. */
 static mmix_decoder_config mmixi_llama2c_config(const size_t *n)
 {
     mmix_decoder_config c;
@@ -15204,7 +15206,7 @@ static mmix_decoder_config mmixi_llama2c_config(const size_t *n)
     c.rope.interleaved = 1;
     return c;
 }
-/* A model of the header's sizes without values, if `size` bytes are what it takes; or NULL. */
+/* Makes a model of the header's sizes, without values. NULL if `size` is not what it takes. */
 static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const size_t *n,
                                           size_t size)
 {
@@ -15245,7 +15247,7 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 }
 
 /* ---- decoders: Hugging Face's ---- */
-/* Refuses attention to fewer tokens than all: Mistral's window, Qwen2's where it is switched on. */
+/* Refuses attention to fewer tokens than all: Mistral's window, and Qwen2's where it is switched on. */
 static void mmixi_hf_no_window(const mmixi_hf *h)
 {
     const char *types = mmixi_json_find(h->json, "layer_types"), *at = types, *unused;
@@ -15263,7 +15265,7 @@ static void mmixi_hf_no_window(const mmixi_hf *h)
         }
     }
 }
-/* Rotary positions: the plain ones, with the base that the config says. */
+/* Takes the base of rotary positions, and refuses any but the plain ones. */
 static void mmixi_hf_rope(const mmixi_hf *h, mmix_rope_options *rope)
 {
     const char *found = mmixi_json_find(h->json, "rope_parameters"), *scaling = found;
@@ -15278,7 +15280,7 @@ static void mmixi_hf_rope(const mmixi_hf *h, mmix_rope_options *rope)
     if (fabs(mmixi_hf_real(h, found, "partial_rotary_factor", 1) - 1) > 0)
         mmixi_hf_refuse(h, found, "partial_rotary_factor", "1");
 }
-/* The config of a Llama, a Mistral or a Qwen2, from the config.json beside the archive. */
+/* Takes the config of a Llama, a Mistral or a Qwen2 from the config.json beside the archive. */
 static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
     mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_open");
@@ -15302,7 +15304,7 @@ static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *
     else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
     c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
 }
-/* Whether a file's first bytes are those of a .safetensors, its index or a .pth. */
+/* Whether a file begins as a .safetensors, its index or a .pth does. */
 static int mmixi_is_archive(const mmixi_file_bytes *file)
 {
     if (file->size <= 8) return 0;
@@ -15336,7 +15338,7 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- training runs ---- */
-/* What a run of DINO has beside its networks: the moments, the centre, counters, the note. */
+/* Walks over what a run of DINO has beside its networks: moments, centre, counters, note. */
 static void mmixi_dino_state_file(mmixi_model_file *f, mmix_dino *d, const char *note)
 {
     size_t centers = mmixi_dino_centers(&d->config);
@@ -15347,8 +15349,8 @@ static void mmixi_dino_state_file(mmixi_model_file *f, mmix_dino *d, const char 
     mmixi_model_counters(f, counters, 4);
     mmixi_model_note(f, d->net[0].params, &d->note, note);
 }
-/* Saves a run, or reads it from an archive: the config, of which it is made; student.backbone.NAME,
-   student.head.NAME, teacher.…; its state. */
+/* Saves a run, or makes it from an archive: the config, the parameters as student.backbone.NAME,
+   student.head.NAME and teacher.…, and its state. */
 static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
 {
     static const char *const backbone[2] = { "student.backbone.", "teacher.backbone." };
@@ -15382,7 +15384,7 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     return NULL;
 }
 
-/* A distillation run's two models, and its file. Of teacher and student one kind is NULL. */
+/* A walk over a distillation run. Its two models are decoders or backbones; the others are NULL. */
 typedef struct mmixi_distill_walk {
     mmixi_model_file f;
     const mmix_decoder *teacher;
@@ -15393,7 +15395,7 @@ typedef struct mmixi_distill_walk {
     mmix_distill_config config;
 } mmixi_distill_walk;
 
-/* The configs of run and student. Reading, it makes the student. */
+/* Walks over the configs of run and student. If it reads, it makes the student. */
 static void mmixi_distill_configs(mmixi_distill_walk *w)
 {
     mmixi_model_file *f = &w->f;
@@ -15418,7 +15420,7 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
     if (w->vision_student) w->params = w->vision_student->params;
     if (w->student) w->params = w->student->params;
 }
-/* Counters, adapters and the note. */
+/* Walks over counters, adapters and the note. */
 static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, const char *note)
 {
     mmixi_model_file *f = &w->f;
@@ -15438,8 +15440,8 @@ static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, c
     if (p->adapters) mmixi_model_params(f, "adapters.", p->adapters);
     mmixi_model_note(f, p, &run->note, note);
 }
-/* The moments of what one optimiser trains. Where answer tokens wait for a step also the gradients,
-   and which of them were written. */
+/* Walks over the moments of one optimiser. Where answer tokens wait for its step, the gradients are in
+   the file, too, and which of them were written. */
 static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, int adapters)
 {
     const char *prefix = adapters ? "adamw.adapters." : "adamw.decoder.";
@@ -15457,7 +15459,7 @@ static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, 
     mmixi_model_array(f, prefix, "written", MMIX_FILE_I64, 1, &p->count, written);
     for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
 }
-/* Saves a run, or, run NULL, makes the one that the archive holds: the configs, the student's
+/* Saves a run, or makes the one that the archive holds, if run is NULL: the configs, the student's
    parameters, the state, the moments. */
 static mmix_distill *mmixi_distill_file(mmixi_distill_walk *w, mmix_distill *run, const char *path,
                                         const char *note)
@@ -15493,7 +15495,7 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
     w.f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
     return mmixi_distill_file(&w, (mmix_distill *)run, path, note) ? 0 : -1;
 }
-/* The run in a file, for the teacher in *w. NULL on error. */
+/* Reads the run in a file for the teacher in *w. NULL on error. */
 static mmix_distill *mmixi_distill_read(mmixi_distill_walk *w, mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
