@@ -12049,12 +12049,12 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
 /* ==== >>images =======================================================================
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
-   The systems whose weights and figures this library reproduces were trained on pictures that Pillow
-   resized, jittered and blurred. A resize that is merely good differs by several levels and moves
-   features. So each step is done in Pillow's own number format: 22-bit fixed point for resizing,
-   24-bit for blurring, float32 where it says float here. Each step rounds to 8 bits before the next.
-   Pictures are (height, width, 3). The compiler may not fuse a multiply and an add here, because
-   other pixels would come out on machines that can.
+   The systems whose weights and figures this library reproduces were trained on pictures that
+   Pillow resized, jittered and blurred. A resize that is merely good differs by several levels and
+   moves features. So each step is done in Pillow's own number format: 22-bit fixed point for
+   resizing, 24-bit for blurring, float32 where it says float here. Each step rounds to 8 bits
+   before the next. Pictures are (height, width, 3). The compiler may not fuse a multiply and an add
+   here, because other pixels would come out on machines that can.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_SIDE_MAX = 1 << 24 };
@@ -12081,11 +12081,11 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
    k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
-   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits between
-   the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it takes the
-   columns first where the height shrinks by more than twice what the width does.) PyTorch's filters
-   have f = 1 and take the last input in place of those beyond it; their k has a = -3/4, or is
-   1 - |x| for -1 < x < 1.
+   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits
+   between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
+   takes the columns first where the height shrinks by more than twice what the width does.)
+   PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
+   -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
 /* k(x) for x >= 0 within its reach. */
@@ -12118,9 +12118,10 @@ static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, 
     return count;
 }
 
-/* The weights of `count` outputs of an axis, `step` numbers for each. The first of these is the first
-   input that the output needs, counted from `first`, the first that any output needs. The second is
-   how many inputs it needs. Then come their weights. All outputs together need n inputs. */
+/* The weights of `count` outputs of an axis, `step` numbers for each. The first of these is the
+   first input that the output needs, counted from `first`, the first that any output needs. The
+   second is how many inputs it needs. Then come their weights. All outputs together need n
+   inputs. */
 typedef struct mmixi_taps {
     int32_t *tap;
     size_t step, count, first, n;
@@ -12153,9 +12154,9 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
     return t;
 }
 /* Two lines are resized as one, with two levels in a word, so that one multiplication weighs both:
-   modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. That is twice as fast as one line
-   after the other. Pixels are `step` bytes apart. The last of an odd number of lines is paired with
-   itself. */
+   modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. That is twice as fast as one
+   line after the other. Pixels are `step` bytes apart. The last of an odd number of lines is paired
+   with itself. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
     uint64_t *end = line + 3 * n;
@@ -12194,8 +12195,8 @@ static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line,
     one[1] = mmixi_level(g);
     one[2] = mmixi_level(b);
 }
-/* Resizes one axis: t->count pixels from the t->n of each line. The lines are `next` bytes apart; `out`
-   is transposed, (t->count, lines). */
+/* Resizes one axis: t->count pixels from the t->n of each line. The lines are `next` bytes apart;
+   `out` is transposed, (t->count, lines). */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines,
                            const mmixi_taps *t, uint64_t *line)
 {
@@ -12241,8 +12242,8 @@ MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, 
     return r;
 }
 /* Scratch holds, in this order, a pair of lines, whose place one output's weights take before; the
-   taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there is
-   room for the pixels that are kept, because some callers put these in front of it. */
+   taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there
+   is room for the pixels that are kept, because some callers put these in front of it. */
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
     uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
@@ -12300,8 +12301,9 @@ static void mmixi_saturation(uint8_t *rgb, const uint8_t *end, float factor)
         for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, factor);
     }
 }
-/* The hue H in Pillow's 8 bits. 6 H is 0 at red, 2 at green and 4 at blue. `top` is the channel of the
-   largest level; a and b say how far below it the channel before and the channel after it lie. */
+/* The hue H in Pillow's 8 bits. 6 H is 0 at red, 2 at green and 4 at blue. `top` is the channel of
+   the largest level; a and b say how far below it the channel before and the channel after it
+   lie. */
 static int mmixi_hue_of(int top, int a, int b, int range)
 {
     float first = (float)a / (float)range, second = (float)b / (float)range;
@@ -12315,9 +12317,9 @@ static int mmixi_top_channel(const uint8_t *rgb)
     if (rgb[0] >= rgb[1]) return rgb[0] < rgb[2] ? 2 : 0;
     return rgb[1] < rgb[2] ? 2 : 1;
 }
-/* A pixel's hue turns in HSV with 8 bits each: H + turn modulo 256. The way back is v (1 - s g) with
-   g = max(0, min(k, 4 - k, 1)) and k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are
-   computed in integers, g times 255: for all colours that is what Pillow's float32 comes to. */
+/* A pixel's hue turns in HSV with 8 bits each: H + turn modulo 256. The way back is v (1 - s g)
+   with g = max(0, min(k, 4 - k, 1)) and k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back
+   are computed in integers, g times 255: for all colours that is what Pillow's float32 comes to. */
 static void mmixi_hue(uint8_t *rgb, const uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
@@ -12375,10 +12377,10 @@ static void mmixi_solarise(uint8_t *rgb, const uint8_t *end, double from)
 }
 
 /* ---- blur -------------------------------------------------------------------------
-   A Gaussian is approximated by three boxes (Gwosdek et al. 2011) of the fractional radius r, R = ⌊r⌋.
-   The 2R+1 pixels in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋.
-   The sum of the middle slides along the line, so the cost does not depend on sigma. Lines go in
-   pairs, two levels in a word. */
+   A Gaussian is approximated by three boxes (Gwosdek et al. 2011) of the fractional radius r, R =
+   ⌊r⌋. The 2R+1 pixels in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ -
+   (2R+1)w)/2⌋. The sum of the middle slides along the line, so the cost does not depend on sigma.
+   Lines go in pairs, two levels in a word. */
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
 typedef struct mmixi_blur_box {
     size_t R;
@@ -12437,7 +12439,8 @@ static void mmixi_unpair(uint8_t *p, uint8_t *q, const uint64_t *line, size_t st
         q[2] = (uint8_t)(b >> 32);
     }
 }
-/* Blurs `lines` lines of n pixels by three boxes. Pixels are `step` bytes apart, lines `next` bytes. */
+/* Blurs `lines` lines of n pixels by three boxes. Pixels are `step` bytes apart, lines `next`
+   bytes. */
 static void mmixi_blur_lines(uint8_t *rgb, size_t n, size_t step, size_t lines, size_t next,
                              const mmixi_blur_box *b, uint64_t *line)
 {
@@ -12599,9 +12602,9 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     memcpy(a.deviation, deviation, sizeof deviation);
     return a;
 }
-/* The last 8 bits of the element, of which a random number is made, say which of a crop's numbers it
-   is, so that each stands on its own. Try t of the box has 4t … 4t + 3 for area, aspect, top and left;
-   a factor has FACTOR + change, a step of the shuffle ORDER + place. */
+/* The last 8 bits of the element, of which a random number is made, say which of a crop's numbers
+   it is, so that each stands on its own. Try t of the box has 4t … 4t + 3 for area, aspect, top and
+   left; a factor has FACTOR + change, a step of the shuffle ORDER + place. */
 enum {
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
     MMIXI_DRAW_SOLARISE,
@@ -12693,8 +12696,8 @@ static int mmixi_happens(const mmix_crop *c, int which, double chance)
 {
     return mmixi_draw(c, which, 0, 1) < chance;
 }
-/* The jitter comes before the flip here, which changes nothing: the order of columns does not matter
-   to it. */
+/* The jitter comes before the flip here, which changes nothing: the order of columns does not
+   matter to it. */
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
     const mmix_augment *a;
@@ -14138,7 +14141,8 @@ static const mmixi_renaming mmixi_names_dinov2[] = {
     { "norm.", "layernorm." },
     { NULL, NULL }
 };
-/* The same two as a state dict of transformers 5 has them, whose modules have other names inside. */
+/* The same two as a state dict of transformers 5 has them, whose modules have other names
+   inside. */
 static const mmixi_renaming mmixi_names_vit_5[] = {
     { "norm1", "layernorm_before" },
     { "norm2", "layernorm_after" },
@@ -14325,8 +14329,8 @@ static void mmixi_names_recognise(mmixi_names *f)
     }
 }
 /* Finds the prefix of all names: what stands before the parameter `first` in the file. There may be
-   several, as a training run holds student and teacher. Then it is the shortest one with "teacher" in
-   it, or else the shortest. */
+   several, as a training run holds student and teacher. Then it is the shortest one with "teacher"
+   in it, or else the shortest. */
 static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
 {
     size_t best = SIZE_MAX, length;
@@ -14359,9 +14363,10 @@ static int mmixi_names_begin(const mmixi_names *f, const char *part)
     }
     return 0;
 }
-/* Finds out what can only be told when the prefix is known. timm's pos_embed may lack the class token's
-   row: that of its ViTs with registers, and of DeiT III, which has LayerScale. In other files a square
-   number of rows belongs to a grid that is no square, such as 4 x 6 patches and the class token. */
+/* Finds out what can only be told when the prefix is known. timm's pos_embed may lack the class
+   token's row: that of its ViTs with registers, and of DeiT III, which has LayerScale. In other
+   files a square number of rows belongs to a grid that is no square, such as 4 x 6 patches and the
+   class token. */
 static void mmixi_names_refine(mmixi_names *f)
 {
     size_t positions = mmixi_entry_size(f, "pos_embed", 1);
@@ -14375,7 +14380,8 @@ static void mmixi_names_refine(mmixi_names *f)
         || (!f->huggingface && mmixi_entry(f, "blocks.0.ls1.gamma", 0));
     f->bare_positions = f->bare_positions && positions > 1 && mmixi_is_square(positions);
 }
-/* Finds out how a file names parameters, of which `first` is one. With prefix NULL it is looked for. */
+/* Finds out how a file names parameters, of which `first` is one. With prefix NULL it is looked
+   for. */
 static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, const char *first)
 {
     mmixi_names f;
@@ -14387,8 +14393,9 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
     mmixi_names_refine(&f);
     return f;
 }
-/* Whether an array belongs to no formula here and is left alone: classifiers, tokens of masked patches,
-   constants, and what only training reads (DINOv3's norm of local crops, MAE's decoder). */
+/* Whether an array belongs to no formula here and is left alone: classifiers, tokens of masked
+   patches, constants, and what only training reads (DINOv3's norm of local crops, MAE's
+   decoder). */
 static int mmixi_entry_unused(const char *name)
 {
     static const char *const known[] = {
@@ -14402,7 +14409,8 @@ static int mmixi_entry_unused(const char *name)
 }
 
 /* ---- parameters ---- */
-/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should have. */
+/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should
+   have. */
 typedef struct mmixi_stored {
     const mmix_entry *entry;
     mmix_tensor expected;
@@ -14434,7 +14442,8 @@ static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry 
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
     mmixi_print(t, ")");
 }
-/* Prints a line for each piece of a parameter that does not fit. Sets used[i] for the entries it has. */
+/* Prints a line for each piece of a parameter that does not fit. Sets used[i] for the entries it
+   has. */
 static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param *q, char *used)
 {
     int piece = 0;
@@ -14454,8 +14463,8 @@ static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param 
         piece++;
     } while (piece < f->pieces);
 }
-/* Prints a line for each entry under the prefix that no parameter has used. Those that are known not
-   to be used are left out unless `all` is set. */
+/* Prints a line for each entry under the prefix that no parameter has used. Those that are known
+   not to be used are left out unless `all` is set. */
 static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *used, int all)
 {
     size_t before = strlen(f->prefix);
@@ -14487,7 +14496,8 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     }
     return t.out;
 }
-/* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64 KiB. */
+/* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64
+   KiB. */
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
     size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
@@ -14582,8 +14592,8 @@ static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     return !strcmp(mmixi_metadata(a, "format"), format);
 }
-/* Begins a walk that reads an archive and closes it at the end, or that saves, if `a` is NULL. format
-   NULL takes any format. */
+/* Begins a walk that reads an archive and closes it at the end, or that saves, if `a` is NULL.
+   format NULL takes any format. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
     mmixi_model_file f;
@@ -14719,7 +14729,8 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     }
     mmixi_print(t, "]");
 }
-/* Begins a config: takes it from the metadata and checks it, or makes room for its text. 0, or -1. */
+/* Begins a config: takes it from the metadata and checks it, or makes room for its text. 0, or
+   -1. */
 static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
 {
     mmixi_text *t = &f->config;
@@ -14734,8 +14745,8 @@ static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
     if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
     return 0;
 }
-/* Walks over a config, which the metadata hold under `key`. key NULL: it is more of the last config,
-   whose names get `prefix` in front. */
+/* Walks over a config, which the metadata hold under `key`. key NULL: it is more of the last
+   config, whose names get `prefix` in front. */
 static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix,
                                const void *config, const char *settings)
 {
@@ -14808,8 +14819,8 @@ static int mmixi_file_there(const char *path)
     return f != NULL;
 #endif
 }
-/* Reads the config.json beside an archive into the archive's memory. With who NULL there may be none,
-   as beside an archive that is no file; else it is an error that `who` reports. */
+/* Reads the config.json beside an archive into the archive's memory. With who NULL there may be
+   none, as beside an archive that is no file; else it is an error that `who` reports. */
 static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
 {
     mmixi_hf h;
@@ -14886,8 +14897,9 @@ static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *f
 }
 
 /* ---- backbones ---- */
-/* Networks whose files look like those of a backbone but are not read. One is recognised by an array
-   with a part of its name that begins with `sign`, and unless `also` is NULL by another with that. */
+/* Networks whose files look like those of a backbone but are not read. One is recognised by an
+   array with a part of its name that begins with `sign`, and unless `also` is NULL by another with
+   that. */
 typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
 static const mmixi_stranger mmixi_vision_strangers[] = {
     { "neck.", "mixer.",
@@ -14936,7 +14948,8 @@ static size_t mmixi_vision_depth(mmixi_names *f, const char *part, const char *n
     }
     return depth;
 }
-/* The width of a SwiGLU, or 0 if there is none. w12 holds w1 and w2, unless the file cuts it in two. */
+/* The width of a SwiGLU, or 0 if there is none. w12 holds w1 and w2, unless the file cuts it in
+   two. */
 static size_t mmixi_vision_swiglu(mmixi_names *f)
 {
     size_t alone = mmixi_entry_size(f, "blocks.0.mlp.w1.weight", 0);
@@ -14967,8 +14980,9 @@ static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
     else s.depth = mmixi_vision_depth(f, "layers", "norm.weight");
     return s;
 }
-/* Whether positions are the fixed sines of MAE and MoCo v3. These have zeros for the class token, and
-   for the first patch 0, 1, 0, 1 in a quarter of the features each. Trained positions never have. */
+/* Whether positions are the fixed sines of MAE and MoCo v3. These have zeros for the class token,
+   and for the first patch 0, 1, 0, 1 in a quarter of the features each. Trained positions never
+   have. */
 static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s)
 {
     const mmix_entry *e = mmixi_entry(f, "pos_embed", 0);
@@ -15247,7 +15261,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 }
 
 /* ---- decoders: Hugging Face's ---- */
-/* Refuses attention to fewer tokens than all: Mistral's window, and Qwen2's where it is switched on. */
+/* Refuses attention to fewer tokens than all: Mistral's window, and Qwen2's where it is switched
+   on. */
 static void mmixi_hf_no_window(const mmixi_hf *h)
 {
     const char *types = mmixi_json_find(h->json, "layer_types"), *at = types, *unused;
@@ -15440,8 +15455,8 @@ static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, c
     if (p->adapters) mmixi_model_params(f, "adapters.", p->adapters);
     mmixi_model_note(f, p, &run->note, note);
 }
-/* Walks over the moments of one optimiser. Where answer tokens wait for its step, the gradients are in
-   the file, too, and which of them were written. */
+/* Walks over the moments of one optimiser. Where answer tokens wait for its step, the gradients are
+   in the file, too, and which of them were written. */
 static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, int adapters)
 {
     const char *prefix = adapters ? "adamw.adapters." : "adamw.decoder.";
