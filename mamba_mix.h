@@ -14415,14 +14415,20 @@ typedef struct mmixi_stored {
     const mmix_entry *entry;
     mmix_tensor expected;
 } mmixi_stored;
+/* Whether the file's positions lack the class token's row. */
+static int mmixi_stored_bare(const mmixi_names *f, const mmix_param *q, const mmix_entry *e)
+{
+    const mmix_tensor *t = q->tensor;
+    if (!f->bare_positions || !e || strcmp(q->name, "pos_embed")) return 0;
+    return t->ndim == 3 && e->ndim == 3 && e->shape[1] + 1 == t->shape[1];
+}
 static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int piece)
 {
     mmixi_stored part;
     part.entry = mmixi_entry(f, q->name, piece);
     part.expected = *q->tensor;
     part.expected.shape[0] /= (size_t)f->pieces;
-    if (f->bare_positions && part.expected.ndim == 3 && !strcmp(q->name, "pos_embed"))
-        part.expected.shape[1]--;
+    if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
     return part;
 }
 static int mmixi_stored_fits(const mmixi_stored *part)
@@ -14913,6 +14919,8 @@ static const mmixi_stranger mmixi_vision_strangers[] = {
     { "stages.0.", NULL,
       "a network of stages with convolutions (a hybrid, MobileViT, TinyViT); blocks of a backbone "
       "are alike here" },
+    { "dist_token", NULL, "a distilled DeiT, which has two class tokens" },
+    { "distillation_token", NULL, "a distilled DeiT, which has two class tokens" },
     { "text_model.", NULL, "a text encoder" },
     { "token_embedding", NULL, "a text encoder" }
 };

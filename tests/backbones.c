@@ -1001,6 +1001,7 @@ static void strangers(mmix_ctx *m)
         { "patch_embed.backbone.stages.0.blocks.0.conv1.weight", "a network of stages with convolutions" },
         { "stages.0.blocks.0.conv1.conv.weight", "a network of stages with convolutions" },
         { "stages.0.blocks.0.conv_dw.weight", "a ConvNeXt" }, { "stages.0.0.dwconv.weight", "a ConvNeXt" },
+        { "dist_token", "a distilled DeiT" }, { "embeddings.distillation_token", "a distilled DeiT" },
         { "blocks.0.attn.rel_pos_h", "SAM's image encoder" }, { "x.token_embedding.weight", "a text encoder" },
         { "model.embed_tokens.weight", "found no cls_token among 1 arrays; first: model.embed_tokens.weight" }
     };
