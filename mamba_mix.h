@@ -844,8 +844,11 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
                               const char *const *metadata);
 
 /* ==== >>api-images ===================================================================
-   8-bit RGB pictures, bit for bit as Pillow treats them; random crops
+   8-bit RGB pictures, bit for bit as Pillow (up to 12.3) treats them; random crops
 
+   From 13.0 on Pillow resizes along the columns first where the height shrinks, and by more than twice what the
+   width does: tall pictures differ there by some levels from what is computed here and from what the released
+   weights were trained with.
    Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
    inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
    that need scratch tell how much: `…_scratch` returns bytes, 0 if the arguments are out of range. Scratch is
@@ -1253,9 +1256,14 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t 
    of the rounded numbers. Such a backbone is not trained; gradients pass through it. */
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
 MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype);
-/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
-   names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
-   names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
+/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. For
+   others names and shapes tell it: DINO, DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers),
+   Hugging Face's files and state dicts. What these leave open stands in the config.json that Hugging Face puts
+   beside its files: heads, eps. What that asks for and is not done here (another activation, another
+   rope_theta) is an error that names it. Without one is assumed: softmax attention (a LinearViT has the same
+   names) in heads of 64, but 16 in ViT-H and 12 in MoCo v3; B and C in one group; the class token as RELEASED;
+   the norms' eps; positions resized as DINO does, or as MAE and MoCo v3 do where they are fixed sines. For
+   others change *config and give it to mmix_vision_create. 0, or -1. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
 /* Writes the parameters and the config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
@@ -19910,11 +19918,12 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
 /* ==== >>images =======================================================================
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
-   The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
-   jittered and blurred; a resize that is merely good differs by several levels and moves features. So each
-   step is done in Pillow's own number format: 22-bit fixed point for resizing, 24-bit for blurring, float32
-   where it says float here, and each is rounded to 8 bits before the next. Pictures are (height, width, 3).
-   No compiler may fuse a multiply and an add here: on some machines other pixels would come out.
+   The systems whose weights and figures this library reproduces were trained on pictures that
+   Pillow resized, jittered and blurred. A resize that is merely good differs by several levels and
+   moves features. So each step is done in Pillow's own number format: 22-bit fixed point for
+   resizing, 24-bit for blurring, float32 where it says float here. Each step rounds to 8 bits
+   before the next. Pictures are (height, width, 3). The compiler may not fuse a multiply and an add
+   here, because other pixels would come out on machines that can.
    ------------------------------------------------------------------------------------ */
 
 enum { MMIXI_SIDE_MAX = 1 << 24 };
@@ -19940,268 +19949,490 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
-   k the cubic of Keys 1981 with a = -1/2, Σ w = 1 over the j that exist, w rounded to multiples of 2⁻²².
-   Along the rows first, then along the columns, 8 bits between. PyTorch's filters have f = 1 and take the
-   last input for those beyond it: a = -3/4, or k(x) = 1 - |x| for -1 < x < 1.
+   k is the cubic of Keys 1981 with a = -1/2, the w_j of the inputs that exist add up to 1, and each
+   is rounded to a multiple of 2⁻²². The rows are resized first, then the columns, with 8 bits
+   between the two. So does Pillow up to 12.3, with which the systems were trained. (From 13.0 on it
+   takes the columns first where the height shrinks by more than twice what the width does.)
+   PyTorch's filters have f = 1 and take the last input in place of those beyond it; their k has a =
+   -3/4, or is 1 - |x| for -1 < x < 1.
    torchvision: Resize(interpolation=BICUBIC) of a PIL image */
+
+/* k(x) for x >= 0 within its reach. */
+static double mmixi_resize_kernel(int filter, double x)
+{
+    double a = filter == MMIX_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
+    if (filter == MMIX_BILINEAR) return 1 - x;
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    return 0;
+}
+/* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
     int smooth = filter == MMIX_BICUBIC_ANTIALIAS;
-    double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f, reach = filter == MMIX_BILINEAR ? 1 : 2 * f,
-        c = ((double)out + 0.5) * ratio, end = floor(c + reach + 0.5), last = (double)(n - 1), sum = 0,
-        a = smooth ? -0.5 : -0.75;
+    double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
+    double reach = filter == MMIX_BILINEAR ? 1 : 2 * f;
+    double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
+    double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
-    for (double j = floor(c - reach + 0.5); j < end; j++) {
-        double x = fabs((j - c + 0.5) * shrink);
-        if (smooth && (j < 0 || j > last)) continue;
-        tap[count].at = (size_t)(j < 0 ? 0 : j > last ? last : j);
-        sum += tap[count++].weight = filter == MMIX_BILINEAR ? 1 - x
-            : x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
-            : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+    for (double j = begin; j < end; j++) {
+        int there = j >= 0 && j <= last;
+        if (smooth && !there) continue;
+        tap[count].at = (size_t)fmin(fmax(j, 0), last);
+        tap[count].weight = mmixi_resize_kernel(filter, fabs((j - centre + 0.5) * shrink));
+        sum += tap[count].weight;
+        count++;
     }
     for (size_t k = 0; smooth && k < count; k++) tap[k].weight /= sum;
     return count;
 }
 
-/* `count` outputs of an axis. Of output i: tap[i step], the first input it needs, counted from the first that
-   any needs; tap[i step + 1], how many; then their weights. n: inputs needed. */
-typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;
-/* Outputs start … start+count-1 of m from n; w (n) is scratch. */
-static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start, size_t count)
+/* The weights of `count` outputs of an axis, `step` numbers for each. The first of these is the
+   first input that the output needs, counted from `first`, the first that any output needs. The
+   second is how many inputs it needs. Then come their weights. All outputs together need n
+   inputs. */
+typedef struct mmixi_taps {
+    int32_t *tap;
+    size_t step, count, first, n;
+} mmixi_taps;
+/* A weight as a multiple of 2⁻²². */
+static int32_t mmixi_tap_fixed(double weight)
+{
+    double half = weight < 0 ? -0.5 : 0.5;
+    return (int32_t)(weight * 4194304 + half);
+}
+/* The weights of outputs start … start+count-1, if n inputs make m outputs. w (n) is scratch. */
+static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start,
+                                  size_t count)
 {
     double ratio = (double)n / (double)m;
-    mmixi_taps t = { tap, (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3, count, 0, 0 };
+    mmixi_taps t;
+    t.tap = tap;
+    t.step = (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3;
+    t.count = count;
+    t.first = 0;
+    t.n = 0;
     for (size_t i = 0; i < count; i++, tap += t.step) {
         size_t taps = mmixi_resize_taps(MMIX_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
-        tap[0] = (int32_t)(w->at - t.first); tap[1] = (int32_t)taps;
-        for (size_t j = 0; j < taps; j++)
-            tap[2 + j] = (int32_t)(w[j].weight * 4194304 + (w[j].weight < 0 ? -0.5 : 0.5));
+        tap[0] = (int32_t)(w->at - t.first);
+        tap[1] = (int32_t)taps;
+        for (size_t j = 0; j < taps; j++) tap[2 + j] = mmixi_tap_fixed(w[j].weight);
     }
     return t;
 }
-/* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
-   one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart; the
-   last line of an odd number goes with itself. */
+/* Two lines are resized as one, with two levels in a word, so that one multiplication weighs both:
+   modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. That is twice as fast as one
+   line after the other. Pixels are `step` bytes apart. The last of an odd number of lines is paired
+   with itself. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
-    for (; n--; p += step, q += step, line += 3)
-        for (int c = 0; c < 3; c++) line[c] = p[c] | (uint64_t)q[c] << 32;
+    uint64_t *end = line + 3 * n;
+    for (; line < end; line += 3, p += step, q += step) {
+        line[0] = p[0] | (uint64_t)q[0] << 32;
+        line[1] = p[1] | (uint64_t)q[1] << 32;
+        line[2] = p[2] | (uint64_t)q[2] << 32;
+    }
 }
-static uint8_t mmixi_byte(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
-/* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
-static inline uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
-/* One axis: out (t->count, lines), transposed, from t->n pixels of each line, lines `next` bytes apart. */
-static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
-                           uint64_t *line)
+static uint8_t mmixi_byte(int v)
+{
+    if (v < 0) return 0;
+    return (uint8_t)(v > 255 ? 255 : v);
+}
+/* The level of a sum of 22-bit weights times levels. The sum began at 2²⁹ + 2²¹, so that it stays
+   positive and is rounded. */
+static inline uint8_t mmixi_level(uint64_t sum)
+{
+    return mmixi_byte((int)(sum >> 22 & 1023) - 128);
+}
+/* One pixel of two paired lines goes to `one`, that of the other line to `two`. */
+static inline void mmixi_weigh(uint8_t *one, uint8_t *two, const uint64_t *line, const int32_t *tap)
+{
+    const uint64_t *p = line + 3 * tap[0];
+    uint64_t r = 0x2020000020200000u, g = r, b = r;
+    for (int32_t j = 0; j < tap[1]; j++, p += 3) {
+        uint64_t w = (uint64_t)(int64_t)tap[2 + j];
+        r += w * p[0];
+        g += w * p[1];
+        b += w * p[2];
+    }
+    two[0] = mmixi_level(r >> 32);
+    two[1] = mmixi_level(g >> 32);
+    two[2] = mmixi_level(b >> 32);
+    one[0] = mmixi_level(r);
+    one[1] = mmixi_level(g);
+    one[2] = mmixi_level(b);
+}
+/* Resizes one axis: t->count pixels from the t->n of each line. The lines are `next` bytes apart;
+   `out` is transposed, (t->count, lines). */
+static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines,
+                           const mmixi_taps *t, uint64_t *line)
 {
     for (size_t i = 0; i < lines; i += 2) {
-        size_t other = i + 1 < lines ? 3 : 0;
+        size_t second = i + 1 < lines ? 1 : 0;
         const int32_t *tap = t->tap;
         uint8_t *to = out + 3 * i;
-        mmixi_pair(line, in + i * next, in + (i + other / 3) * next, 3, t->n);
-        for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines) {
-            const uint64_t *p = line + 3 * tap[0];
-            uint64_t r = 0x2020000020200000u, g = r, b = r;
-            for (int32_t j = 0; j < tap[1]; j++, p += 3) {
-                uint64_t w = (uint64_t)(int64_t)tap[2 + j];
-                r += w * p[0]; g += w * p[1]; b += w * p[2];
-            }
-            to[other] = mmixi_level(r >> 32); to[other + 1] = mmixi_level(g >> 32);
-            to[other + 2] = mmixi_level(b >> 32);
-            to[0] = mmixi_level(r); to[1] = mmixi_level(g); to[2] = mmixi_level(b);
-        }
+        mmixi_pair(line, in + i * next, in + (i + second) * next, 3, t->n);
+        for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines)
+            mmixi_weigh(to, to + 3 * second, line, tap);
     }
 }
 MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height)
 {
-    mmix_resizing r = { box, { 0, 0, height, width }, width, height };
+    mmix_resizing r;
+    memset(&r, 0, sizeof r);
+    r.from = box;
+    r.to.height = height;
+    r.to.width = width;
+    r.width = width;
+    r.height = height;
     return r;
 }
-/* The longer side becomes ⌊side·long/short⌋, the middle begins at round((h - crop)/2), halves to even.
+/* The longer side becomes ⌊side·long/short⌋. The middle begins at (h - crop)/2, rounded, halves to
+   even.
    torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
-MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop)
+MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side,
+                                             size_t crop)
 {
-    uint64_t low = mmixi_min(in_height, in_width);
-    mmix_resizing r = { { 0, 0, in_height, in_width }, { 0, 0, crop, crop }, 0, 0 };
-    if (!mmixi_sides_ok(in_width, in_height) || !mmixi_sides_ok(side, crop)
-        || side * (uint64_t)mmixi_max(in_height, in_width) / low > MMIXI_SIDE_MAX) return r;
+    uint64_t low = mmixi_min(in_height, in_width), high = mmixi_max(in_height, in_width);
+    mmix_resizing r;
+    memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
+    r.from.height = in_height;
+    r.from.width = in_width;
+    r.to.height = crop;
+    r.to.width = crop;
+    if (!mmixi_sides_ok(in_width, in_height) || !mmixi_sides_ok(side, crop)) return r;
+    if (side * high / low > MMIXI_SIDE_MAX) return r;
     r.height = (size_t)(side * (uint64_t)in_height / low);
     r.width = (size_t)(side * (uint64_t)in_width / low);
     r.to.top = (size_t)rint((double)(r.height - crop) / 2);
     r.to.left = (size_t)rint((double)(r.width - crop) / 2);
     return r;
 }
-/* In this order: a pair of lines (the weights of one output before), the taps of both axes (at most 4n + 9m),
-   the picture between; and what is kept, to which not every caller gives room here. */
+/* Scratch holds, in this order, a pair of lines, whose place one output's weights take before; the
+   taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there
+   is room for the pixels that are kept, because some callers put these in front of it. */
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
-    uint64_t bytes = 40 * ((uint64_t)r.from.width + r.from.height + r.width + r.height) + 8
-        + 3 * (uint64_t)r.to.width * (r.from.height + r.to.height);
-    return mmixi_sides_ok(r.from.width, r.from.height) && mmixi_sides_ok(r.width, r.height)
-        && mmixi_box_ok(r.to, r.width, r.height) && (size_t)bytes == bytes ? (size_t)bytes : 0;
+    uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
+    uint64_t rows = (uint64_t)r.from.height + r.to.height;       /* between, and kept */
+    uint64_t bytes = 40 * sides + 8 + 3 * r.to.width * rows;
+    int fits = (size_t)bytes == bytes;
+    if (!mmixi_sides_ok(r.from.width, r.from.height)) return 0;
+    if (!mmixi_sides_ok(r.width, r.height)) return 0;
+    if (!mmixi_box_ok(r.to, r.width, r.height)) return 0;
+    return fits ? (size_t)bytes : 0;
 }
 MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch)
 {
     uint64_t *line = (uint64_t *)scratch;
     mmixi_tap *w = (mmixi_tap *)scratch;
-    if (!in.rgb || !mmix_picture_resize_scratch(r) || !mmixi_box_ok(r.from, in.width, in.height)) return -1;
-    int32_t *tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
-    mmixi_taps x = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
-    mmixi_taps y = mmixi_taps_make(tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
-    uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);                 /* (columns, rows) */
-    in.rgb += ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
-    mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
-    mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
+    int32_t *tap;
+    mmixi_taps across, down;
+    const uint8_t *from;
+    uint8_t *middle;                             /* (columns, rows) */
+    size_t top, left;
+    if (!out || !in.rgb || !scratch) return -1;
+    if (!mmix_picture_resize_scratch(r)) return -1;
+    if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
+    tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
+    across = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
+    down = mmixi_taps_make(across.tap + across.count * across.step, w, r.from.height, r.height,
+                           r.to.top, r.to.height);
+    middle = (uint8_t *)(down.tap + down.count * down.step);
+    top = r.from.top + down.first;
+    left = r.from.left + across.first;
+    from = in.rgb + 3 * (top * in.width + left);
+    mmixi_resample(middle, from, in.width * 3, down.n, &across, line);
+    mmixi_resample(out, middle, down.n * 3, across.count, &down, line);
     return 0;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
-static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
-/* Brightness, contrast, saturation: z + factor (v - z), cut to 0 … 255; z = 0, the mean luma, the pixel's. */
+static int mmixi_luma(const uint8_t *p)
+{
+    return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16;
+}
+/* Brightness, contrast and saturation move a level v away from z or towards it: z + factor (v - z),
+   cut to 0 … 255. z is 0 for brightness, the picture's mean luma for contrast, the pixel's own luma
+   for saturation. */
 static uint8_t mmixi_blended(int v, int z, float factor)
 {
     float product = factor * (float)(v - z);
     return mmixi_byte((int)((float)z + product));
 }
-/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: for all colours that
-   is what Pillow's float32 comes to. */
-static void mmixi_hue(uint8_t *rgb, uint8_t *end, unsigned turn)
+static void mmixi_saturation(uint8_t *rgb, const uint8_t *end, float factor)
+{
+    for (; rgb < end; rgb += 3) {
+        int z = mmixi_luma(rgb);
+        MMIXI_UNROLL
+        for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, factor);
+    }
+}
+/* The hue H in Pillow's 8 bits. 6 H is 0 at red, 2 at green and 4 at blue. `top` is the channel of
+   the largest level; a and b say how far below it the channel before and the channel after it
+   lie. */
+static int mmixi_hue_of(int top, int a, int b, int range)
+{
+    float first = (float)a / (float)range, second = (float)b / (float)range;
+    float h = (float)(2 * top + (double)first - second);
+    h = (float)(h * (1.0 / 6) + (h < 0));
+    return (int)(h * 255.0);
+}
+/* The channel of the largest level. */
+static int mmixi_top_channel(const uint8_t *rgb)
+{
+    if (rgb[0] >= rgb[1]) return rgb[0] < rgb[2] ? 2 : 0;
+    return rgb[1] < rgb[2] ? 2 : 1;
+}
+/* A pixel's hue turns in HSV with 8 bits each: H + turn modulo 256. The way back is v (1 - s g)
+   with g = max(0, min(k, 4 - k, 1)) and k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back
+   are computed in integers, g times 255: for all colours that is what Pillow's float32 comes to. */
+static void mmixi_hue(uint8_t *rgb, const uint8_t *end, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
     for (int H = 0; H < 256; H++)
-        for (int c = 0, k; c < 3; c++) {
-            k = (6 * H + 255 * (5 - 2 * c)) % 1530;
+        for (int c = 0; c < 3; c++) {
+            int k = (6 * H + 255 * (5 - 2 * c)) % 1530;
             share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
         }
     for (; rgb < end; rgb += 3) {
-        int top = rgb[0] >= rgb[1] ? 2 * (rgb[0] < rgb[2]) : 1 + (rgb[1] < rgb[2]), high = rgb[top],
-            a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
+        int top = mmixi_top_channel(rgb);
+        int high = rgb[top];
+        int a = high - rgb[(top + 2) % 3];
+        int b = high - rgb[(top + 1) % 3];
+        int range = a > b ? a : b, saturation;
+        unsigned hue;
         if (!range) continue;                      /* grey has no hue */
-        float h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
-        h = (float)(h * (1.0 / 6) + (h < 0));
-        const uint8_t *g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
-        for (int c = 0, S = 255 * range / high; c < 3; c++)
-            rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
+        saturation = 255 * range / high;
+        hue = (unsigned)mmixi_hue_of(top, a, b, range) + turn;
+        for (int c = 0; c < 3; c++) {
+            int part = 65025 - saturation * share[hue & 255][c];
+            rgb[c] = (uint8_t)((unsigned)(high * part + 32512) / 65025);
+        }
     }
+}
+static void mmixi_flip(uint8_t *rgb, const uint8_t *end, size_t width)
+{
+    for (; rgb < end; rgb += 3 * width) {
+        uint8_t *p = rgb, *q = rgb + 3 * width - 3;
+        for (; p < q; p += 3, q -= 3) {
+            uint8_t pixel[3];
+            memcpy(pixel, p, 3);
+            memcpy(p, q, 3);
+            memcpy(q, pixel, 3);
+        }
+    }
+}
+/* The mean luma, rounded, around which contrast changes. */
+static int mmixi_mean_luma(const uint8_t *rgb, const uint8_t *end)
+{
+    uint64_t sum = 0;
+    for (const uint8_t *p = rgb; p < end; p += 3) sum += (unsigned)mmixi_luma(p);
+    return (int)((double)sum * 3 / (double)(end - rgb) + 0.5);
+}
+/* Brightness and contrast depend on the level alone: 256 levels are blended, and then looked up. */
+static void mmixi_blend_levels(uint8_t *rgb, const uint8_t *end, int z, float factor)
+{
+    uint8_t level[256];
+    for (int v = 0; v < 256; v++) level[v] = mmixi_blended(v, z, factor);
+    for (; rgb < end; rgb++) *rgb = level[*rgb];
+}
+static void mmixi_solarise(uint8_t *rgb, const uint8_t *end, double from)
+{
+    for (; rgb < end; rgb++)
+        if (*rgb >= from) *rgb = (uint8_t)(255 - *rgb);
 }
 
 /* ---- blur -------------------------------------------------------------------------
-   A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
-   middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
-   the cost does not depend on sigma; lines go in pairs, two levels in a word. */
+   A Gaussian is approximated by three boxes (Gwosdek et al. 2011) of the fractional radius r, R =
+   ⌊r⌋. The 2R+1 pixels in the middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ -
+   (2R+1)w)/2⌋. The sum of the middle slides along the line, so the cost does not depend on sigma.
+   Lines go in pairs, two levels in a word. */
 enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
+typedef struct mmixi_blur_box {
+    size_t R;
+    uint32_t w, e;
+} mmixi_blur_box;
+
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
-    return mmixi_sides_ok(width, height) ? 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4) : 0;
+    if (!mmixi_sides_ok(width, height)) return 0;
+    return 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4);
 }
-/* One box over n pixels of paired lines, which begin R + 1 after p and end up at p; beyond their ends, for
-   R + 1, stand the first and the last. */
-static void mmixi_blur_box(uint64_t *p, size_t n, size_t R, uint64_t w, uint64_t e)
+/* The box, three of which make a Gaussian of that sigma. */
+static mmixi_blur_box mmixi_blur_box_of(float sigma)
 {
-    size_t ends = 3 * R + 3, box = 6 * R + 3, after = 3 * n + ends;
+    float variance = sigma * sigma / 3;
+    float l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2);
+    float r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
+    mmixi_blur_box box;
+    box.R = (size_t)r;
+    box.w = (uint32_t)(16777216.0f / (2 * r + 1));
+    box.e = (16777216u - (uint32_t)(2 * box.R + 1) * box.w) / 2;
+    return box;
+}
+/* One box over n pixels of paired lines. They begin R + 1 pixels after p and end up at p. For R + 1
+   pixels beyond their ends stand the first and the last. */
+static void mmixi_blur_pass(uint64_t *p, size_t n, const mmixi_blur_box *b)
+{
+    size_t ends = 3 * b->R + 3, box = 6 * b->R + 3, after = 3 * n + ends;
+    uint64_t w = b->w, e = b->e;
     for (int c = 0; c < 3; c++, p++) {
         uint64_t sum = 0;                          /* of the pixels x-R-1 … x+R-1 */
         for (size_t k = 0; k < ends; k += 3) {
-            p[k] = p[ends]; p[after + k] = p[after - 3];
+            p[k] = p[ends];
+            p[after + k] = p[after - 3];
         }
         for (size_t k = 0; k < box; k += 3) sum += p[k];
         for (size_t x = 0; x < 3 * n; x += 3) {
+            uint64_t outside = p[x] + p[x + box + 3], weighed;
             sum += p[x + box] - p[x];
-            p[x] = (w * sum + e * (p[x] + p[x + box + 3]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+            weighed = w * sum + e * outside;
+            p[x] = (weighed + 0x80000000800000u) >> 24 & 0xff000000ffu;
         }
+    }
+}
+/* Takes two lines out of their pair: the reverse of mmixi_pair. */
+static void mmixi_unpair(uint8_t *p, uint8_t *q, const uint64_t *line, size_t step, size_t n)
+{
+    const uint64_t *end = line + 3 * n;
+    for (; line < end; line += 3, p += step, q += step) {
+        uint64_t r = line[0], g = line[1], b = line[2];
+        p[0] = (uint8_t)r;
+        p[1] = (uint8_t)g;
+        p[2] = (uint8_t)b;
+        q[0] = (uint8_t)(r >> 32);
+        q[1] = (uint8_t)(g >> 32);
+        q[2] = (uint8_t)(b >> 32);
+    }
+}
+/* Blurs `lines` lines of n pixels by three boxes. Pixels are `step` bytes apart, lines `next`
+   bytes. */
+static void mmixi_blur_lines(uint8_t *rgb, size_t n, size_t step, size_t lines, size_t next,
+                             const mmixi_blur_box *b, uint64_t *line)
+{
+    size_t ends = 3 * b->R + 3;
+    for (size_t i = 0; i < lines; i += 2) {
+        uint8_t *p = rgb + i * next, *q = p;
+        if (i + 1 < lines) q += next;
+        mmixi_pair(line + 3 * ends, p, q, step, n);
+        for (size_t pass = 3; pass-- > 0;) mmixi_blur_pass(line + pass * ends, n, b);
+        mmixi_unpair(p, q, line, step, n);
     }
 }
 static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *line)
 {
-    float variance = sigma * sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
-        r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
-    size_t R = (size_t)r, n = width, lines = height, step = 3;
-    uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)), e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
-    for (int columns = 0; columns < 2; columns++, n = height, lines = width, step = 3 * width) {
-        size_t next = 3 * width + 3 - step;
-        for (size_t i = 0; i < lines; i += 2) {
-            uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
-            mmixi_pair(line + 9 * R + 9, p, q, step, n);
-            for (size_t k = 3; k-- > 0;) mmixi_blur_box(line + k * (3 * R + 3), n, R, w, e);
-            for (size_t x = 0; x < 3 * n; p += step - 3, q += step - 3)
-                for (int c = 0; c < 3; c++, x++) {
-                    *p++ = (uint8_t)line[x]; *q++ = (uint8_t)(line[x] >> 32);
-                }
-        }
+    mmixi_blur_box box = mmixi_blur_box_of(sigma);
+    mmixi_blur_lines(rgb, width, 3, height, 3 * width, &box, line);
+    mmixi_blur_lines(rgb, height, 3 * width, width, 3, &box, line);
+}
+/* Whether there is such a change, and it takes that amount. */
+static int mmixi_change_ok(int change, double amount)
+{
+    switch (change) {
+    case MMIX_CHANGE_BRIGHTNESS:
+    case MMIX_CHANGE_CONTRAST:
+    case MMIX_CHANGE_SATURATION: return amount >= 0 && amount <= 1000;
+    case MMIX_CHANGE_HUE: return amount >= -0.5 && amount <= 0.5;
+    case MMIX_CHANGE_FLIP:
+    case MMIX_CHANGE_GREY: return amount >= 0 && amount <= 0;
+    case MMIX_CHANGE_SOLARISE: return amount >= 0 && amount <= 256;
+    case MMIX_CHANGE_BLUR: return amount >= 0 && amount <= MMIXI_BLUR_MAX;
+    default: return 0;
     }
 }
-MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
-                                void *scratch)
+MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change,
+                                double amount, void *scratch)
 {
-    static const double most[] = { 1000, 1000, 1000, 0.5, 0, 0, 256, MMIXI_BLUR_MAX };
-    uint8_t *end = rgb + 3 * width * height, level[256];
-    uint64_t sum = 0;
-    if (!mmixi_sides_ok(width, height) || change < 0 || change > MMIX_CHANGE_BLUR
-        || !(amount >= (change == MMIX_CHANGE_HUE ? -0.5 : 0) && amount <= most[change])) return -1;
+    const uint8_t *end;
+    if (!rgb || !mmixi_sides_ok(width, height) || !mmixi_change_ok(change, amount)) return -1;
+    if (change == MMIX_CHANGE_BLUR && !scratch) return -1;
+    end = rgb + 3 * width * height;
     switch (change) {
-    case MMIX_CHANGE_SATURATION: case MMIX_CHANGE_GREY:
-        for (; rgb < end; rgb += 3) {
-            int z = mmixi_luma(rgb);
-            MMIXI_UNROLL
-            for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(rgb[c], z, (float)amount);
-        }
+    case MMIX_CHANGE_BRIGHTNESS:
+        mmixi_blend_levels(rgb, end, 0, (float)amount);
         break;
-    case MMIX_CHANGE_HUE: mmixi_hue(rgb, end, (unsigned)(int)(255 * amount)); break;
+    case MMIX_CHANGE_CONTRAST:
+        mmixi_blend_levels(rgb, end, mmixi_mean_luma(rgb, end), (float)amount);
+        break;
+    case MMIX_CHANGE_SATURATION:
+    case MMIX_CHANGE_GREY:                       /* a saturation of 0 */
+        mmixi_saturation(rgb, end, (float)amount);
+        break;
+    case MMIX_CHANGE_HUE:
+        mmixi_hue(rgb, end, (unsigned)(int)(255 * amount));
+        break;
     case MMIX_CHANGE_FLIP:
-        for (; rgb < end; rgb += 3 * width)
-            for (uint8_t *p = rgb, *q = p + 3 * width - 3, pixel[3]; p < q; p += 3, q -= 3) {
-                memcpy(pixel, p, 3); memcpy(p, q, 3); memcpy(q, pixel, 3);
-            }
+        mmixi_flip(rgb, end, width);
         break;
-    case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
-    default:                                       /* level by level: brightness, contrast, solarise */
-        for (uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
-            sum += (unsigned)mmixi_luma(p);
-        for (int v = 0, z = (int)((double)sum * 3 / (double)(end - rgb) + 0.5); v < 256; v++)
-            level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
-                : (uint8_t)(v >= amount ? 255 - v : v);
-        for (; rgb < end; rgb++) *rgb = level[*rgb];
+    case MMIX_CHANGE_SOLARISE:
+        mmixi_solarise(rgb, end, amount);
+        break;
+    default:
+        mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch);
     }
     return 0;
 }
 
 /* ---- real planes ------------------------------------------------------------------ */
-static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0; }
+static int mmixi_deviation_ok(const double *d)
+{
+    return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0;
+}
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
 {
     mmix_augment imagenet = mmix_augment_dino();
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
-    if (!mmixi_sides_ok(in.width, in.height) || !mmixi_deviation_ok(deviation)) return -1;
+    if (!out || !in.rgb || !mmixi_sides_ok(in.width, in.height)) return -1;
+    if (!mmixi_deviation_ok(deviation)) return -1;
     for (size_t c = 0; c < 3; c++) {
+        size_t pixels = in.width * in.height;
         mmix_real of[256];                         /* 256 divisions instead of one a sample */
-        for (int v = 0; v < 256; v++) of[v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
-        for (size_t i = c; i < 3 * in.width * in.height; i += 3) *out++ = of[in.rgb[i]];
+        for (int v = 0; v < 256; v++) {
+            double x = (v / 255.0 - mean[c]) / deviation[c];
+            of[v] = (mmix_real)x;
+        }
+        for (size_t i = 0; i < pixels; i++) out[i] = of[in.rgb[3 * i + c]];
+        out += pixels;
     }
     return 0;
 }
+static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resizing r)
+{
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes of 1 to "
+              "2^24, also of what is resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f",
+              (double)in.width, (double)in.height, in.rgb ? "" : " at NULL",
+              (double)r.to.width, (double)r.to.height);
+    return NULL;
+}
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
-    size_t bytes = mmix_picture_resize_scratch(r);
-    mmix_tensor *image = bytes ? mmix_new4(m, 1, 3, r.to.height, r.to.width) : NULL;
-    mmix_mark mark = mmix_mark_here(m);
-    uint8_t *pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
-    mmix_picture out = { pixels, r.to.width, r.to.height };
+    size_t bytes = mmix_picture_resize_scratch(r), kept = 3 * r.to.width * r.to.height;
+    mmix_picture out;
+    mmix_tensor *image;
+    mmix_mark mark;
+    uint8_t *pixels;
     if (mmix_error(m)) return NULL;
-    if (!pixels || mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8)))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and "
-                                    "sizes of 1 to 2^24, also of what is resized before it is cut, found "
-                                    "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
-                                    in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
+    if (!bytes || !in.rgb || !mmixi_box_ok(r.from, in.width, in.height))
+        return mmixi_image_refuse(m, in, r);
+    image = mmix_new4(m, 1, 3, r.to.height, r.to.width);
+    mark = mmix_mark_here(m);
+    pixels = image ? (uint8_t *)mmixi_step(m, bytes) : NULL;
+    if (!pixels) return NULL;
+    mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(kept, 8));
+    out.rgb = pixels;
+    out.width = r.to.width;
+    out.height = r.to.height;
     mmix_picture_normalise(mmixi_of(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
 }
-MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
+MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
+                                size_t size)
 {
     size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     mmix_picture in = { rgb, width, height };
@@ -20211,51 +20442,94 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
 /* ---- DINO's crops ----------------------------------------------------------------- */
 MMIXDEF mmix_augment mmix_augment_dino(void)
 {
-    mmix_augment paper = {
-        224, 96, 8, { 0.4, 1 }, { 0.05, 0.4 }, { 3.0 / 4, 4.0 / 3 },         /* sizes, scales, aspect */
-        0.5, 0.8, 0.2, { 1, 0.1, 0.5 }, { 0, 0.2, 0 },                       /* chances */
-        0.4, 0.4, 0.2, 0.1, { 0.1, 2 },                                      /* strengths, sigma */
-        { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 }                     /* ImageNet's mean, deviation */
-    };
-    return paper;
+    static const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
+    mmix_augment a;
+    memset(&a, 0, sizeof a);
+    a.global_size = 224;
+    a.local_size = 96;
+    a.local_count = 8;
+    a.global_scale[0] = 0.4;
+    a.global_scale[1] = 1;
+    a.local_scale[0] = 0.05;
+    a.local_scale[1] = 0.4;
+    a.aspect[0] = 3.0 / 4;
+    a.aspect[1] = 4.0 / 3;
+    a.flip = 0.5;
+    a.jitter = 0.8;
+    a.grey = 0.2;
+    a.blur[0] = 1;
+    a.blur[1] = 0.1;
+    a.blur[2] = 0.5;
+    a.solarise[1] = 0.2;
+    a.brightness = 0.4;
+    a.contrast = 0.4;
+    a.saturation = 0.2;
+    a.hue = 0.1;
+    a.sigma[0] = 0.1;
+    a.sigma[1] = 2;
+    memcpy(a.mean, mean, sizeof mean);           /* ImageNet's */
+    memcpy(a.deviation, deviation, sizeof deviation);
+    return a;
 }
-/* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. Boxes:
-   4 try + (area, aspect, top, left); factors: + change; orders: + place. */
+/* The last 8 bits of the element, of which a random number is made, say which of a crop's numbers
+   it is, so that each stands on its own. Try t of the box has 4t … 4t + 3 for area, aspect, top and
+   left; a factor has FACTOR + change, a step of the shuffle ORDER + place. */
 enum {
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
-    MMIXI_DRAW_SOLARISE,    MMIXI_DRAW_FACTOR = 48, MMIXI_DRAW_ORDER = 52
+    MMIXI_DRAW_SOLARISE,
+    MMIXI_DRAW_FACTOR = 48,
+    MMIXI_DRAW_ORDER = 52
 };
 static double mmixi_draw(const mmix_crop *c, int which, double low, double high)
 {
     uint64_t element = (uint64_t)c->image << 24 | (uint64_t)c->crop << 8 | (uint64_t)which;
-    return low + (high - low) * mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
+    double u = mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
+    return low + (high - low) * u;
 }
 static size_t mmixi_draw_upto(const mmix_crop *c, int which, size_t n)
 {
     return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n + 1), n);
 }
-MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
+/* The largest box in the middle whose aspect is in range. */
+static mmix_box mmixi_augment_middle(const mmix_crop *c)
 {
-    const double *scale = c->crop < 2 ? c->config->global_scale : c->config->local_scale,
-        *aspect = c->config->aspect;
-    double width = (double)c->picture.width, height = (double)c->picture.height, w = 0, h = 0;
+    const double *aspect = c->config->aspect;
+    double width = (double)c->picture.width, height = (double)c->picture.height;
+    double w = width, h = height;
     mmix_box box;
-    int at = 0, found = 0;
-    for (; !found && at < MMIXI_DRAW_FLIP; at += 4) {
-        double area = width * height * mmixi_draw(c, at, scale[0], scale[1]),
-            ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
-        w = rint(sqrt(area * ratio)); h = rint(sqrt(area / ratio));
-        found = w >= 1 && w <= width && h >= 1 && h <= height;
-    }
-    if (!found) w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
-    if (!found) h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
-    box.height = (size_t)fmax(h, 1); box.width = (size_t)fmax(w, 1);
-    box.top = c->picture.height - box.height; box.left = c->picture.width - box.width;
-    box.top = found ? mmixi_draw_upto(c, at - 2, box.top) : box.top / 2;
-    box.left = found ? mmixi_draw_upto(c, at - 1, box.left) : box.left / 2;
+    if (width / height > aspect[1]) w = rint(height * aspect[1]);
+    if (width / height < aspect[0]) h = rint(width / aspect[0]);
+    box.height = (size_t)fmax(h, 1);
+    box.width = (size_t)fmax(w, 1);
+    box.top = (c->picture.height - box.height) / 2;
+    box.left = (c->picture.width - box.width) / 2;
     return box;
 }
-/* Brightness, contrast, saturation and hue in any order (Fisher and Yates, from the last on). */
+MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
+{
+    mmix_box box = { 0, 0, 0, 0 };
+    const double *scale, *aspect;
+    double width, height;
+    if (!c || !c->m || !c->config) return box;
+    scale = c->crop < 2 ? c->config->global_scale : c->config->local_scale;
+    aspect = c->config->aspect;
+    width = (double)c->picture.width;
+    height = (double)c->picture.height;
+    for (int at = 0; at < MMIXI_DRAW_FLIP; at += 4) {            /* ten tries */
+        double area = width * height * mmixi_draw(c, at, scale[0], scale[1]);
+        double ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
+        double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
+        if (!(w >= 1 && w <= width && h >= 1 && h <= height)) continue;
+        box.height = (size_t)h;
+        box.width = (size_t)w;
+        box.top = mmixi_draw_upto(c, at + 2, c->picture.height - box.height);
+        box.left = mmixi_draw_upto(c, at + 3, c->picture.width - box.width);
+        return box;
+    }
+    return mmixi_augment_middle(c);
+}
+/* Changes brightness, contrast, saturation and hue in a random order, drawn as Fisher and Yates do,
+   from the last place on. */
 static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
 {
     const mmix_augment *a = c->config;
@@ -20264,128 +20538,195 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
     for (int i = 3; i > 0; i--) {
         size_t j = mmixi_draw_upto(c, MMIXI_DRAW_ORDER + i, (size_t)i);
         int change = order[j];
-        order[j] = order[i]; order[i] = change;
+        order[j] = order[i];
+        order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
-        int change = order[i], nothing = change != MMIX_CHANGE_HUE;        /* a turn of 0, or a factor of 1 */
+        int change = order[i];
+        int nothing = change != MMIX_CHANGE_HUE;         /* a factor of 1, but a turn of 0 */
         double x = strength[change], low = fmax(nothing - x, nothing - 1), high = nothing + x;
-        mmix_picture_change(rgb, s, s, change, mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high), NULL);
+        double amount = mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high);
+        mmix_picture_change(rgb, s, s, change, amount, NULL);
     }
 }
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    mmix_box all = { 0, 0, height, width };
-    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0),
-        bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
+    mmix_box all = { 0, 0, 0, 0 };
+    size_t s, bytes;
+    if (!config) return 0;
+    all.height = height;
+    all.width = width;
+    s = config->global_size;
+    if (config->local_count) s = mmixi_max(s, config->local_size);
+    bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
     return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
 }
-/* The jitter comes before the flip here: it feels no order of columns. */
+static int mmixi_happens(const mmix_crop *c, int which, double chance)
+{
+    return mmixi_draw(c, which, 0, 1) < chance;
+}
+/* The jitter comes before the flip here, which changes nothing: the order of columns does not
+   matter to it. */
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
-    static const int draw[] = { MMIXI_DRAW_FLIP, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SOLARISE },
-        change[] = { MMIX_CHANGE_FLIP, MMIX_CHANGE_GREY, MMIX_CHANGE_BLUR, MMIX_CHANGE_SOLARISE };
-    const mmix_augment *a = c->config;
-    size_t s = c->crop < 2 ? a->global_size : a->local_size, kind = mmixi_min(c->crop, 2);
-    double chance[] = { a->flip, a->grey, a->blur[kind], a->solarise[kind] },
-        amount[] = { 0, 0, mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), 128 };
-    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);
-    mmix_picture done = { rgb, s, s };
-    if (!mmixi_sides_ok(c->picture.width, c->picture.height)
-        || mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more))
-        return -1;
-    if (mmixi_draw(c, MMIXI_DRAW_JITTER, 0, 1) < a->jitter) mmixi_jitter(c, rgb, s);
-    for (int i = 0; i < 4; i++)
-        if (mmixi_draw(c, draw[i], 0, 1) < chance[i])
-            mmix_picture_change(rgb, s, s, change[i], amount[i], more);
+    const mmix_augment *a;
+    mmix_picture done;
+    mmix_resizing resizing;
+    size_t s, kind;
+    uint8_t *rgb = (uint8_t *)scratch, *more;
+    if (!out || !c || !c->m || !c->config || !scratch) return -1;
+    if (!mmixi_sides_ok(c->picture.width, c->picture.height)) return -1;
+    a = c->config;
+    s = c->crop < 2 ? a->global_size : a->local_size;
+    kind = mmixi_min(c->crop, 2);
+    more = rgb + mmixi_round_up(3 * s * s, 8);
+    resizing = mmix_resizing_box(mmix_augment_box(c), s, s);
+    if (mmix_picture_resize(rgb, c->picture, resizing, more)) return -1;
+    if (mmixi_happens(c, MMIXI_DRAW_JITTER, a->jitter)) mmixi_jitter(c, rgb, s);
+    if (mmixi_happens(c, MMIXI_DRAW_FLIP, a->flip))
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
+    if (mmixi_happens(c, MMIXI_DRAW_GREY, a->grey))
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_GREY, 0, NULL);
+    if (mmixi_happens(c, MMIXI_DRAW_BLUR, a->blur[kind])) {
+        double sigma = mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]);
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_BLUR, sigma, more);
+    }
+    if (mmixi_happens(c, MMIXI_DRAW_SOLARISE, a->solarise[kind]))
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
+    done.rgb = rgb;
+    done.width = s;
+    done.height = s;
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
-static const mmixi_setting mmixi_augment_settings[] = {
-    MMIXI_SIZE_OF(mmix_augment, global_size, 1, 16777216, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_augment, local_size, 1, 16777216, MMIXI_IN_ALL),
-    MMIXI_SIZE_OF(mmix_augment, local_count, 0, 65533, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, global_scale, 1e-12, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, local_scale, 1e-12, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, aspect, 1e-6, 1e6, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, flip, 0, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, jitter, 0, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, grey, 0, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, blur, 0, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, solarise, 0, 1, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, brightness, 0, 999, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, contrast, 0, 999, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, saturation, 0, 999, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, hue, 0, 0.5, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, sigma, 0, 1000, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, mean, -3e38, 3e38, MMIXI_IN_ALL),
-    MMIXI_REAL_OF(mmix_augment, deviation, -3e38, 3e38, MMIXI_IN_ALL),
-    MMIXI_SETTINGS_END
-};
-/* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
+/* Checks that a range lies within low … high. An error is kept by the context. */
+static void mmixi_augment_range(mmix_ctx *m, const char *who, const char *name, const double *range,
+                                double low, double high)
+{
+    mmixi_within(m, who, name, range[0], low, high);
+    mmixi_within(m, who, name, range[1], range[0], high);
+}
+/* Checks that three numbers lie within low … high. */
+static void mmixi_augment_three(mmix_ctx *m, const char *who, const char *name, const double *x,
+                                double low, double high)
+{
+    for (int i = 0; i < 3; i++) mmixi_within(m, who, name, x[i], low, high);
+}
+/* Checks all numbers; without local crops their size and scale do not matter. 0, or -1. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    for (const mmixi_setting *s = mmixi_augment_settings; s->name; s++) {
-        if (!a->local_count && !strncmp(s->name, "local_s", 7)) continue;
-        for (size_t i = 0; i < s->count; i++) {
-            double low = i && s->count == 2 ? mmixi_setting_number(s, a, 0) : s->low;
-            if (mmixi_within(m, who, s->name, mmixi_setting_number(s, a, i), low, s->high)) return -1;
-        }
+    double side = MMIXI_SIDE_MAX;
+    mmixi_within(m, who, "global_size", (double)a->global_size, 1, side);
+    mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533);
+    mmixi_augment_range(m, who, "global_scale", a->global_scale, 1e-12, 1);
+    if (a->local_count) {
+        mmixi_within(m, who, "local_size", (double)a->local_size, 1, side);
+        mmixi_augment_range(m, who, "local_scale", a->local_scale, 1e-12, 1);
     }
-    return mmixi_deviation_ok(a->deviation) ? 0
-        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
+    mmixi_augment_range(m, who, "aspect", a->aspect, 1e-6, 1e6);
+    mmixi_within(m, who, "flip", a->flip, 0, 1);
+    mmixi_within(m, who, "jitter", a->jitter, 0, 1);
+    mmixi_within(m, who, "grey", a->grey, 0, 1);
+    mmixi_augment_three(m, who, "blur", a->blur, 0, 1);
+    mmixi_augment_three(m, who, "solarise", a->solarise, 0, 1);
+    mmixi_within(m, who, "brightness", a->brightness, 0, 999);
+    mmixi_within(m, who, "contrast", a->contrast, 0, 999);
+    mmixi_within(m, who, "saturation", a->saturation, 0, 999);
+    mmixi_within(m, who, "hue", a->hue, 0, 0.5);
+    mmixi_augment_range(m, who, "sigma", a->sigma, 0, MMIXI_BLUR_MAX);
+    mmixi_augment_three(m, who, "mean", a->mean, -3e38, 3e38);
+    mmixi_augment_three(m, who, "deviation", a->deviation, -3e38, 3e38);
+    if (!mmixi_deviation_ok(a->deviation))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
+    return m->error_kind ? -1 : 0;
 }
 typedef struct mmixi_augment_job {
-    mmix_crop crop;                                /* but its picture and numbers */
+    mmix_crop crop;                                /* without its picture and numbers */
     const mmix_picture *pictures;
     const size_t *index;
     size_t first, B, bytes;
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
+/* Which of the pictures stands at place b of the batch. */
+static size_t mmixi_augment_place(const mmixi_augment_job *j, size_t b)
+{
+    return j->index ? j->index[b] : b;
+}
 static void mmixi_augment_task(void *arg, mmixi_range range)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
     size_t i = range.begin, b = j->first + i % j->B, local = i >= 2 * j->B;
+    size_t row = local ? i - 2 * j->B : i;
     const mmix_tensor *out = j->out[local];
     mmix_crop crop = j->crop;
-    crop.picture = j->pictures[j->index ? j->index[b] : b];
-    crop.image = b; crop.crop = i / j->B;
-    mmix_augment_crop(mmixi_of(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
+    crop.picture = j->pictures[mmixi_augment_place(j, b)];
+    crop.image = b;
+    crop.crop = i / j->B;
+    mmix_augment_crop(mmixi_of(out) + row * out->stride[0], &crop,
                       j->scratch + range.lane * j->bytes);
+}
+/* Checks the pictures and finds how much scratch the largest needs. 0, or -1. */
+static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_job *j)
+{
+    for (size_t b = j->first; b < j->first + j->B; b++) {
+        size_t i = mmixi_augment_place(j, b), bytes = 0;
+        mmix_picture p = j->pictures[i];
+        if (p.rgb) bytes = mmix_augment_scratch(j->crop.config, p.width, p.height);
+        if (!bytes)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 "
+                             "that this machine has room for, found %.0f x %.0f%s", who, (double)i,
+                             (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
+        bytes = mmixi_round_up(bytes, 64);               /* whole cache lines */
+        j->bytes = mmixi_max(j->bytes, bytes);
+    }
+    return 0;
+}
+/* Checks that `out` takes `count` crops: (count, 3, size, size), each contiguous. 0, or -1. */
+static int mmixi_augment_output(mmix_ctx *m, const char *who, const char *name,
+                                const mmix_tensor *out, size_t count, size_t size)
+{
+    char spec[32];
+    mmixi_dims d;
+    mmix_tensor crop;
+    d.N = count;
+    d.S = size;
+    snprintf(spec, sizeof spec, "+%s N3SS", name);
+    if (!mmixi_expect(m, who, &d, spec, out)) return -1;
+    crop = *out;
+    crop.shape[0] = 1;
+    if (mmixi_contiguous(&crop)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
+                     "layout", who, name);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t first, size_t B, uint64_t step,
                                mmix_tensor *global, mmix_tensor *local)
 {
-    const char *who = "mmix_augment_batch";
-    mmixi_augment_job job = { { m, config, { NULL, 0, 0 }, step, 0, 0 }, pictures, index, first, B, 0,
-                              { global, local }, NULL };
-    mmix_mark mark = mmix_mark_here(m);
-    mmixi_dims d;
-    if (!mmixi_given(m, who, "*config, *pictures, number of pictures", config, pictures, B)
-        || mmixi_augment_check(m, who, config)) return -1;
-    for (size_t b = first; b < first + B; b++) {
-        size_t i = index ? index[b] : b;
-        mmix_picture p = pictures[i];
-        size_t bytes = p.rgb ? mmix_augment_scratch(config, p.width, p.height) : 0;
-        if (!bytes)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 that "
-                             "this machine has room for, found %.0f x %.0f%s", who, (double)i,
-                             (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
-        job.bytes = mmixi_max(job.bytes, mmixi_round_up(bytes, 64));         /* whole cache lines */
-    }
-    for (size_t k = 0; k < 2 && (!k || config->local_count); k++) {
-        d.N = k ? config->local_count * B : 2 * B;
-        d.S = k ? config->local_size : config->global_size;
-        if (!mmixi_expect(m, who, &d, k ? "+local N3SS" : "+global N3SS", job.out[k])) return -1;
-        mmix_tensor crop = *job.out[k];
-        crop.shape[0] = 1;
-        if (!mmixi_contiguous(&crop))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
-                             "layout", who, k ? "local" : "global");
-    }
+    const char *who = "mmix_augment_batch", *given = "*config, *pictures, number of pictures";
+    mmixi_augment_job job;
+    mmix_mark mark;
+    size_t locals;
+    if (!mmixi_given(m, who, given, config, pictures, B)) return -1;
+    if (mmixi_augment_check(m, who, config)) return -1;
+    memset(&job, 0, sizeof job);
+    job.crop.m = m;
+    job.crop.config = config;
+    job.crop.step = step;
+    job.pictures = pictures;
+    job.index = index;
+    job.first = first;
+    job.B = B;
+    job.out[0] = global;
+    job.out[1] = local;
+    locals = config->local_count * B;
+    if (mmixi_augment_pictures(m, who, &job)) return -1;
+    if (mmixi_augment_output(m, who, "global", global, 2 * B, config->global_size)) return -1;
+    if (locals && mmixi_augment_output(m, who, "local", local, locals, config->local_size))
+        return -1;
+    mark = mmix_mark_here(m);
     job.scratch = (char *)mmixi_step_array(m, job.bytes, m->lanes, 1);
     if (!job.scratch) return -1;
-    mmixi_ranges(m, (2 + config->local_count) * B, 1, mmixi_augment_task, &job);
+    mmixi_ranges(m, 2 * B + locals, 1, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -22860,148 +23201,419 @@ MMIXDEF int mmix_archive_save(mmix_ctx *m, const char *path, const mmix_entry *e
 }
 
 /* ==== >>model files ==================================================================
-   parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
+   parameters by name; backbones, decoders and training runs with their configuration
 
-   What a file holds is one walk for both directions: configs, parameters under a prefix, arrays. Without an
-   archive it collects them to be saved, with one it reads each at once; after an error it does nothing.
+   A model's file is a .safetensors archive whose metadata hold the configuration as JSON. One walk
+   over configs, parameters and arrays serves both directions: without an archive it collects what
+   is to be saved, with an archive it reads each part at once. After an error it does nothing.
+   Files of other systems are told apart by the names and shapes of their arrays, and by the
+   config.json that Hugging Face puts beside them.
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
 
-/* ---- names ----
-   A network's parameters have one system's names; Hugging Face's files name and cut them differently. A map
-   says which part of a name becomes what; of what stands between | each holds the parameter's next rows. */
-static const char mmixi_hf_vit[] =                   /* from cls_token on: DINOv2 */
-    "norm1 layernorm_before, norm2 layernorm_after, mlp.fc1 intermediate.dense, mlp.fc2 output.dense, "
-    "cls_token embeddings.cls_token, register_tokens embeddings.register_tokens, pos_embed "
-    "embeddings.position_embeddings, patch_embed.proj embeddings.patch_embeddings.projection, blocks. "
-    "encoder.layer., attn.qkv attention.attention.query|attention.attention.key|attention.attention.value, "
-    "attn.proj attention.output.dense, ls1.gamma layer_scale1.lambda1, ls2.gamma layer_scale2.lambda1, "
-    "mlp.w12 mlp.weights_in, mlp.w3 mlp.weights_out, norm. layernorm.";
-static const char mmixi_hf_dinov3[] =
-    "cls_token embeddings.cls_token, storage_tokens embeddings.register_tokens, patch_embed.proj "
-    "embeddings.patch_embeddings, blocks. layer., attn.qkv "
-    "attention.q_proj|attention.k_proj|attention.v_proj, attn.proj attention.o_proj, ls1.gamma "
-    "layer_scale1.lambda1, ls2.gamma layer_scale2.lambda1, mlp.fc1 mlp.up_proj, mlp.fc2 mlp.down_proj, "
-    "mlp.w1 mlp.gate_proj, mlp.w2 mlp.up_proj, mlp.w3 mlp.down_proj";
+/* ---- names ------------------------------------------------------------------------
+   A network's parameters carry the names of one system's checkpoints. Hugging Face and timm name
+   some parts of them otherwise and keep q, k and v, one matrix here, in three arrays. A list of
+   renamings says what a part of our name is called in the file. Words with | between them stand
+   for several arrays, each of which holds the next rows of the parameter.
+   ----------------------------------------------------------------------------------- */
+
+typedef struct mmixi_renaming { const char *ours, *theirs; } mmixi_renaming;
+
+/* A plain ViT (ViT, DINO, MAE), then DINOv2, as save_pretrained writes them. */
+static const mmixi_renaming mmixi_names_vit[] = {
+    { "norm1", "layernorm_before" },
+    { "norm2", "layernorm_after" },
+    { "mlp.fc1", "intermediate.dense" },
+    { "mlp.fc2", "output.dense" },
+    { "cls_token", "embeddings.cls_token" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "encoder.layer." },
+    { "attn.qkv", "attention.attention.query|attention.attention.key|attention.attention.value" },
+    { "attn.proj", "attention.output.dense" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_dinov2[] = {
+    { "cls_token", "embeddings.cls_token" },
+    { "register_tokens", "embeddings.register_tokens" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "encoder.layer." },
+    { "attn.qkv", "attention.attention.query|attention.attention.key|attention.attention.value" },
+    { "attn.proj", "attention.output.dense" },
+    { "ls1.gamma", "layer_scale1.lambda1" },
+    { "ls2.gamma", "layer_scale2.lambda1" },
+    { "mlp.w12", "mlp.weights_in" },
+    { "mlp.w3", "mlp.weights_out" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+/* The same two as a state dict of transformers 5 has them, whose modules have other names
+   inside. */
+static const mmixi_renaming mmixi_names_vit_5[] = {
+    { "norm1", "layernorm_before" },
+    { "norm2", "layernorm_after" },
+    { "cls_token", "embeddings.cls_token" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "layers." },
+    { "attn.qkv", "attention.q_proj|attention.k_proj|attention.v_proj" },
+    { "attn.proj", "attention.o_proj" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_dinov2_5[] = {
+    { "cls_token", "embeddings.cls_token" },
+    { "register_tokens", "embeddings.register_tokens" },
+    { "pos_embed", "embeddings.position_embeddings" },
+    { "patch_embed.proj", "embeddings.patch_embeddings.projection" },
+    { "blocks.", "encoder.layer." },
+    { "attn.qkv", "attention.q_proj|attention.k_proj|attention.v_proj" },
+    { "attn.proj", "attention.o_proj" },
+    { "ls1.gamma", "layer_scale1.lambda1" },
+    { "ls2.gamma", "layer_scale2.lambda1" },
+    { "mlp.w12", "mlp.gate_proj|mlp.up_proj" },
+    { "mlp.w3", "mlp.down_proj" },
+    { "norm.", "layernorm." },
+    { NULL, NULL }
+};
+/* DINOv3: save_pretrained writes layer.N, but a state dict of transformers 5 has model.layer.N. */
+#define MMIXI_NAMES_DINOV3(layer)                                                                  \
+    { "cls_token", "embeddings.cls_token" },                                                       \
+    { "storage_tokens", "embeddings.register_tokens" },                                            \
+    { "patch_embed.proj", "embeddings.patch_embeddings" },                                         \
+    { "blocks.", layer },                                                                          \
+    { "attn.qkv", "attention.q_proj|attention.k_proj|attention.v_proj" },                          \
+    { "attn.proj", "attention.o_proj" },                                                           \
+    { "ls1.gamma", "layer_scale1.lambda1" },                                                       \
+    { "ls2.gamma", "layer_scale2.lambda1" },                                                       \
+    { "mlp.fc1", "mlp.up_proj" },                                                                  \
+    { "mlp.fc2", "mlp.down_proj" },                                                                \
+    { "mlp.w1", "mlp.gate_proj" },                                                                 \
+    { "mlp.w2", "mlp.up_proj" },                                                                   \
+    { "mlp.w3", "mlp.down_proj" },                                                                 \
+    { NULL, NULL }
+static const mmixi_renaming mmixi_names_dinov3[] = { MMIXI_NAMES_DINOV3("layer.") };
+static const mmixi_renaming mmixi_names_dinov3_5[] = { MMIXI_NAMES_DINOV3("model.layer.") };
+#undef MMIXI_NAMES_DINOV3
+/* timm: its ViTs with registers, and DINOv2's ViT-g, where fc1 holds w1 and w2. */
+static const mmixi_renaming mmixi_names_timm[] = {
+    { "register_tokens", "reg_token" },
+    { NULL, NULL }
+};
+static const mmixi_renaming mmixi_names_timm_swiglu[] = {
+    { "register_tokens", "reg_token" },
+    { "mlp.w12", "mlp.fc1" },
+    { "mlp.w3", "mlp.fc2" },
+    { NULL, NULL }
+};
 
 typedef struct mmixi_names {
     const mmix_archive *a;
-    const char *map;                             /* NULL: a file's names are the parameters' */
+    const mmixi_renaming *renamings;             /* NULL: a file's names are the parameters' */
+    int huggingface;                             /* the renamings are Hugging Face's */
+    int no_key_bias;                             /* q and v have biases in the file, k has none */
     int chunked;                                 /* blocks.C.N. for blocks.N., whatever C is */
+    int wrapped;                                 /* wrappers' names stand inside of names */
+    int bare_positions;                          /* pos_embed lacks the class token's row, a 0 */
     char prefix[MMIXI_PART_NAME];                /* what stands before all of them */
-    char full[2 * MMIXI_PART_NAME];              /* a parameter's name in the file, or of a piece of it, … */
-    int pieces;                                  /* … of which there are so many */
+    char full[2 * MMIXI_PART_NAME];              /* a piece of a parameter: its name in the file, … */
+    int pieces;                                  /* … and how many pieces the parameter has */
 } mmixi_names;
+
+/* Word number i of several with | between them, or the last one where there are fewer. */
+static const char *mmixi_piece_word(const char *words, int i)
+{
+    for (; i > 0; i--) {
+        const char *bar = strchr(words, '|');
+        if (!bar) break;
+        words = bar + 1;
+    }
+    return words;
+}
+/* Writes to f->full how the file names piece `piece` of a parameter. */
 static void mmixi_file_name(mmixi_names *f, const char *name, int piece)
 {
-    char key[48], value[112], rest[MMIXI_PART_NAME];
     f->pieces = 1;
     snprintf(f->full, sizeof f->full, "%s%.255s", f->prefix, name);
-    for (const char *map = f->map; map; map = strchr(map, ',')) {
-        sscanf(map += strspn(map, ", "), "%47s %111[^,]", key, value);
-        char *at = strstr(f->full + strlen(f->prefix), key), *word = value;
+    if (!f->renamings) return;
+    for (const mmixi_renaming *r = f->renamings; r->ours; r++) {
+        char rest[MMIXI_PART_NAME];
+        char *at = strstr(f->full + strlen(f->prefix), r->ours);
+        const char *word = mmixi_piece_word(r->theirs, piece);
+        size_t room;
         if (!at) continue;
-        for (char *c = value; *c; c++) f->pieces += *c == '|';
-        for (int i = 0; i < piece && strchr(word, '|'); i++) word = strchr(word, '|') + 1;
-        snprintf(rest, sizeof rest, "%s", at + strlen(key));
-        snprintf(at, (size_t)(f->full + sizeof f->full - at), "%.*s%s", (int)strcspn(word, "|"), word, rest);
+        for (const char *c = r->theirs; *c; c++) f->pieces += *c == '|';
+        room = (size_t)(f->full + sizeof f->full - at);
+        snprintf(rest, sizeof rest, "%s", at + strlen(r->ours));
+        snprintf(at, room, "%.*s%s", (int)strcspn(word, "|"), word, rest);
     }
 }
-/* Its entry, or NULL. */
+/* Skips the names that PyTorch's wrappers of modules put in front of a module's own. */
+static const char *mmixi_unwrapped(const char *name)
+{
+    static const char *const wrappers[] = {
+        "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."
+    };
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+        if (!strncmp(name, wrappers[i], strlen(wrappers[i])))
+            return mmixi_unwrapped(name + strlen(wrappers[i]));
+    return name;
+}
+/* Whether `name` is `wanted`, part by part, if wrappers are left out. */
+static int mmixi_unwrapped_same(const char *name, const char *wanted)
+{
+    for (;;) {
+        size_t n;
+        name = mmixi_unwrapped(name);
+        n = strcspn(name, ".");
+        if (strncmp(name, wanted, n) || name[n] != wanted[n]) return 0;
+        if (!name[n]) return 1;
+        name += n + 1;
+        wanted += n + 1;
+    }
+}
+/* Finds the entry of a full name, wrappers left out; or NULL. */
+static const mmix_entry *mmixi_entry_named(const mmixi_names *f, const char *full)
+{
+    const mmix_entry *found = mmix_archive_find(f->a, full);
+    size_t before = strlen(f->prefix);
+    if (found || !f->wrapped) return found;
+    for (size_t i = 0; i < f->a->count; i++) {
+        const mmix_entry *e = &f->a->entries[i];
+        if (!strncmp(e->name, f->prefix, before)
+            && mmixi_unwrapped_same(e->name + before, full + before)) return e;
+    }
+    return NULL;
+}
+/* Finds the entry of a parameter's piece, or NULL. */
 static const mmix_entry *mmixi_entry(mmixi_names *f, const char *name, int piece)
 {
-    char chunk[2 * MMIXI_PART_NAME];
-    size_t before = strlen(f->prefix) + 7;
+    const mmix_entry *e;
+    size_t before = strlen(f->prefix) + 7;           /* what "blocks." follows */
     mmixi_file_name(f, name, piece);
-    const mmix_entry *e = mmix_archive_find(f->a, f->full);
-    for (int c = 0; !e && f->chunked && !strncmp(name, "blocks.", 7) && c <= atoi(name + 7); c++) {
-        snprintf(chunk, sizeof chunk, "%.*s%d.%.255s", (int)before, f->full, c, f->full + before);
-        e = mmix_archive_find(f->a, chunk);
+    e = mmixi_entry_named(f, f->full);
+    if (e || !f->chunked || strncmp(name, "blocks.", 7)) return e;
+    for (int chunk = 0; !e && chunk <= atoi(name + 7); chunk++) {
+        char full[2 * MMIXI_PART_NAME];
+        snprintf(full, sizeof full, "%.*s%d.%.255s", (int)before, f->full, chunk, f->full + before);
+        e = mmixi_entry_named(f, full);
     }
     return e;
 }
-/* Finds out how a file names parameters, of which `first` is one. prefix NULL: what stands before that in the
-   file. Where there are several (a training run holds student and teacher) one with "teacher" in it, else the
-   shortest. */
+/* Size `axis` of an array, or 0 if there is none. */
+static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
+{
+    const mmix_entry *e = mmixi_entry(f, name, 0);
+    return e && axis < e->ndim ? e->shape[axis] : 0;
+}
+/* Whether one of the archive's names contains `part`. */
+static int mmixi_names_contain(const mmix_archive *a, const char *part)
+{
+    for (size_t i = 0; i < mmix_archive_count(a); i++)
+        if (strstr(a->entries[i].name, part)) return 1;
+    return 0;
+}
+/* Finds out from the names which system wrote the file. */
+static void mmixi_names_recognise(mmixi_names *f)
+{
+    int five = mmixi_names_contain(f->a, ".attention.q_proj.");
+    f->chunked = mmixi_names_contain(f->a, "blocks.0.0.norm1.weight");
+    f->wrapped = mmixi_names_contain(f->a, "_orig_mod.")
+        || mmixi_names_contain(f->a, "_wrapped_module.");
+    f->huggingface = 1;
+    if (mmixi_names_contain(f->a, "embeddings.patch_embeddings.weight")) {
+        f->renamings = mmixi_names_dinov3;
+        f->no_key_bias = 1;
+    }
+    else if (mmixi_names_contain(f->a, "layernorm_before"))
+        f->renamings = five ? mmixi_names_vit_5 : mmixi_names_vit;
+    else if (mmixi_names_contain(f->a, "embeddings.position_embeddings"))
+        f->renamings = five ? mmixi_names_dinov2_5 : mmixi_names_dinov2;
+    else {
+        f->huggingface = 0;
+        if (mmixi_names_contain(f->a, "reg_token")) f->renamings = mmixi_names_timm;
+    }
+}
+/* Finds the prefix of all names: what stands before the parameter `first` in the file. There may be
+   several, as a training run holds student and teacher. Then it is the shortest one with "teacher"
+   in it, or else the shortest. */
+static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
+{
+    size_t best = SIZE_MAX, length;
+    mmixi_file_name(f, first, 0);
+    length = strlen(f->full);
+    for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
+        const char *name = f->a->entries[i].name;
+        size_t before, rank;
+        if (strlen(name) < length) continue;
+        before = strlen(name) - length;
+        rank = before;
+        if (before >= MMIXI_PART_NAME) continue;
+        if (strcmp(name + before, f->full) || (before && name[before - 1] != '.')) continue;
+        if (!strstr(name, "teacher")) rank += MMIXI_PART_NAME;
+        if (rank >= best) continue;
+        best = rank;
+        snprintf(f->prefix, before + 1, "%s", name);
+    }
+}
+static size_t mmixi_square_root(size_t n) { return (size_t)(sqrt((double)n) + 0.5); }
+static int mmixi_is_square(size_t n) { return mmixi_square_root(n) * mmixi_square_root(n) == n; }
+/* Whether any name begins with the prefix and then `part`. */
+static int mmixi_names_begin(const mmixi_names *f, const char *part)
+{
+    size_t before = strlen(f->prefix);
+    for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
+        const char *name = f->a->entries[i].name;
+        if (strncmp(name, f->prefix, before)) continue;
+        if (!strncmp(mmixi_unwrapped(name + before), part, strlen(part))) return 1;
+    }
+    return 0;
+}
+/* Finds out what can only be told when the prefix is known. timm's pos_embed may lack the class
+   token's row: that of its ViTs with registers, and of DeiT III, which has LayerScale. In other
+   files a square number of rows belongs to a grid that is no square, such as 4 x 6 patches and the
+   class token. */
+static void mmixi_names_refine(mmixi_names *f)
+{
+    size_t positions = mmixi_entry_size(f, "pos_embed", 1);
+    size_t hidden = mmixi_entry_size(f, "blocks.0.mlp.fc2.weight", 1);
+    if (f->renamings == mmixi_names_dinov3 && mmixi_names_begin(f, "model.layer."))
+        f->renamings = mmixi_names_dinov3_5;
+    if (!f->huggingface && hidden
+        && mmixi_entry_size(f, "blocks.0.mlp.fc1.weight", 0) == 2 * hidden)
+        f->renamings = mmixi_names_timm_swiglu;
+    f->bare_positions = f->renamings == mmixi_names_timm || f->renamings == mmixi_names_timm_swiglu
+        || (!f->huggingface && mmixi_entry(f, "blocks.0.ls1.gamma", 0));
+    f->bare_positions = f->bare_positions && positions > 1 && mmixi_is_square(positions);
+}
+/* Finds out how a file names parameters, of which `first` is one. With prefix NULL it is looked
+   for. */
 static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, const char *first)
 {
-    mmixi_names f = {a, NULL, 0, "", "", 1};
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *name = a->entries[i].name;
-        if (strstr(name, "layernorm_before")) f.map = mmixi_hf_vit;
-        else if (!f.map && strstr(name, "embeddings.position_embeddings"))
-            f.map = strstr(mmixi_hf_vit, "cls");
-        else if (strstr(name, "embeddings.patch_embeddings.weight")) f.map = mmixi_hf_dinov3;
-        f.chunked |= strstr(name, "blocks.0.0.norm1.weight") != NULL;
-    }
-    mmixi_file_name(&f, first, 0);
-    for (size_t i = 0; !prefix && i < mmix_archive_count(a); i++) {
-        const char *name = a->entries[i].name;
-        size_t before = strlen(name) - strlen(f.full),                   /* of a shorter one it is huge */
-            rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, f.full)
-            || (before && name[before - 1] != '.')) continue;
-        best = rank;
-        snprintf(f.prefix, before + 1, "%s", name);
-    }
+    mmixi_names f;
+    memset(&f, 0, sizeof f);
+    f.a = a;
+    mmixi_names_recognise(&f);
     if (prefix) snprintf(f.prefix, sizeof f.prefix, "%s", prefix);
+    else mmixi_names_find_prefix(&f, first);
+    mmixi_names_refine(&f);
     return f;
 }
-/* What is in files of weights and in no formula here: classifiers, tokens of masked patches, constants. */
+/* Whether an array belongs to no formula here and is left alone: classifiers, tokens of masked
+   patches, constants, and what only training reads (DINOv3's norm of local crops, MAE's
+   decoder). */
 static int mmixi_entry_unused(const char *name)
 {
-    static const char known[] = "head. lm_head. pooler. mask_token embeddings.mask_token "
-                                "rope_embed.periods ";
-    for (const char *word = known; *word; word += strcspn(word, " ") + 1)
-        if (!strncmp(name, word, strcspn(word, " "))) return 1;
+    static const char *const known[] = {
+        "head.", "lm_head.", "pooler.", "mask_token", "embeddings.mask_token",
+        "rope_embed.periods", "local_cls_norm.", "fc_norm.", "decoder_embed.", "decoder_pos_embed",
+        "decoder_blocks.", "decoder_norm.", "decoder_pred."
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strncmp(name, known[i], strlen(known[i]))) return 1;
     return strstr(name, ".attn.qkv.bias_mask") || strstr(name, ".rotary_emb.inv_freq");
 }
 
 /* ---- parameters ---- */
-static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
+/* A file's part in a parameter: the entry, or NULL if it is missing, and the shape it should
+   have. */
+typedef struct mmixi_stored {
+    const mmix_entry *entry;
+    mmix_tensor expected;
+} mmixi_stored;
+/* Whether the file's positions lack the class token's row. */
+static int mmixi_stored_bare(const mmixi_names *f, const mmix_param *q, const mmix_entry *e)
+{
+    const mmix_tensor *t = q->tensor;
+    if (!f->bare_positions || !e || strcmp(q->name, "pos_embed")) return 0;
+    return t->ndim == 3 && e->ndim == 3 && e->shape[1] + 1 == t->shape[1];
+}
+static mmixi_stored mmixi_stored_of(mmixi_names *f, const mmix_param *q, int piece)
+{
+    mmixi_stored part;
+    part.entry = mmixi_entry(f, q->name, piece);
+    part.expected = *q->tensor;
+    part.expected.shape[0] /= (size_t)f->pieces;
+    if (mmixi_stored_bare(f, q, part.entry)) part.expected.shape[1]--;
+    return part;
+}
+static int mmixi_stored_fits(const mmixi_stored *part)
+{
+    const mmix_entry *e = part->entry;
+    return e->ndim == part->expected.ndim
+        && !memcmp(e->shape, part->expected.shape, (size_t)e->ndim * sizeof *e->shape);
+}
+/* DINOv3's keys have no bias, and Hugging Face's files hold none for them. */
+static int mmixi_stored_may_lack(const mmixi_names *f, const mmix_param *q, int piece)
+{
+    return f->no_key_bias && piece == 1 && strstr(q->name, ".attn.qkv.bias");
+}
+static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e)
 {
     mmixi_print(t, "%s %s (", what, e->name);
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
-    mmixi_print(t, *expected ? "), expected %s\n" : ")\n", expected);
+    mmixi_print(t, ")");
 }
-MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
+/* Prints a line for each piece of a parameter that does not fit. Sets used[i] for the entries it
+   has. */
+static void mmixi_compare_param(mmixi_text *t, mmixi_names *f, const mmix_param *q, char *used)
 {
-    char shape[MMIXI_TEXT];
-    mmixi_text t = {NULL, 0, 0};
+    int piece = 0;
+    do {
+        char shape[MMIXI_TEXT];
+        mmixi_stored part = mmixi_stored_of(f, q, piece);
+        mmixi_shape_text(&part.expected, shape);
+        if (part.entry) {
+            used[part.entry - f->a->entries] = 1;
+            if (!mmixi_stored_fits(&part)) {
+                mmixi_print_entry(t, "reshaped", part.entry);
+                mmixi_print(t, ", expected %s\n", shape);
+            }
+        }
+        else if (!mmixi_stored_may_lack(f, q, piece))
+            mmixi_print(t, "missing %s %s\n", f->full, shape);
+        piece++;
+    } while (piece < f->pieces);
+}
+/* Prints a line for each entry under the prefix that no parameter has used. Those that are known
+   not to be used are left out unless `all` is set. */
+static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *used, int all)
+{
+    size_t before = strlen(f->prefix);
+    for (size_t i = 0; i < mmix_archive_count(f->a); i++) {
+        const mmix_entry *e = &f->a->entries[i];
+        if (used[i] || strncmp(e->name, f->prefix, before)) continue;
+        if (!all && mmixi_entry_unused(e->name + before)) continue;
+        mmixi_print_entry(t, "unexpected", e);
+        mmixi_print(t, "\n");
+    }
+}
+MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
+                                        const char *prefix)
+{
+    mmixi_text t = { NULL, 0, 0 };
     size_t n = mmix_archive_count(archive);
+    mmixi_names names;
+    char *used;
     if (!p) return NULL;
-    mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    char *used = (char *)mmixi_step(p->m, n + 1);
-    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {          /* measured, then into step memory */
-        t.room = t.at + 1; t.at = 0;
+    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
+    used = (char *)mmixi_step(p->m, n + 1);
+    for (int pass = 0; pass < 2 && !p->m->error_kind; pass++) {  /* measured, then written */
+        t.room = t.at + 1;
+        t.at = 0;
         if (pass) t.out = (char *)mmixi_header(p->m, t.room);
         memset(used, 0, n);
-        for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-            for (int piece = 0; piece == 0 || piece < names.pieces; piece++) {
-                const mmix_entry *e = mmixi_entry(&names, q->name, piece);
-                mmix_tensor expected = *q->tensor;
-                expected.shape[0] /= (size_t)names.pieces;
-                mmixi_shape_text(&expected, shape);
-                if (e) used[e - archive->entries] = 1;
-                /* DINOv3's keys have no bias, and Hugging Face's files none for them */
-                else if (names.map != mmixi_hf_dinov3 || piece != 1 || !strstr(q->name, ".attn.qkv.bias"))
-                    mmixi_print(&t, "missing %s %s\n", names.full, shape);
-                if (e && (e->ndim != expected.ndim
-                          || memcmp(e->shape, expected.shape, (size_t)e->ndim * sizeof *e->shape)))
-                    mmixi_print_entry(&t, "reshaped", e, shape);
-            }
-        for (size_t i = 0; i < n; i++) {
-            const mmix_entry *e = &archive->entries[i];
-            size_t before = strlen(names.prefix);
-            if (used[i] || strncmp(e->name, names.prefix, before)) continue;
-            if (prefix || !mmixi_entry_unused(e->name + before)) mmixi_print_entry(&t, "unexpected", e, "");
-        }
+        for (size_t i = 0; i < p->count; i++) mmixi_compare_param(&t, &names, &p->at[i], used);
+        mmixi_compare_rest(&t, &names, used, prefix != NULL);
     }
     return t.out;
 }
-/* What has been read of a mapped .safetensors need not stay in memory: whole pages of it, of up to 64 KiB. */
+/* Gives back the memory of what has been read of a mapped .safetensors: whole pages, of up to 64
+   KiB. */
 static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
 {
     size_t begin = (size_t)(0 - (uintptr_t)e->data) % 65536;
@@ -23010,32 +23622,57 @@ static void mmixi_entry_forget(const mmix_archive *a, const mmix_entry *e)
     madvise((char *)(uintptr_t)e->data + begin, (e->bytes - begin) / 65536 * 65536, MADV_DONTNEED);
 #endif
 }
-MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
+/* Reads a parameter piece by piece. What the file may lack becomes 0. Returns 0, or -1. */
+static int mmixi_param_read(mmix_ctx *m, mmixi_names *f, const mmix_param *q)
 {
-    double count[3] = {0};
-    if (!p) return -1;
+    int dtype = q->tensor->dtype;
+    int type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
+    size_t size = mmixi_dtype_size(dtype), done = 0;
+    char *values = (char *)mmixi_data(q->tensor, dtype);
+    int piece = 0;
+    do {
+        mmixi_stored part = mmixi_stored_of(f, q, piece);
+        size_t n = mmix_count(&part.expected);
+        size_t lacks = f->pieces == 1 ? mmix_count(q->tensor) - n : 0;
+        memset(values + done * size, 0, lacks * size);
+        done += lacks;
+        if (!part.entry) memset(values + done * size, 0, n * size);
+        else if (mmix_archive_read(m, f->a, part.entry, type, values + done * size, n)) return -1;
+        else mmixi_entry_forget(f->a, part.entry);
+        done += n;
+        piece++;
+    } while (piece < f->pieces);
+    return 0;
+}
+/* Fails unless the archive holds exactly the parameters. */
+static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archive,
+                                const char *prefix)
+{
+    double missing = 0, reshaped = 0, unexpected = 0;
     mmix_mark mark = mmix_mark_here(p->m);
     const char *text = mmix_params_compare(p, archive, prefix);
-    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
-        count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
+        if (*line == 'm') missing++;
+        else if (*line == 'r') reshaped++;
+        else unexpected++;
+    }
     if (text && *text)
-        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
-                  "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
-                  (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
+        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, "
+                  "%.0f of another shape, %.0f unexpected; first: %.*s",
+                  archive ? archive->path : "no file", (double)p->count, missing, reshaped,
+                  unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(p->m, mark);
+}
+MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
+{
+    mmixi_names names;
+    if (!p) return -1;
+    mmixi_params_expect(p, archive, prefix);
     if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
-    mmixi_names names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
-    for (const mmix_param *q = p->at; q < p->at + p->count; q++)
-        for (int piece = 0; piece == 0 || piece < names.pieces; piece++) {
-            const mmix_entry *e = mmixi_entry(&names, q->name, piece);
-            int dtype = q->tensor->dtype, type = dtype == MMIX_DTYPE_BF16 ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
-            size_t n = mmix_count(q->tensor) / (size_t)names.pieces, bytes = n * mmixi_dtype_size(dtype);
-            char *to = (char *)mmixi_data(q->tensor, dtype) + (size_t)piece * bytes;
-            if (!e) memset(to, 0, bytes);
-            else if (mmix_archive_read(p->m, archive, e, type, to, n)) return -1;
-            else mmixi_entry_forget(archive, e);
-        }
+    names = mmixi_names_of(archive, prefix, p->count ? p->at->name : "");
+    for (size_t i = 0; i < p->count; i++)
+        if (mmixi_param_read(p->m, &names, &p->at[i])) return -1;
     return 0;
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
@@ -23059,9 +23696,10 @@ typedef struct mmixi_model_file {
 
 static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const char *value)
 {
-    f->metadata[f->n_metadata++] = key; f->metadata[f->n_metadata++] = value;
+    f->metadata[f->n_metadata++] = key;
+    f->metadata[f->n_metadata++] = value;
 }
-/* The value of a key, "" if there is none. */
+/* The value of a key in the metadata, or "" if there is none. */
 static const char *mmixi_metadata(const mmix_archive *a, const char *key)
 {
     return mmixi_json_word(a ? a->metadata : NULL, key, "");
@@ -23070,18 +23708,21 @@ static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     return !strcmp(mmixi_metadata(a, "format"), format);
 }
-/* To read an archive, which is closed at the end, or without one to save; format NULL: any. */
+/* Begins a walk that reads an archive and closes it at the end, or that saves, if `a` is NULL.
+   format NULL takes any format. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
     mmixi_model_file f;
     memset(&f, 0, sizeof f);
-    f.m = m; f.a = a; f.mark = mmix_mark_here(m);
+    f.m = m;
+    f.a = a;
+    f.mark = mmix_mark_here(m);
     if (format) mmixi_model_metadata(&f, "format", format);
     if (format && a && !mmixi_format_is(a, format))
         mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
     return f;
 }
-/* Saves what has been collected, or closes the archive. 0, or -1. */
+/* Ends a walk: saves what has been collected, or closes the archive. Returns 0, or -1. */
 static int mmixi_model_end(mmixi_model_file *f, const char *path)
 {
     if (!f->a) mmix_archive_save(f->m, path, f->entries, f->n, f->metadata);
@@ -23090,40 +23731,67 @@ static int mmixi_model_end(mmixi_model_file *f, const char *path)
     mmix_rewind(f->m, f->mark);
     return f->m->error_kind ? -1 : 0;
 }
-/* One array: noted, or read. */
-static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
-                              const size_t *shape, void *data)
+/* Adds an array to those that are to be saved. */
+static void mmixi_model_collect(mmixi_model_file *f, mmix_entry e)
+{
+    f->entries = (mmix_entry *)mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
+    if (f->n == f->room) return;                 /* there was no memory */
+    f->entries[f->n] = e;
+    f->n++;
+}
+/* Walks over an array: reads it, or notes that it is to be saved. `data` stays until the end. */
+static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype,
+                              int ndim, const size_t *shape, void *data)
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
-    mmix_entry e = {full, dtype, ndim, {0}, 0, data};
+    const mmix_entry *found;
+    mmix_entry e;
     if (!full) return;
     snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
+    memset(&e, 0, sizeof e);
+    e.name = full;
+    e.dtype = dtype;
+    e.ndim = ndim;
+    e.data = data;
     memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
-    const mmix_entry *found = mmix_archive_find(f->a, full);
-    if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
-    else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
-    else {
-        f->entries = (mmix_entry *)mmixi_grow(f->m, f->entries, &f->room, f->n + 1, sizeof e);
-        if (f->n < f->room) f->entries[f->n++] = e;
+    if (!f->a) {
+        mmixi_model_collect(f, e);
+        return;
     }
+    found = mmix_archive_find(f->a, full);
+    if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
+    else mmixi_refuse(f->a, NULL, "an array %s", full);
 }
+/* Walks over parameters. A model that is saved alone gets its adapters added to its weights. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p)
 {
-    if (f->a) mmix_params_read(p, f->a, prefix);
-    mmix_real *merged = !f->a && !*prefix && p->adapters ? mmixi_params_merged(p) : NULL;   /* not of a run */
-    for (size_t i = 0; !f->a && !f->m->error_kind && i < p->count; i++) {
+    mmix_real *merged = NULL;
+    if (f->a) {
+        mmix_params_read(p, f->a, prefix);
+        return;
+    }
+    if (!*prefix && p->adapters) merged = mmixi_params_merged(p);
+    for (size_t i = 0; !f->m->error_kind && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        void *data = merged ? merged + (mmixi_of(t) - p->values) : mmixi_data(t, t->dtype);
-        mmixi_model_array(f, prefix, p->at[i].name, mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL,
-                          t->ndim, t->shape, data);
+        int type = mmixi_halves(t) ? MMIX_FILE_BF16 : MMIX_FILE_REAL;
+        void *data = mmixi_data(t, t->dtype);
+        if (merged) data = merged + (mmixi_of(t) - p->values);
+        mmixi_model_array(f, prefix, p->at[i].name, type, t->ndim, t->shape, data);
     }
 }
-static void mmixi_model_counters(mmixi_model_file *f, uint64_t *counter, size_t n)
+/* Walks over the n numbers that `counter` points to; in the file they are one array. */
+static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, size_t n)
 {
-    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, counter);
-    for (size_t i = 0; i < n; i++)
-        if (counter[i] > INT64_MAX)
-            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)(int64_t)counter[i]);
+    uint64_t *values = (uint64_t *)mmixi_step(f->m, n * sizeof *values);
+    if (!values) return;
+    for (size_t i = 0; i < n; i++) values[i] = *counter[i];
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, values);
+    for (size_t i = 0; i < n; i++) {
+        *counter[i] = values[i];
+        if (values[i] > INT64_MAX)
+            mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f",
+                         (double)(int64_t)values[i]);
+    }
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
@@ -23131,27 +23799,41 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
     mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
+/* Walks over the caller's note. One that is read lies in memory that goes with the parameters. */
+static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
+{
+    if (!f->a) {
+        mmixi_model_metadata(f, "note", note ? note : "");
+        return;
+    }
+    note = mmixi_metadata(f->a, "note");
+    *own = (char *)mmixi_own(p, strlen(note) + 1);
+    if (*own) strcpy(*own, note);
+}
 
-/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
+/* ---- configs: {"name":[numbers], …}, by the lists of settings that the checks read ---- */
 enum { MMIXI_CONFIG_TEXT = 8192 };
-/* A number alone may stand without a list, as in Hugging Face's files. */
-static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s,
-                                void *config)
+/* Reads a setting from the config at hand. A single number may stand there without a list. */
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name,
+                                const mmixi_setting *s, void *config)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
-    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
-    double x, high = strcmp(s->name, "depth") ? s->high : fmin(s->high, (double)f->a->count);
+    double high = s->high;
     size_t k = 0;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
-    for (; k < s->count; k++) {
-        item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
+    /* A file can say anything. More blocks than it has arrays are not worth the time to make them. */
+    if (!strcmp(s->name, "depth")) high = fmin(high, (double)f->a->count);
+    while (k < s->count) {
+        double x;
+        if (list && *list == '[') item = mmixi_json_next(list, item, &unused);
         x = mmixi_json_number(item, (double)NAN);
         if (!(x >= s->low && x <= high)) break;
         mmixi_setting_put(s, config, k, x);
+        k++;
     }
     if (k < s->count || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
-                  f->a->path, name, (int)s->count, s->low, high);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to "
+                  "%.10g", f->a->path, name, (int)s->count, s->low, high);
 }
 static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s,
                                 const void *config)
@@ -23165,20 +23847,30 @@ static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_set
     }
     mmixi_print(t, "]");
 }
-/* A config in the metadata under `key`, or for NULL more of the last one, `prefix` before its names. */
-static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, void *config,
-                               const mmixi_setting *settings)
+/* Begins a config: takes it from the metadata and checks it, or makes room for its text. 0, or
+   -1. */
+static int mmixi_model_config_begin(mmixi_model_file *f, const char *key)
 {
     mmixi_text *t = &f->config;
-    if (key) {
-        const char *text = mmixi_metadata(f->a, key);
-        t->at = 0; t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
-        t->out = (char *)mmixi_step(f->m, t->room);
-        if (!t->out) return;
-        strcpy(t->out, text);
-        mmixi_model_metadata(f, key, t->out);    /* to be saved */
-        if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text));
-    } else if (t->at) t->at--;                   /* its last brace */
+    const char *text = mmixi_metadata(f->a, key);
+    t->at = 0;
+    t->room = MMIXI_CONFIG_TEXT;
+    if (f->a) t->room = strlen(text) + 1;
+    t->out = (char *)mmixi_step(f->m, t->room);
+    if (!t->out) return -1;
+    strcpy(t->out, text);
+    mmixi_model_metadata(f, key, t->out);        /* to be saved */
+    if (f->a) mmixi_json_open(f->m, f->a->path, t->out, strlen(text));
+    return 0;
+}
+/* Walks over a config, which the metadata hold under `key`. key NULL: it is more of the last
+   config, whose names get `prefix` in front. */
+static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix,
+                               void *config, const mmixi_setting *settings)
+{
+    mmixi_text *t = &f->config;
+    if (key && mmixi_model_config_begin(f, key)) return;
+    if (!key && t->at) t->at--;                  /* its last brace */
     for (const mmixi_setting *s = settings; s->name && !f->m->error_kind; s++) {
         char name[64];
         snprintf(name, sizeof name, "%s%s", prefix, s->name);
@@ -23189,99 +23881,404 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
 }
 
 /* ---- weights ---- */
-static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
-    mmixi_decoder_format[] = "mamba_mix decoder 1";
+static const char mmixi_vision_format[] = "mamba_mix vision 1";
+static const char mmixi_dino_format[] = "mamba_mix dino run 1";
+static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
+static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
+
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
+    mmixi_model_file f;
     if (!p) return -1;
-    mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
+    f = mmixi_model_begin(p->m, NULL, NULL);
     mmixi_model_params(&f, "", (mmix_params *)p);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    if (!v) return -1;
-    mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
-    mmixi_model_config(&f, "config", "vision.", (void *)&v->config, mmixi_vision_settings);
+    mmixi_model_file f;
+    if (!m || !v) return -1;
+    f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_config(&f, "config", "vision.", (void *)&v->config,
+                       mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
+    mmixi_model_file f;
     if (!d) return -1;
-    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", (void *)&d->config, mmixi_decoder_settings);
     mmixi_model_params(&f, "", d->params);
     return mmixi_model_end(&f, path);
 }
 
-/* ---- backbones ---- */
-/* Size `axis` of an array, 0 if there is none. */
-static size_t mmixi_entry_size(mmixi_names *f, const char *name, int axis)
+/* ---- Hugging Face's config.json ---------------------------------------------------
+   It lies beside the weights and says what their names and shapes leave open. What it says and
+   this library does not do is refused by its name: other numbers in silence would be worse.
+   ----------------------------------------------------------------------------------- */
+typedef struct mmixi_hf {
+    mmix_ctx *m;
+    const char *json;                            /* the object about the network; NULL: none */
+    char path[MMIXI_PATH];                       /* the config's, for messages */
+} mmixi_hf;
+
+static int mmixi_file_there(const char *path)
 {
-    const mmix_entry *e = mmixi_entry(f, name, 0);
-    return e && axis < e->ndim ? e->shape[axis] : 0;
+#if defined(MMIX_NO_STDIO)
+    (void)path;
+    return 0;
+#elif defined(MMIXI_MAPS)
+    struct stat info;
+    return !stat(path, &info);
+#else
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+#endif
 }
-/* Networks whose files look like those of a backbone and are not read. */
-static void mmixi_vision_refuse(mmix_ctx *m, const mmix_archive *a, size_t dim)
+/* Reads the config.json beside an archive into the archive's memory. With who NULL there may be
+   none, as beside an archive that is no file; else it is an error that `who` reports. */
+static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
 {
-    for (size_t i = 0; i < a->count && !m->error_kind; i++) {
-        const char *name = a->entries[i].name, *what = !strncmp(name, "neck.", 5) || strstr(name, ".neck.")
-            ? "upstream Mamba-Reg, whose registers are joined by a neck; this library has DinoMamba-Reg, "
-              "whose output is their mean"
-            : strstr(name, "stages.0.") ? "a ConvNeXt, which has no tokens"
-            : strstr(name, "text_model.") || strstr(name, "token_embedding") ? "a text encoder" : NULL;
-        if (what) mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name, what);
+    mmixi_hf h;
+    mmixi_file_bytes file;
+    memset(&h, 0, sizeof h);
+    h.m = m;
+    mmixi_path_beside(a, "config.json", h.path);
+    if (!who && !(mmixi_file_there(a->path) && mmixi_file_there(h.path))) return h;
+    file = mmixi_file_read(m, who ? who : "mmix_vision_open", h.path);
+    h.json = mmixi_file_json(a, h.path, &file);
+    mmixi_file_free(m, &file);
+    if (!h.json) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected JSON", h.path);
+    return h;
+}
+/* Fails with "PATH: FIELD: expected …, found …" and what the config says there. Returns -1. */
+static int mmixi_hf_refuse(const mmixi_hf *h, const char *object, const char *field,
+                           const char *expected)
+{
+    const char *value = mmixi_json_find(object, field), *found = "none";
+    int length = 4;
+    if (value) {
+        found = mmixi_json_text(value);
+        length = 40;
+        if (!found) {
+            found = value;
+            length = (int)mmixi_min(40, (size_t)(mmixi_json_end(value) - value));
+        }
     }
-    if (dim == 4096) mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are", a->path);
+    return mmix_fail(h->m, MMIX_ERROR_FILE, "%s: %s: expected %s, found %.*s", h->path, field,
+                     expected, length, found);
 }
-/* What names and shapes tell of a backbone. */
-static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, mmix_vision_config *c)
+/* Refuses a text that is none of `words`, which have commas between. One that is left out counts as
+   `otherwise`. */
+static void mmixi_hf_word(const mmixi_hf *h, const char *object, const char *field,
+                          const char *otherwise, const char *words)
 {
-    char block[40];
-    mmixi_names f = mmixi_names_of(a, NULL, "cls_token");
-    size_t dim = mmixi_entry_size(&f, "cls_token", 2),
-        patch = mmixi_entry_size(&f, "patch_embed.proj.weight", 3),
-        many = mmixi_entry_size(&f, "pos_embed_cls", 1), storage = mmixi_entry_size(&f, "storage_tokens", 1),
-        registers = storage + mmixi_entry_size(&f, "register_tokens", 1),
-        positions = mmixi_entry_size(&f, "pos_embed", 1), cells = positions - !many,
-        swiglu = mmixi_max(mmixi_entry_size(&f, "blocks.0.mlp.w1.weight", 0),
-                           mmixi_entry_size(&f, "blocks.0.mlp.w12.weight", 0) / 2),
-        mlp = swiglu ? swiglu : mmixi_entry_size(&f, "blocks.0.mlp.fc1.weight", 0),
-        inner = mmixi_entry_size(&f, "layers.0.mixer.out_proj.weight", 1),
-        conv = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 0),
-        heads = mmixi_entry_size(&f, "layers.0.mixer.A_log", 0);
-    mmixi_vision_refuse(m, a, dim);
-    /* heads of 64, but for ViT-H, which has 16 (DINOv3's H+, with registers, 20) */
-    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0,
-                           dim == 1280 && !registers ? 16 : mmixi_max(dim / 64, 1), patch);
-    c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    c->layer_scale = mmixi_entry_size(&f, "blocks.0.ls1.gamma", 0) > 0; c->swiglu = swiglu > 0;
-    c->registers = many + registers;
-    if (many) c->class_token = MMIX_CLASS_REGISTERS;
-    if (storage) c->positions = MMIX_POSITIONS_AXIAL, c->eps = 1e-5, cells = c->grid = 1;
-    else if (registers) c->positions = MMIX_POSITIONS_ANTIALIAS;
-    else if (f.map) c->positions = MMIX_POSITIONS_EXACT;
-    if (f.map == mmixi_hf_vit) c->eps = 1e-12;
-    if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
-    c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
-    c->mamba.head_dim = heads ? inner / heads : 0;
-    c->mamba.conv_width = mmixi_entry_size(&f, "layers.0.mixer.conv1d.weight", 2);
-    do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
-    while (mmixi_entry(&f, block, 0) && ++c->depth <= MMIXI_DEPTH_MAX);
-    if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DINOv2, DINOv3, DinoVim or "
-                  "DinoMamba-Reg, found cls_token of width %.0f, patch %.0f, %.0f positions, %.0f blocks",
-                  a->path, (double)dim, (double)patch, (double)positions, (double)c->depth);
+    const char *word = mmixi_json_word(object, field, otherwise);
+    size_t length = strlen(word);
+    for (const char *w = words; *w; w += strspn(w, ", ")) {
+        if (strcspn(w, ",") == length && !strncmp(w, word, length)) return;
+        w += strcspn(w, ",");
+    }
+    mmixi_hf_refuse(h, object, field, words);
 }
-MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
+/* Refuses a field that is neither left out nor null, false or 0. */
+static void mmixi_hf_off(const mmixi_hf *h, const char *field, const char *expected)
 {
-    mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
-    if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
+    const char *v = mmixi_json_find(h->json, field);
+    if (!v || *v == 'n' || *v == 'f') return;
+    if (mmixi_json_number(v, 1) > 0) mmixi_hf_refuse(h, h->json, field, expected);
+}
+/* A field that is a whole number of at least 1. */
+static size_t mmixi_hf_size(const mmixi_hf *h, const char *field)
+{
+    double x = mmixi_json_number(mmixi_json_find(h->json, field), 0);
+    if (x >= 1 && x <= INT32_MAX) return (size_t)x;
+    mmixi_hf_refuse(h, h->json, field, "1 to 2147483647");
+    return 0;
+}
+/* The same, but 0 where the field is left out or null. */
+static size_t mmixi_hf_size_or_0(const mmixi_hf *h, const char *field)
+{
+    const char *v = mmixi_json_find(h->json, field);
+    return v && *v != 'n' ? mmixi_hf_size(h, field) : 0;
+}
+/* A field that is a number of 0 or more; `otherwise` where it is left out or null. */
+static double mmixi_hf_real(const mmixi_hf *h, const char *object, const char *field,
+                            double otherwise)
+{
+    const char *v = mmixi_json_find(object, field);
+    double x = v && *v != 'n' ? mmixi_json_number(v, -1) : otherwise;
+    if (!(x >= 0)) mmixi_hf_refuse(h, object, field, "a number from 0 on");
+    return x;
+}
+
+/* ---- backbones ---- */
+/* Networks whose files look like those of a backbone but are not read. One is recognised by an
+   array with a part of its name that begins with `sign`, and unless `also` is NULL by another with
+   that. */
+typedef struct mmixi_stranger { const char *sign, *also, *what; } mmixi_stranger;
+static const mmixi_stranger mmixi_vision_strangers[] = {
+    { "neck.", "mixer.",
+      "upstream Mamba-Reg, whose registers are joined by a neck; this library has DinoMamba-Reg, "
+      "whose output is their mean" },
+    { "rel_pos_h", NULL,
+      "SAM's image encoder, which adds relative positions and has no class token" },
+    { "stages.0.", "dwconv.", "a ConvNeXt, which has no tokens" },
+    { "stages.0.", "conv_dw.", "a ConvNeXt, which has no tokens" },
+    { "stages.0.", "depthwise_conv.", "a ConvNeXt, which has no tokens" },
+    { "stages.0.", NULL,
+      "a network of stages with convolutions (a hybrid, MobileViT, TinyViT); blocks of a backbone "
+      "are alike here" },
+    { "dist_token", NULL, "a distilled DeiT, which has two class tokens" },
+    { "distillation_token", NULL, "a distilled DeiT, which has two class tokens" },
+    { "text_model.", NULL, "a text encoder" },
+    { "token_embedding", NULL, "a text encoder" }
+};
+/* Finds a name with a part that begins with `sign`, or NULL. */
+static const char *mmixi_name_with(const mmix_archive *a, const char *sign)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const char *name = a->entries[i].name, *at = strstr(name, sign);
+        if (at && (at == name || at[-1] == '.')) return name;
+    }
+    return NULL;
+}
+/* What names and shapes tell of a backbone; 0 where there is no such array. */
+typedef struct mmixi_vision_shape {
+    size_t dim, patch, depth;
+    size_t positions, cells;                     /* rows of pos_embed, and those of patches */
+    size_t class_positions;                      /* registers whose mean is read, DinoMamba-Reg's */
+    size_t registers;                            /* registers that nothing reads */
+    int axial;                                   /* positions are DINOv3's: none is stored */
+    size_t swiglu, mlp;                          /* the hidden width: of a SwiGLU; of either kind */
+    size_t inner, conv, heads;                   /* of Mamba */
+} mmixi_vision_shape;
+
+/* Counts the blocks: PART.0.NORM, PART.1.NORM, … */
+static size_t mmixi_found_depth(mmixi_names *f, const char *part, const char *norm)
+{
+    size_t depth = 0;
+    while (depth <= MMIXI_DEPTH_MAX) {
+        char name[64];
+        snprintf(name, sizeof name, "%s.%d.%s", part, (int)depth, norm);
+        if (!mmixi_entry(f, name, 0)) break;
+        depth++;
+    }
+    return depth;
+}
+/* The width of a SwiGLU, or 0 if there is none. w12 holds w1 and w2, unless the file cuts it in
+   two. */
+static size_t mmixi_vision_swiglu(mmixi_names *f)
+{
+    size_t alone = mmixi_entry_size(f, "blocks.0.mlp.w1.weight", 0);
+    size_t both = mmixi_entry_size(f, "blocks.0.mlp.w12.weight", 0);
+    if (alone) return alone;
+    return f->pieces == 2 ? both : both / 2;
+}
+static mmixi_vision_shape mmixi_vision_measure(mmixi_names *f)
+{
+    mmixi_vision_shape s;
+    memset(&s, 0, sizeof s);
+    s.dim = mmixi_entry_size(f, "cls_token", 2);
+    s.patch = mmixi_entry_size(f, "patch_embed.proj.weight", 3);
+    s.class_positions = mmixi_entry_size(f, "pos_embed_cls", 1);
+    s.registers = mmixi_entry_size(f, "storage_tokens", 1);
+    s.axial = f->no_key_bias || s.registers;
+    if (!s.axial) s.registers = mmixi_entry_size(f, "register_tokens", 1);
+    s.positions = mmixi_entry_size(f, "pos_embed", 1);
+    s.cells = s.positions;
+    if (!s.class_positions && !f->bare_positions) s.cells--;
+    s.swiglu = mmixi_vision_swiglu(f);
+    s.mlp = s.swiglu;
+    if (!s.mlp) s.mlp = mmixi_entry_size(f, "blocks.0.mlp.fc1.weight", 0);
+    s.inner = mmixi_entry_size(f, "layers.0.mixer.out_proj.weight", 1);
+    s.conv = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 0);
+    s.heads = mmixi_entry_size(f, "layers.0.mixer.A_log", 0);
+    if (s.mlp) s.depth = mmixi_found_depth(f, "blocks", "norm1.weight");
+    else s.depth = mmixi_found_depth(f, "layers", "norm.weight");
+    return s;
+}
+/* Whether positions are the fixed sines of MAE and MoCo v3. These have zeros for the class token,
+   and for the first patch 0, 1, 0, 1 in a quarter of the features each. Trained positions never
+   have. */
+static int mmixi_vision_fixed_sines(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s)
+{
+    const mmix_entry *e = mmixi_entry(f, "pos_embed", 0);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_entry rows;
+    double *x;
+    int same = 1;
+    if (!e || e->ndim != 3) return 0;
+    if (e->shape[0] != 1 || e->shape[1] < 2 || e->shape[2] != s->dim) return 0;
+    rows = *e;                                   /* the first two */
+    rows.shape[1] = 2;
+    rows.bytes = e->bytes / e->shape[1] * 2;
+    x = mmixi_doubles(m, 2, s->dim);
+    if (!x || mmix_archive_read(m, f->a, &rows, MMIX_FILE_F64, x, 2 * s->dim)) return 0;
+    for (size_t i = 0; i < s->dim; i++) {
+        double sine = i / mmixi_max(s->dim / 4, 1) % 2 ? 1 : 0;
+        same = same && fabs(x[i]) <= 0 && fabs(x[s->dim + i] - sine) <= 1e-6;
+    }
+    mmix_rewind(m, mark);
+    return same;
+}
+/* Refuses networks that are known not to be read. Returns 0, or -1. */
+static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
+{
+    const mmix_archive *a = f->a;
+    for (size_t i = 0; i < sizeof mmixi_vision_strangers / sizeof *mmixi_vision_strangers; i++) {
+        const mmixi_stranger *s = &mmixi_vision_strangers[i];
+        const char *name = mmixi_name_with(a, s->sign);
+        if (name && (!s->also || mmixi_name_with(a, s->also)))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to %s", a->path, name,
+                             s->what);
+    }
+    if (dim == 4096)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are",
+                         a->path);
+    if (!mmixi_entry(f, "norm.weight", 0) && mmixi_entry(f, "fc_norm.weight", 0))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalises each "
+                         "token, found %s: a network fine-tuned for classes (MAE, timm), which "
+                         "normalises the mean of its patches instead", a->path, f->full);
+    return 0;
+}
+/* Says what a file lacks of a backbone, or returns NULL. */
+static const char *mmixi_vision_lack(const mmixi_vision_shape *s)
+{
+    if (!s->patch) return "patch_embed.proj.weight is missing, or no convolution";
+    if (!s->depth) return "there are no blocks";
+    if (s->axial) return NULL;
+    if (!s->positions) return "pos_embed is missing";
+    if (!s->cells || !mmixi_is_square(s->cells))
+        return "without the class token's, the positions are no square";
+    return NULL;
+}
+/* Fails unless the file has all that makes a backbone. Returns 0, or -1. */
+static int mmixi_vision_complete(mmix_ctx *m, const mmix_archive *a, const mmixi_vision_shape *s)
+{
+    static const char kinds[] = "the weights of a ViT, DINOv2, DINOv3, DinoVim or DinoMamba-Reg";
+    const char *lack = mmixi_vision_lack(s);
+    if (!s->dim)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found no cls_token among %.0f "
+                         "arrays; first: %s", a->path, kinds, (double)a->count,
+                         a->count ? a->entries[0].name : "none");
+    if (!lack) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %s, found cls_token of width %.0f, patch "
+                     "%.0f, %.0f positions, %.0f blocks: %s", a->path, kinds, (double)s->dim,
+                     (double)s->patch, (double)s->positions, (double)s->depth, lack);
+}
+/* The number of heads, which no array tells. They are 64 wide in most networks. ViT-H has 16 of 80
+   (DINOv3's H+, as wide but with registers, 20 of 64), MoCo v3 has 12 whatever its width. */
+static size_t mmixi_found_heads(const mmixi_names *f, const mmixi_vision_shape *s)
+{
+    if (strstr(f->prefix, "base_encoder.") || strstr(f->prefix, "momentum_encoder.")) return 12;
+    if (s->dim == 1280 && !s->registers) return 16;
+    return mmixi_max(s->dim / 64, 1);
+}
+/* Sets how positions are resized, and eps where it is not that of DINO. */
+static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmixi_vision_shape *s,
+                                         mmix_vision_config *c)
+{
+    if (f->renamings == mmixi_names_vit || f->renamings == mmixi_names_vit_5) c->eps = 1e-12;
+    if (s->axial) {
+        c->positions = MMIX_POSITIONS_AXIAL;
+        c->eps = 1e-5;
+        c->grid = 1;
+    }
+    else if (s->registers || f->bare_positions) c->positions = MMIX_POSITIONS_ANTIALIAS;
+    else if (f->huggingface) c->positions = MMIX_POSITIONS_EXACT;
+    else if (s->mlp && mmixi_vision_fixed_sines(m, f, s)) {
+        c->positions = MMIX_POSITIONS_EXACT;
+        if (s->dim == 384 && c->heads != 12)
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: positions are fixed sines in width 384: MoCo v3 has "
+                      "12 heads there, others have 6, and nothing in the file says which; give "
+                      ".heads to mmix_vision_create and read with mmix_params_load", f->a->path);
+    }
+}
+/* Makes the config that names and shapes tell. */
+static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
+{
+    mmixi_vision_shape s = mmixi_vision_measure(f);
+    int mixer = s.mlp ? MMIX_SOFTMAX : MMIX_SSD;
+    if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_complete(m, f->a, &s)) return;
+    *c = mmixi_vision_base(mixer, s.dim, s.depth, mmixi_found_heads(f, &s), s.patch);
+    c->grid = mmixi_square_root(s.cells);
+    c->registers = s.class_positions + s.registers;
+    if (s.class_positions) c->class_token = MMIX_CLASS_REGISTERS;
+    c->layer_scale = mmixi_entry_size(f, "blocks.0.ls1.gamma", 0) > 0;
+    c->swiglu = s.swiglu > 0;
+    if (s.mlp) c->mlp_ratio = (double)s.mlp / (double)s.dim;
+    c->mamba.d_inner = s.inner;
+    c->mamba.d_state = (mmixi_max(s.conv, s.inner) - s.inner) / 2;
+    c->mamba.head_dim = s.heads ? s.inner / s.heads : 0;
+    c->mamba.conv_width = mmixi_entry_size(f, "layers.0.mixer.conv1d.weight", 2);
+    mmixi_vision_guess_positions(m, f, &s, c);
+}
+/* The object of a config that describes the backbone: the config itself, or a part of it, if it is
+   that of a larger network. NULL if it says nothing of a backbone, as timm's. */
+static const char *mmixi_hf_backbone(const char *json)
+{
+    static const char *const parts[] = { "backbone_config", "vision_config", "encoder" };
+    if (mmixi_json_find(json, "num_attention_heads")) return json;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *part = mmixi_json_find(json, parts[i]);
+        if (mmixi_json_find(part, "num_attention_heads")) return part;
+    }
+    return NULL;
+}
+/* Refuses a size that is not that of the weights: the config belongs to other weights. */
+static void mmixi_hf_same(const mmixi_hf *h, const char *field, size_t size)
+{
+    char expected[64];
+    if (mmixi_hf_size_or_0(h, field) == size || !mmixi_json_find(h->json, field)) return;
+    snprintf(expected, sizeof expected, "%.0f, as the weights have it", (double)size);
+    mmixi_hf_refuse(h, h->json, field, expected);
+}
+/* Takes from Hugging Face's config.json what changes numbers and no array tells. */
+static void mmixi_vision_hf(mmix_ctx *m, mmix_archive *a, mmix_vision_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, NULL);
+    const char *rope, *rope_at;
+    int axial = c->positions == MMIX_POSITIONS_AXIAL;
+    h.json = mmixi_hf_backbone(h.json);
+    if (!h.json || m->error_kind) return;
+    mmixi_hf_word(&h, h.json, "model_type", "none",
+                  "vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit");
+    mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_same(&h, "hidden_size", c->dim);
+    mmixi_hf_same(&h, "num_hidden_layers", c->depth);
+    c->heads = mmixi_hf_size(&h, "num_attention_heads");
+    if (c->heads && c->dim % c->heads)
+        mmixi_hf_refuse(&h, h.json, "num_attention_heads", "a divisor of hidden_size");
+    c->eps = mmixi_hf_real(&h, h.json, "layer_norm_eps", c->eps);
+    if (!c->swiglu) mmixi_hf_word(&h, h.json, "hidden_act", "gelu", "gelu, gelu_python");
+    else if (axial) mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu, swish");
+    rope = mmixi_json_find(h.json, "rope_parameters");
+    rope_at = rope && *rope == '{' ? rope : h.json;
+    if (axial && fabs(mmixi_hf_real(&h, rope_at, "rope_theta", 100) - 100) > 0)
+        mmixi_hf_refuse(&h, rope_at, "rope_theta", "100");
+}
+MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
+                                    mmix_vision_config *config)
+{
+    const char *who = "mmix_vision_config_read";
+    mmixi_model_file f;
+    int own;
+    if (!mmixi_given(m, who, "*archive, *config", archive, config)) return -1;
+    f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     memset(config, 0, sizeof *config);
-    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_dino_format))
-        mmixi_vision_guess(m, archive, config);
-    else mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
+    own = mmixi_format_is(archive, mmixi_vision_format)
+        || mmixi_format_is(archive, mmixi_dino_format);
+    if (own)
+        mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
+    else {
+        mmixi_names names = mmixi_names_of(archive, NULL, "cls_token");
+        mmixi_vision_guess(m, &names, config);
+        if (names.huggingface && !m->error_kind) mmixi_vision_hf(m, f.a, config);
+    }
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
@@ -23289,11 +24286,16 @@ MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtyp
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
-    mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(
-        m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0) : NULL;
+    mmix_vision *v = NULL;
+    if (!a) return NULL;
+    if (dtype != MMIX_DTYPE_REAL && dtype != MMIX_DTYPE_BF16)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_open_as: dtype is %d, expected "
+                  "MMIX_DTYPE_REAL or MMIX_DTYPE_BF16", dtype);
+    if (!mmix_vision_config_read(m, a, &config))
+        v = mmixi_vision_create(m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0);
     if (v) mmix_params_read(v->params, a, NULL);
     mmix_archive_close(a);
-    if (a && !m->error_kind) return v;
+    if (!m->error_kind) return v;
     mmix_vision_destroy(v);
     return NULL;
 }
@@ -23302,110 +24304,169 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
     return mmix_vision_open_as(m, path, MMIX_DTYPE_REAL);
 }
 
-/* ---- decoders ---- */
-/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length;
-   then the parameters with these in their names as float32, each of all layers, and before the classifier
-   two tables of length x head/2 that are not used. */
-static const char mmixi_llama2c_order[] = "embed_tokens\0input_layernorm\0q_proj\0k_proj\0v_proj\0o_proj\0"
-    "post_attention_layernorm\0gate_proj\0down_proj\0up_proj\0model.norm\0lm_head\0";
-MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+/* ---- decoders: llama2.c's format --------------------------------------------------
+   Seven int32: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its
+   own), length. Then as float32 the parameters with these words in their names, each of all layers.
+   Before the classifier stand two tables of length x head/2 that are not used.
+   ----------------------------------------------------------------------------------- */
+static const char *const mmixi_llama2c_order[] = {
+    "embed_tokens", "input_layernorm", "q_proj", "k_proj", "v_proj", "o_proj",
+    "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm", "lm_head"
+};
+enum { MMIXI_LLAMA2C_HEADER = 28 };
+
+/* Reads the values of a parameter from p. Returns where the next ones begin. */
+static const uint8_t *mmixi_llama2c_values(mmix_tensor *t, const uint8_t *p)
 {
-    const uint8_t *p = (const uint8_t *)bytes;
-    double weights = 0;
+    mmix_real *values = mmixi_of(t);
+    for (size_t i = 0; i < mmix_count(t); i++, p += 4) {
+        union { uint32_t bits; float f32; } u;
+        u.bits = (uint32_t)mmixi_number(p, 4);
+        values[i] = (mmix_real)u.f32;
+    }
+    return p;
+}
+/* The config that a header of seven numbers says. */
+static mmix_decoder_config mmixi_llama2c_config(const size_t *n)
+{
     mmix_decoder_config c;
-    mmix_decoder *d = NULL;
-    size_t n[7] = {0};
-    if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (size_t)(int32_t)mmixi_number(p, 4);
     memset(&c, 0, sizeof c);
-    c.dim = n[0]; c.ffn = n[1]; c.depth = n[2]; c.heads = n[3]; c.kv_heads = n[4];
-    c.tied = n[5] <= INT32_MAX; c.vocabulary = c.tied ? n[5] : 0 - n[5]; c.rope.interleaved = 1;
-    if (n[4] && n[6]) d = mmixi_decoder_create(m, c, 0);                 /* refuses other sizes below 1 */
+    c.dim = n[0];
+    c.ffn = n[1];
+    c.depth = n[2];
+    c.heads = n[3];
+    c.kv_heads = n[4];
+    c.tied = n[5] <= INT32_MAX;
+    c.vocabulary = c.tied ? n[5] : 0 - n[5];
+    c.rope.interleaved = 1;
+    return c;
+}
+/* Makes a model of the header's sizes, without values. NULL if `size` is not what it takes. */
+static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const size_t *n,
+                                          size_t size)
+{
+    mmix_decoder *d = NULL;
+    double weights = 0;
+    /* kv heads and the length: other zeros are refused there */
+    if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-    if (!d || 28 + weights != (double)size)
+    if (!d || MMIXI_LLAMA2C_HEADER + weights != (double)size)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
-                  "%.0f of the float32 weights they speak of, found %.0f", name, weights, (double)size);
-    if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
-        mmix_decoder_destroy(d);
-        return NULL;
-    }
-    for (const char *part = mmixi_llama2c_order; *part; part += strlen(part) + 1) {
+                  "%.0f of the float32 weights they speak of, found %.0f", name, weights,
+                  (double)size);
+    if (!m->error_kind && !mmixi_params_allocate(d->params, 0)) return d;
+    mmix_decoder_destroy(d);
+    return NULL;
+}
+MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+                                                size_t size)
+{
+    const uint8_t *p = (const uint8_t *)bytes;
+    size_t n[7] = { 0 };
+    mmix_decoder *d;
+    if (!mmixi_given(m, "mmix_decoder_from_llama2c", "*name", name)) return NULL;
+    for (int i = 0; p && size >= MMIXI_LLAMA2C_HEADER && i < 7; i++, p += 4)
+        n[i] = (size_t)(int32_t)mmixi_number(p, 4);
+    d = mmixi_llama2c_create(m, name, n, size);
+    if (!d) return NULL;
+    for (size_t k = 0; k < sizeof mmixi_llama2c_order / sizeof *mmixi_llama2c_order; k++) {
+        const char *part = mmixi_llama2c_order[k];
         if (!strcmp(part, "lm_head")) p += 4 * n[6] * d->config.head_dim;
-        for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++) {
-            if (!strstr(q->name, part)) continue;
-            for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
-                union { uint32_t bits; float f32; } u;
-                u.bits = (uint32_t)mmixi_number(p, 4);
-                mmixi_of(q->tensor)[e] = (mmix_real)u.f32;
-            }
+        for (size_t i = 0; i < d->params->count; i++) {
+            const mmix_param *q = &d->params->at[i];
+            if (strstr(q->name, part)) p = mmixi_llama2c_values(q->tensor, p);
         }
     }
     return d;
 }
-/* Hugging Face's names of a config's numbers; those that may lack keep their value. */
-#define MMIXI_HF_SIZE(name, field, files) \
-    MMIXI_SETTING(name, MMIXI_SIZE_NUMBER, size_t, mmix_decoder_config, field, 0, HUGE_VAL, files)
-#define MMIXI_HF_REAL(name, field, files) \
-    MMIXI_SETTING(name, MMIXI_REAL_NUMBER, double, mmix_decoder_config, field, -HUGE_VAL, HUGE_VAL, files)
-static const mmixi_setting mmixi_hf_settings[] = {
-    MMIXI_HF_SIZE("vocab_size", vocabulary, MMIXI_IN_ALL),
-    MMIXI_HF_SIZE("hidden_size", dim, MMIXI_IN_ALL),
-    MMIXI_HF_SIZE("num_hidden_layers", depth, MMIXI_IN_ALL),
-    MMIXI_HF_SIZE("intermediate_size", ffn, MMIXI_IN_ALL),
-    MMIXI_HF_SIZE("num_attention_heads", heads, MMIXI_IN_ALL),
-    MMIXI_HF_SIZE("num_key_value_heads", kv_heads, MMIXI_IN_NEWER),
-    MMIXI_HF_SIZE("head_dim", head_dim, MMIXI_IN_NEWER),
-    MMIXI_HF_REAL("rms_norm_eps", eps, MMIXI_IN_NEWER),
-    MMIXI_HF_REAL("rope_theta", rope.theta, MMIXI_IN_NEWER),
-    MMIXI_SETTINGS_END
-};
-/* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
-static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
+
+/* ---- decoders: Hugging Face's ---- */
+/* Refuses attention to fewer tokens than all: Mistral's window, and Qwen2's where it is switched
+   on. */
+static void mmixi_hf_no_window(const mmixi_hf *h)
 {
-    char path[MMIXI_PATH];
-    mmixi_path_beside(f->a, "config.json", path);
-    mmixi_file_bytes file = mmixi_file_read(f->m, "mmix_decoder_open", path);
-    char *v = f->config.out = mmixi_file_json(f->a, path, &file);
-    mmixi_file_free(f->m, &file);
-    if (!v) return;
-    const char *type = mmixi_json_word(v, "model_type", "none"),
-        *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
-        *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
-        *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
-    c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
-    if ((c->bias != 1 && strcmp(type, "llama")
-         && (strcmp(type, "mistral") || mmixi_json_number(mmixi_json_find(v, "sliding_window"), 0) > 0))
-        || strcmp(act, "silu") || strcmp(kind, "default")
-        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
-        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected model_type llama, mistral or qwen2, SwiGLU without "
-                  "biases, plain rotary positions, no sliding window, found %s, hidden_act %s, rope %s", path,
-                  type, act, kind);
-    c->eps = 1e-6;
-    mmixi_model_config(f, NULL, "", c, mmixi_hf_settings);
-    c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
-    c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
-    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
+    const char *types = mmixi_json_find(h->json, "layer_types"), *at = types, *unused;
+    if (!strcmp(mmixi_json_word(h->json, "model_type", ""), "mistral"))
+        mmixi_hf_off(h, "sliding_window", "null: attention to all tokens");
+    mmixi_hf_off(h, "use_sliding_window", "false");
+    while (at) {
+        const char *type;
+        at = mmixi_json_next(types, at, &unused);
+        type = mmixi_json_text(at);
+        if (type && strcmp(type, "full_attention")) {
+            mmix_fail(h->m, MMIX_ERROR_FILE, "%s: layer_types: expected full_attention everywhere, "
+                      "found %.40s", h->path, type);
+            return;
+        }
+    }
+}
+/* Takes the base of rotary positions, and refuses any but the plain ones. */
+static void mmixi_hf_rope(const mmixi_hf *h, mmix_rope_options *rope)
+{
+    const char *found = mmixi_json_find(h->json, "rope_parameters"), *scaling = found;
+    const char *kind = "rope_type";
+    if (!scaling) scaling = mmixi_json_find(h->json, "rope_scaling");
+    if (!mmixi_json_find(scaling, kind)) kind = "type";          /* an older name */
+    mmixi_hf_word(h, scaling, kind, "default", "default");
+    rope->theta = mmixi_hf_real(h, h->json, "rope_theta", rope->theta);
+    rope->theta = mmixi_hf_real(h, found, "rope_theta", rope->theta);
+    if (fabs(mmixi_hf_real(h, h->json, "partial_rotary_factor", 1) - 1) > 0)
+        mmixi_hf_refuse(h, h->json, "partial_rotary_factor", "1");
+    if (fabs(mmixi_hf_real(h, found, "partial_rotary_factor", 1) - 1) > 0)
+        mmixi_hf_refuse(h, found, "partial_rotary_factor", "1");
+}
+/* Takes the config of a Llama, a Mistral or a Qwen2 from the config.json beside the archive. */
+static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
+{
+    mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_open");
+    if (!h.json) return;
+    mmixi_hf_word(&h, h.json, "model_type", "none", "llama, mistral, qwen2");
+    mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu");
+    mmixi_hf_off(&h, "mlp_bias", "false");
+    mmixi_hf_off(&h, "quantization_config", "weights that are not quantised");
+    mmixi_hf_no_window(&h);
+    mmixi_hf_rope(&h, &c->rope);
+    c->vocabulary = mmixi_hf_size(&h, "vocab_size");
+    c->dim = mmixi_hf_size(&h, "hidden_size");
+    c->depth = mmixi_hf_size(&h, "num_hidden_layers");
+    c->depth = mmixi_min(c->depth, a->count);            /* the file lacks others */
+    c->ffn = mmixi_hf_size(&h, "intermediate_size");
+    c->heads = mmixi_hf_size(&h, "num_attention_heads");
+    c->kv_heads = mmixi_hf_size_or_0(&h, "num_key_value_heads");
+    c->head_dim = mmixi_hf_size_or_0(&h, "head_dim");
+    c->eps = mmixi_hf_real(&h, h.json, "rms_norm_eps", 1e-6);
+    if (!strcmp(mmixi_json_word(h.json, "model_type", ""), "qwen2")) c->bias = 1;
+    else if (mmixi_json_flag(mmixi_json_find(h.json, "attention_bias"), 0)) c->bias = 2;
+    c->tied = mmixi_json_flag(mmixi_json_find(h.json, "tie_word_embeddings"), 0);
+}
+/* Whether a file begins as a .safetensors, its index or a .pth does. */
+static int mmixi_is_archive(const mmixi_file_bytes *file)
+{
+    if (file->size <= 8) return 0;
+    return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
+    mmix_decoder_config c;
+    mmix_decoder *d;
+    mmix_archive *a;
+    mmixi_model_file f;
     if (!file.bytes) return NULL;
-    if (file.size <= 8 || (file.bytes[8] != '{' && !mmixi_is_index(&file)
-                           && memcmp(file.bytes, "PK", 2))) {         /* no .safetensors, no .pth */
-        mmix_decoder *d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
+    if (!mmixi_is_archive(&file)) {
+        d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;
     }
-    mmix_archive *a = mmixi_archive_new(m, path, file);
+    a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, NULL);
-    mmix_decoder_config c;
+    f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    if (!mmixi_format_is(a, mmixi_decoder_format)) mmixi_hf_read(&f, &c);
-    else mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
-    mmix_decoder *d = mmixi_decoder_create(m, c, 0);
+    if (mmixi_format_is(a, mmixi_decoder_format))
+        mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
+    else mmixi_decoder_hf(m, a, &c);
+    d = mmixi_decoder_create(m, c, 0);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_decoder_destroy(d);
@@ -23413,33 +24474,34 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- training runs ---- */
-/* The caller's note; one that is read lies in memory that goes with the parameters. */
-static void mmixi_model_note(mmixi_model_file *f, mmix_params *p, char **own, const char *note)
+/* Walks over what a run of DINO has beside its networks: moments, centre, counters, note. */
+static void mmixi_dino_state_file(mmixi_model_file *f, mmix_dino *d, const char *note)
 {
-    if (!f->a) mmixi_model_metadata(f, "note", note ? note : "");
-    else note = mmixi_metadata(f->a, "note"), *own = (char *)mmixi_own(p, strlen(note) + 1);
-    if (f->a && *own) strcpy(*own, note);
+    size_t centers = mmixi_dino_centers(&d->config);
+    uint64_t *const counters[] = { &d->step, &d->iters, &d->at_uniform, &d->at_zero };
+    mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
+    mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
+    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, 1, &centers, d->center);
+    mmixi_model_counters(f, counters, 4);
+    mmixi_model_note(f, d->net[0].params, &d->note, note);
 }
-/* Saves a run, or reads it from an archive: the config, of which it is made; student.backbone.NAME,
-   student.head.NAME, teacher.…; the moments, the centre, counters. */
+/* Saves a run, or makes it from an archive: the config, the parameters as student.backbone.NAME,
+   student.head.NAME and teacher.…, and its state. */
 static int mmixi_dino_file(mmix_dino *d, mmix_archive *a, const char *path, const char *note)
 {
-    mmixi_model_file f = mmixi_model_begin(d->m, a, mmixi_dino_format);
+    static const char *const backbone[2] = { "student.backbone.", "teacher.backbone." };
+    static const char *const head[2] = { "student.head.", "teacher.head." };
+    mmix_ctx *m = d->m;
+    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_dino_format);
     mmixi_model_config(&f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
     mmixi_model_config(&f, NULL, "", &d->config, mmixi_dino_settings);
     if (a) mmixi_dino_make(d, 0);
-    for (int i = 0; i < 2 && !d->m->error_kind; i++) {
-        mmixi_model_params(&f, i ? "teacher.backbone." : "student.backbone.", d->net[i].vision->params);
-        mmixi_model_params(&f, i ? "teacher.head." : "student.head.", d->net[i].params);
+    for (int i = 0; i < 2 && !m->error_kind; i++) {
+        mmixi_model_params(&f, backbone[i], d->net[i].vision->params);
+        mmixi_model_params(&f, head[i], d->net[i].params);
     }
-    if (!d->m->error_kind && !(a && mmixi_dino_begin(d))) {
-        mmixi_model_adamw(&f, "adamw.backbone.", &d->adamw[0]);
-        mmixi_model_adamw(&f, "adamw.head.", &d->adamw[1]);
-        size_t centers = mmixi_dino_centers(&d->config);
-        mmixi_model_array(&f, "", "center", MMIX_FILE_REAL, 1, &centers, d->center);
-        mmixi_model_counters(&f, &d->step, 4);
-        mmixi_model_note(&f, d->net[0].params, &d->note, note);
-    }
+    if (a && !m->error_kind) mmixi_dino_begin(d);
+    if (!m->error_kind) mmixi_dino_state_file(&f, d, note);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
@@ -23449,87 +24511,158 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
-    mmix_archive *a = d ? mmix_archive_open(m, path) : NULL;
-    if (d) d->m = m;
+    mmix_archive *a;
+    if (!d) return NULL;
+    d->m = m;
+    a = mmix_archive_open(m, path);
     if (a && !mmixi_dino_file(d, a, NULL, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
 }
-/* Saves a run, or makes the one that a file holds: the configs; the student's parameters, counters, the
-   adapters, the moments, the gradients that wait for the optimiser, and which of them were written. NULL on
-   error. */
-static mmix_distill *mmixi_distill_file(mmix_distill *run, const mmix_decoder *teacher,
-                                        const mmix_vision *seen, const char *path, const char *note)
+
+/* A walk over a distillation run. Its two models are decoders or backbones; the others are NULL. */
+typedef struct mmixi_distill_walk {
+    mmixi_model_file f;
+    const mmix_decoder *teacher;
+    const mmix_vision *vision_teacher;
+    mmix_decoder *student;
+    mmix_vision *vision_student;
+    mmix_params *params;                         /* the student's */
+    mmix_distill_config config;
+} mmixi_distill_walk;
+
+/* Walks over the configs of run and student. If it reads, it makes the student. */
+static void mmixi_distill_configs(mmixi_distill_walk *w)
 {
-    mmix_ctx *m = seen ? seen->params->m : teacher->m;
-    mmix_archive *a = run ? NULL : mmix_archive_open(m, path);
-    if (!run && !a) return NULL;
+    mmixi_model_file *f = &w->f;
     char stage[] = "stage[0].";
-    mmix_distill_config c = run ? run->config : mmix_linmu_stages();     /* read over, as the model's */
-    mmix_decoder *d = run ? run->student : NULL;
-    mmix_vision *v = run ? run->vision_student : NULL;
-    mmixi_model_file f = mmixi_model_begin(m, a, "mamba_mix distillation run 1");
-    mmixi_model_config(&f, "config", "", &c, mmixi_distill_settings);
-    for (size_t i = 0; i < c.stages; i++, stage[6]++)
-        mmixi_model_config(&f, NULL, stage, &c.stage[i], mmixi_stage_settings);
-    if (seen) {
-        mmix_vision_config size = (v ? v : seen)->config;
-        mmixi_model_config(&f, "vision", "", &size, mmixi_vision_settings);
-        if (a) v = mmixi_vision_create(m, size, 0);
-    } else {
-        mmix_decoder_config size = (d ? d : teacher)->config;
-        mmixi_model_config(&f, "decoder", "", &size, mmixi_decoder_settings);
-        if (a) d = mmixi_decoder_create(m, size, 0);
+    mmixi_model_config(f, "config", "", &w->config.stages, mmixi_distill_settings);
+    for (size_t i = 0; i < w->config.stages; i++) {
+        mmixi_model_config(f, NULL, stage, &w->config.stage[i], mmixi_stage_settings);
+        stage[6]++;
     }
-    mmix_params *list = v ? v->params : d ? d->params : NULL;
-    if (list) mmixi_model_params(&f, "student.", list);
-    if (a) run = seen ? mmix_vision_distill_create(seen, v, c) : mmix_distill_create(teacher, d, c);
-    if (run) {
-        run->adapters = list->adapters != NULL;
-        mmixi_model_counters(&f, &run->stage, 5);
-        if (run->stage > c.stages)
-            mmixi_refuse(a, NULL, "stage 0 to %.0f, found %.0f", (double)c.stages, (double)run->stage);
-        if (run->adapters && !list->adapters)
-            mmix_params_lora(list, c.lora_rank, c.lora_alpha, c.lora_targets);
-        if (a) mmixi_distill_begin(run);
-        if (list->adapters) mmixi_model_params(&f, "adapters.", list->adapters);
-        mmixi_model_note(&f, list, &run->note, note);
+    if (w->vision_teacher) {
+        const mmix_vision *model = w->vision_student ? w->vision_student : w->vision_teacher;
+        mmix_vision_config size = model->config;
+        mmixi_model_config(f, "vision", "", &size, mmixi_vision_settings);
+        if (f->a) w->vision_student = mmixi_vision_create(f->m, size, 0);
     }
-    for (int i = 0; i < 2 && !m->error_kind; i++) {
-        const char *moments = i ? "adamw.adapters." : "adamw.decoder.";
-        const mmix_params *p = run->adamw[i].params;
-        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(m, p->count * sizeof *written) : NULL;
-        if (p) mmixi_model_adamw(&f, moments, &run->adamw[i]);
-        if (!written) continue;
-        mmixi_params_ready(p, "", 1);
-        for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(&f, moments, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
-        mmixi_model_array(&f, moments, "written", MMIX_FILE_I64, 1, &p->count, written);
-        for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+    else {
+        const mmix_decoder *model = w->student ? w->student : w->teacher;
+        mmix_decoder_config size = model->config;
+        mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
+        if (f->a) w->student = mmixi_decoder_create(f->m, size, 0);
     }
-    if (!mmixi_model_end(&f, path)) return run;
-    if (a) mmix_distill_destroy(run), mmix_decoder_destroy(d), mmix_vision_destroy(v);
+    if (w->vision_student) w->params = w->vision_student->params;
+    if (w->student) w->params = w->student->params;
+}
+/* Walks over counters, adapters and the note. */
+static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, const char *note)
+{
+    mmixi_model_file *f = &w->f;
+    const mmix_distill_config *c = &w->config;
+    mmix_params *p = w->params;
+    uint64_t *const counters[] = {
+        &run->stage, &run->step, &run->number, &run->tokens, &run->adapters
+    };
+    run->adapters = p->adapters != NULL;
+    mmixi_model_counters(f, counters, 5);
+    if (run->stage > c->stages)
+        mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages,
+                     (double)run->stage);
+    if (run->adapters && !p->adapters)
+        mmix_params_lora(p, c->lora_rank, c->lora_alpha, c->lora_targets);
+    if (f->a) mmixi_distill_begin(run);
+    if (p->adapters) mmixi_model_params(f, "adapters.", p->adapters);
+    mmixi_model_note(f, p, &run->note, note);
+}
+/* Walks over the moments of one optimiser. Where answer tokens wait for its step, the gradients are
+   in the file, too, and which of them were written. */
+static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, int adapters)
+{
+    const char *prefix = adapters ? "adamw.adapters." : "adamw.decoder.";
+    const mmix_adamw_state *state = &run->adamw[adapters];
+    const mmix_params *p = state->params;
+    int64_t *written;
+    if (!p) return;
+    mmixi_model_adamw(f, prefix, state);
+    if (!run->tokens) return;
+    written = (int64_t *)mmixi_step(f->m, p->count * sizeof *written);
+    if (!written) return;
+    mmixi_params_ready(p, "", 1);
+    for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
+    mmixi_model_array(f, prefix, "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+    mmixi_model_array(f, prefix, "written", MMIX_FILE_I64, 1, &p->count, written);
+    for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+}
+/* Saves a run, or makes the one that the archive holds, if run is NULL: the configs, the student's
+   parameters, the state, the moments. */
+static mmix_distill *mmixi_distill_file(mmixi_distill_walk *w, mmix_distill *run, const char *path,
+                                        const char *note)
+{
+    mmixi_model_file *f = &w->f;
+    int reads = f->a != NULL;
+    mmixi_distill_configs(w);
+    if (w->params) mmixi_model_params(f, "student.", w->params);
+    if (reads && w->vision_teacher)
+        run = mmix_vision_distill_create(w->vision_teacher, w->vision_student, w->config);
+    else if (reads) run = mmix_distill_create(w->teacher, w->student, w->config);
+    if (run) mmixi_distill_state_file(w, run, note);
+    for (int adapters = 0; adapters < 2 && !f->m->error_kind; adapters++)
+        mmixi_distill_moments(f, run, adapters);
+    if (!mmixi_model_end(f, path)) return run;
+    if (reads) {
+        mmix_distill_destroy(run);
+        mmix_decoder_destroy(w->student);
+        mmix_vision_destroy(w->vision_student);
+    }
     return NULL;
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    return run && mmixi_distill_file((mmix_distill *)run, run->teacher, run->vision_teacher, path, note)
-        ? 0 : -1;
+    mmixi_distill_walk w;
+    if (!run) return -1;
+    memset(&w, 0, sizeof w);
+    w.teacher = run->teacher;
+    w.vision_teacher = run->vision_teacher;
+    w.student = run->student;
+    w.vision_student = run->vision_student;
+    w.config = run->config;
+    w.f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
+    return mmixi_distill_file(&w, (mmix_distill *)run, path, note) ? 0 : -1;
+}
+/* Reads the run in a file for the teacher in *w. NULL on error. */
+static mmix_distill *mmixi_distill_read(mmixi_distill_walk *w, mmix_ctx *m, const char *path)
+{
+    mmix_archive *a = mmix_archive_open(m, path);
+    if (!a) return NULL;
+    w->config = mmix_linmu_stages();             /* what a config of fewer stages leaves as it is */
+    w->f = mmixi_model_begin(m, a, mmixi_distill_format);
+    return mmixi_distill_file(w, NULL, NULL, NULL);
 }
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student)
 {
     mmix_ctx *m = teacher ? teacher->params->m : NULL;
-    mmix_distill *run = mmixi_given(m, "mmix_vision_distill_load", "*student", student)
-        ? mmixi_distill_file(NULL, NULL, teacher, path, NULL) : NULL;
+    mmix_distill *run = NULL;
+    mmixi_distill_walk w;
+    memset(&w, 0, sizeof w);
+    w.vision_teacher = teacher;
+    if (mmixi_given(m, "mmix_vision_distill_load", "*student", student))
+        run = mmixi_distill_read(&w, m, path);
     if (student) *student = run ? run->vision_student : NULL;
     return run;
 }
-MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
+                                        mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_distill *run = mmixi_given(m, "mmix_distill_load", "*student", student)
-        ? mmixi_distill_file(NULL, teacher, NULL, path, NULL) : NULL;
+    mmix_distill *run = NULL;
+    mmixi_distill_walk w;
+    memset(&w, 0, sizeof w);
+    w.teacher = teacher;
+    if (mmixi_given(m, "mmix_distill_load", "*student", student))
+        run = mmixi_distill_read(&w, m, path);
     if (student) *student = run ? run->student : NULL;
     return run;
 }

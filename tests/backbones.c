@@ -1,6 +1,11 @@
 /* backbones.c - models from files and what does not fit; features as maps; pictures and .npy files. The standard sizes are
    in tests/internals.c. Run from the repository's root. */
 #include "test.h"
+#include <sys/stat.h>
+#ifdef _WIN32
+#include <direct.h>
+#define mkdir(path, mode) _mkdir(path)
+#endif
 
 /* ---- which tokens a backbone reads (the registers' places are in tests/training.c) ---- */
 
@@ -113,7 +118,7 @@ static void opening(void)
         save_as(m, v, "", NULL, "{");
         CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "JSON byte 1"), where);
         save_as(m, v, "", "neck.weight", NULL);
-        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "upstream Mamba-Reg"), where);
+        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, attends(kind) ? "unexpected neck.weight" : "upstream Mamba-Reg"), where);
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
@@ -345,7 +350,7 @@ static void other_names(void)
         mmix_vision_destroy(w);
         mmix_error_clear(m);
         count = 1;
-        put(kind == 5 ? "stages.0.layers.0.weight" : kind == 6 ? "text_model.token_embedding.weight" : "x", &p->at[0], 0, 1);
+        put(kind == 5 ? "stages.0.layers.0.depthwise_conv.weight" : kind == 6 ? "text_model.token_embedding.weight" : "x", &p->at[0], 0, 1);
         CHECK_AT(!save_entries(m) && !mmix_vision_open(m, PATH)
                  && says(m, MMIX_ERROR_FILE, kind == 5 ? "a ConvNeXt" : kind == 6 ? "a text encoder" : "expected the weights of"), where);
         mmix_vision_destroy(v);
@@ -727,11 +732,324 @@ static void arrays(void)
     remove(NPY);
 }
 
+/* ---- relatives: files that others write for the same networks, and what cannot be opened ---- */
+
+#define RELATIVES "build/backbones_relatives"
+#define RELATIVE RELATIVES "/model.safetensors"
+#define RELATIVE_CONFIG RELATIVES "/config.json"
+
+static const char *const vit_5[] = {
+    "norm1", "layernorm_before", "norm2", "layernorm_after", "cls_token", "embeddings.cls_token",
+    "pos_embed", "embeddings.position_embeddings", "patch_embed.proj", "embeddings.patch_embeddings.projection",
+    "attn.qkv", "attention._proj", "attn.proj", "attention.o_proj", "blocks.", "layers.", "norm.", "layernorm.", NULL
+};
+static const char *const dinov2_5[] = {
+    "cls_token", "embeddings.cls_token", "pos_embed", "embeddings.position_embeddings",
+    "register_tokens", "embeddings.register_tokens", "patch_embed.proj", "embeddings.patch_embeddings.projection",
+    "attn.qkv", "attention._proj", "attn.proj", "attention.o_proj", "ls1.gamma", "layer_scale1.lambda1",
+    "ls2.gamma", "layer_scale2.lambda1", "mlp.w3", "mlp.down_proj", "blocks.", "encoder.layer.", "norm.", "layernorm.", NULL
+};
+static const char *const dinov3_5[] = {
+    "cls_token", "embeddings.cls_token", "storage_tokens", "embeddings.register_tokens",
+    "patch_embed.proj", "embeddings.patch_embeddings", "attn.qkv", "attention._proj", "attn.proj", "attention.o_proj",
+    "ls1.gamma", "layer_scale1.lambda1", "ls2.gamma", "layer_scale2.lambda1", "mlp.w1.", "mlp.gate_proj.",
+    "mlp.w2.", "mlp.up_proj.", "mlp.w3", "mlp.down_proj", "blocks.", "model.layer.", NULL
+};
+static void write_relative(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f) return;
+    fputs(text, f);
+    fclose(f);
+}
+/* A backbone with random numbers everywhere; DINOv3's keys have no bias. */
+static mmix_vision *random_backbone(mmix_ctx *m, mmix_vision_config c)
+{
+    mmix_vision *v = mmix_vision_create(m, c);
+    mmix_params *p = mmix_vision_params(v);
+    for (size_t i = 0; v && i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        const int keys = c.positions == MMIX_POSITIONS_AXIAL && strstr(p->at[i].name, "qkv.bias");
+        for (size_t e = 0; e < mmix_count(t); e++) {
+            double x = 0.3 * mmix_random_normal(m, 0, i, e);
+            if (keys && e / c.dim == 1) x = 0;
+            mmix_data(t)[e] = (real)x;
+        }
+    }
+    return v;
+}
+static int save_relative(mmix_ctx *m) { return mmix_archive_save(m, RELATIVE, entries, count, NULL); }
+/* The entries as they are, or with another prefix. */
+static void list_own(const mmix_vision *v, const char *prefix)
+{
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    count = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
+        put(name, &p->at[i], 0, mmix_shape(p->at[i].tensor, 0));
+    }
+}
+/* The entries as a state dict of transformers 5 names and cuts them. */
+static void list_state_dict(const mmix_vision *v, const char *const *pairs)
+{
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    const size_t D = mmix_vision_config_of(v)->dim;
+    count = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const size_t rows = mmix_shape(p->at[i].tensor, 0);
+        char name[160], piece[160], *at;
+        replaced(name, p->at[i].name, pairs);
+        if ((at = strstr(name, "attention._proj")) != NULL) {
+            for (size_t k = 0; k < 3; k++) {
+                snprintf(piece, sizeof piece, "%.*s%c%s", (int)(at + 10 - name), name, "qkv"[k], at + 10);
+                if (pairs != dinov3_5 || k != 1 || !strstr(piece, "bias")) put(piece, &p->at[i], k * D, D);
+            }
+        }
+        else if ((at = strstr(name, "mlp.w12")) != NULL) {
+            for (size_t k = 0; k < 2; k++) {
+                snprintf(piece, sizeof piece, "%.*smlp.%s_proj%s", (int)(at - name), name, k ? "up" : "gate", at + 7);
+                put(piece, &p->at[i], k * rows / 2, rows / 2);
+            }
+        }
+        else put(name, &p->at[i], 0, rows);
+    }
+}
+/* Opens the entries and compares parameters and output with v's. */
+static mmix_vision *opens_same(mmix_ctx *m, mmix_vision *v, const char *what)
+{
+    mmix_vision *w = save_relative(m) ? NULL : mmix_vision_open(m, RELATIVE);
+    mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, 12, 20), 1, 1);
+    doing(what);
+    FINE(m);
+    if (!w) return NULL;
+    CHECK_AT(same_values(mmix_vision_params(v), mmix_vision_params(w)), what);
+    CHECK_AT(apart(mmix_vision_forward(m, v, image, NULL).tokens, mmix_vision_forward(m, w, image, NULL).tokens) <= 0, what);
+    return w;
+}
+static void refused_relative(mmix_ctx *m, const char *text)
+{
+    CHECK_AT(!save_relative(m) && !mmix_vision_open(m, RELATIVE) && says(m, MMIX_ERROR_FILE, text), text);
+    mmix_error_clear(m);
+    mmix_reset(m);
+}
+/* config.json says what names and shapes leave open, or asks for what is not done. */
+static void configs_beside(mmix_ctx *m)
+{
+    static const char good[] = "{\"model_type\": \"vit\", \"hidden_size\": 128, \"num_hidden_layers\": 3, "
+        "\"num_attention_heads\": 4, \"layer_norm_eps\": 1e-3, \"hidden_act\": \"gelu\"}";
+    static const struct { const char *from, *to, *message; } wrong[] = {
+        { "\"gelu\"", "\"relu\"", "config.json: hidden_act: expected gelu, gelu_python, found relu" },
+        { "\"gelu\"", "\"gelu_pytorch_tanh\"", "hidden_act: expected gelu, gelu_python, found gelu_pytorch_tanh" },
+        { "heads\": 4", "heads\": 5", "num_attention_heads: expected a divisor of hidden_size, found 5" },
+        { "heads\": 4", "heads\": 0", "num_attention_heads: expected 1 to 2147483647, found 0" },
+        { "size\": 128", "size\": 192", "hidden_size: expected 128, as the weights have it, found 192" },
+        { "layers\": 3", "layers\": 4", "num_hidden_layers: expected 3, as the weights have it, found 4" },
+        { "1e-3", "\"small\"", "layer_norm_eps: expected a number from 0 on, found small" },
+        { "\"vit\"", "\"beit\"", "model_type: expected vit, vit_mae, vit_msn, dinov2, dinov2_with_registers, dinov3_vit, found beit" },
+        { "\"vit\"", "\"vit\", \"quantization_config\": {\"bits\": 8}", "quantization_config: expected weights that are not quantised" },
+        { "{", "", "config.json: JSON byte" }
+    };
+    mmix_vision_config c = small(0);
+    c.heads = 4;
+    c.eps = 1e-3;
+    c.positions = MMIX_POSITIONS_EXACT;
+    mmix_vision *v = random_backbone(m, c), *w;
+    foreign(v, 0);
+    write_relative(RELATIVE_CONFIG, good);
+    w = opens_same(m, v, "heads of 32 and eps, from config.json");
+    if (w) CHECK(mmix_vision_config_of(w)->heads == 4 && fabs(mmix_vision_config_of(w)->eps - 1e-3) < 1e-12);
+    mmix_vision_destroy(w);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *at = strstr(good, wrong[i].from);
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrong[i].to, at + strlen(wrong[i].from));
+        write_relative(RELATIVE_CONFIG, text);
+        refused_relative(m, wrong[i].message);
+    }
+    write_relative(RELATIVE_CONFIG, "{\"architecture\": \"vit_tiny_patch16_224\", \"num_classes\": 10}");
+    c.heads = 2;
+    c.eps = 1e-12;
+    mmix_vision_destroy(v);
+    v = random_backbone(m, c);
+    foreign(v, 0);
+    mmix_vision_destroy(opens_same(m, v, "a config that says nothing of heads"));
+    remove(RELATIVE_CONFIG);
+    mmix_vision_destroy(v);
+    v = random_backbone(m, small(7));
+    foreign(v, 7);
+    write_relative(RELATIVE_CONFIG, "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"silu\"}");
+    mmix_vision_destroy(opens_same(m, v, "DINOv3 with its config"));
+    write_relative(RELATIVE_CONFIG, "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"gelu\"}");
+    refused_relative(m, "hidden_act: expected silu, swish, found gelu");
+    write_relative(RELATIVE_CONFIG, "{\"model_type\": \"dinov3_vit\", \"num_attention_heads\": 1, \"hidden_act\": \"silu\", "
+                   "\"rope_parameters\": {\"rope_theta\": 50.0}}");
+    refused_relative(m, "rope_theta: expected 100, found 50.0");
+    remove(RELATIVE_CONFIG);
+    mmix_vision_destroy(v);
+}
+/* Other names for the same arrays. */
+static void renamed(mmix_ctx *m)
+{
+    static const struct { const char *name; int kind, swiglu; const char *const *pairs; } dicts[] = {
+        { "ViT, state dict", 0, 0, vit_5 }, { "DINOv2, state dict", 5, 0, dinov2_5 },
+        { "DINOv2 with registers and SwiGLU, state dict", 6, 1, dinov2_5 }, { "DINOv3, state dict", 7, 1, dinov3_5 }
+    };
+    mmix_vision *v;
+    for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++) {
+        mmix_vision_config c = small(dicts[i].kind);
+        if (!dicts[i].kind) c.eps = 1e-12;
+        if (dicts[i].kind < 6) c.positions = MMIX_POSITIONS_EXACT;
+        v = random_backbone(m, c);
+        list_state_dict(v, dicts[i].pairs);
+        mmix_vision_destroy(opens_same(m, v, dicts[i].name));
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+    v = random_backbone(m, small(5));            /* compiled block by block, and as a whole */
+    list_own(v, "_orig_mod.");
+    for (size_t i = 0; i < count; i++) {
+        char name[160], *at = strstr(names[i], "blocks.");
+        if (!at) continue;
+        snprintf(name, sizeof name, "%.*s_orig_mod.%s", (int)(at + 9 - names[i]), names[i], at + 9);
+        snprintf(names[i], sizeof names[i], "%s", name);
+    }
+    mmix_vision_destroy(opens_same(m, v, "_orig_mod inside of names"));
+    put("_orig_mod.local_cls_norm.weight", &mmix_vision_params(v)->at[0], 0, 1);
+    put("_orig_mod.decoder_pos_embed", &mmix_vision_params(v)->at[0], 0, 1);
+    put("_orig_mod.decoder_blocks.0.norm1.weight", &mmix_vision_params(v)->at[0], 0, 1);
+    mmix_vision_destroy(opens_same(m, v, "what only training reads"));
+    mmix_vision_destroy(v);
+}
+/* timm: registers under another name, no position for the class token, DINOv2's SwiGLU as fc1 and fc2. */
+static void timm_names(mmix_ctx *m)
+{
+    static const char *const pairs[] = { "register_tokens", "reg_token", "mlp.w12", "mlp.fc1", "mlp.w3", "mlp.fc2", NULL };
+    for (int kind = 5; kind < 7; kind++) {
+        mmix_vision_config c = small(kind);
+        c.positions = MMIX_POSITIONS_ANTIALIAS;
+        mmix_vision *v = random_backbone(m, c);
+        mmix_tensor *positions = mmix_params_find(mmix_vision_params(v), "pos_embed");
+        for (size_t i = 0; i < c.dim; i++) mmix_data(positions)[i] = 0;
+        list_own(v, "");
+        for (size_t i = 0; i < count; i++) {
+            char name[160];
+            replaced(name, names[i], pairs);
+            snprintf(names[i], sizeof names[i], "%s", name);
+            if (strcmp(name, "pos_embed")) continue;
+            entries[i].shape[1]--;
+            entries[i].data = mmix_data(positions) + c.dim;
+        }
+        mmix_vision_destroy(opens_same(m, v, kind == 5 ? "DeiT III" : "timm, registers"));
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+}
+/* The fixed sines of MAE and MoCo v3 for a grid of 3 x 3: quarters sin x, cos x, sin y, cos y; none for the class token. */
+static void set_sines(mmix_vision *v)
+{
+    mmix_tensor *t = mmix_params_find(mmix_vision_params(v), "pos_embed");
+    const size_t D = mmix_shape(t, 2);
+    for (size_t e = 0; e < mmix_count(t); e++) {
+        const size_t patch = e / D - 1, quarter = e % D / (D / 4);
+        const double at = (double)(quarter < 2 ? patch % 3 : patch / 3) * pow(10000, -(double)(e % (D / 4)) / (double)(D / 4));
+        mmix_data(t)[e] = (real)(e < D ? 0 : quarter % 2 ? cos(at) : sin(at));
+    }
+}
+static void heads_and_sines(mmix_ctx *m)
+{
+    mmix_vision_config c = small(0);
+    mmix_vision *v, *w;
+    c.positions = MMIX_POSITIONS_EXACT;
+    v = random_backbone(m, c);
+    set_sines(v);
+    list_own(v, "");
+    w = opens_same(m, v, "MAE's positions are resized to the size");
+    if (w) CHECK(mmix_vision_config_of(w)->positions == MMIX_POSITIONS_EXACT);
+    mmix_vision_destroy(w);
+    put("fc_norm.weight", &mmix_vision_params(v)->at[0], 0, 1);
+    mmix_vision_destroy(opens_same(m, v, "a norm of the classifier's"));
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], "norm.weight")) entries[i] = entries[--count];
+    refused_relative(m, "expected norm.weight, which normalises each token, found fc_norm.weight");
+    mmix_vision_destroy(v);
+    c.dim = 384;
+    c.heads = 12;
+    c.depth = 1;
+    v = random_backbone(m, c);
+    set_sines(v);
+    list_own(v, "module.momentum_encoder.");
+    for (size_t i = 0, n = count; i < n; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "module.base_encoder.%s", names[i] + strlen("module.momentum_encoder."));
+        entries[count] = entries[i];
+        snprintf(names[count], sizeof names[count], "%s", name);
+        entries[count].name = names[count];
+        count++;
+    }
+    put("module.predictor.0.weight", &mmix_vision_params(v)->at[0], 0, 1);
+    w = opens_same(m, v, "MoCo v3 has 12 heads");
+    mmix_vision_destroy(w);
+    list_own(v, "");
+    refused_relative(m, "fixed sines in width 384: MoCo v3 has 12 heads there");
+    mmix_vision_destroy(v);
+}
+/* Refusals that say what is not right. */
+static void strangers(mmix_ctx *m)
+{
+    static const struct { const char *name, *message; } other[] = {
+        { "patch_embed.backbone.stages.0.blocks.0.conv1.weight", "a network of stages with convolutions" },
+        { "stages.0.blocks.0.conv1.conv.weight", "a network of stages with convolutions" },
+        { "stages.0.blocks.0.conv_dw.weight", "a ConvNeXt" }, { "stages.0.0.dwconv.weight", "a ConvNeXt" },
+        { "dist_token", "a distilled DeiT" }, { "embeddings.distillation_token", "a distilled DeiT" },
+        { "blocks.0.attn.rel_pos_h", "SAM's image encoder" }, { "x.token_embedding.weight", "a text encoder" },
+        { "model.embed_tokens.weight", "found no cls_token among 1 arrays; first: model.embed_tokens.weight" }
+    };
+    mmix_vision *v = random_backbone(m, small(0));
+    mmix_vision_config c;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        count = 0;
+        put(other[i].name, &mmix_vision_params(v)->at[0], 0, 1);
+        if (strstr(other[i].message, "SAM")) put("neck.0.weight", &mmix_vision_params(v)->at[0], 0, 1);
+        refused_relative(m, other[i].message);
+    }
+    foreign(v, 0);                               /* 4 x 6 patches and the class token make a square number */
+    for (size_t i = 0; i < count; i++)
+        if (strstr(names[i], "position_embeddings")) entries[i].shape[1] = 9, entries[i].shape[2] = 128;
+    refused_relative(m, "9 positions, 3 blocks: without the class token's, the positions are no square");
+    list_own(v, "");
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], "pos_embed")) entries[i] = entries[--count];
+    refused_relative(m, "pos_embed is missing");
+    mmix_vision_destroy(v);
+    CHECK(mmix_vision_config_read(NULL, NULL, &c) == -1);
+    CHECK(mmix_vision_save(NULL, NULL, RELATIVE) == -1 && !mmix_vision_open_as(NULL, RELATIVE, MMIX_DTYPE_REAL));
+    list_own(v = random_backbone(m, small(0)), "");
+    CHECK(!save_relative(m) && mmix_vision_save(NULL, v, RELATIVE) == -1);
+    CHECK(!mmix_vision_open_as(m, RELATIVE, MMIX_DTYPE_I32) && says(m, MMIX_ERROR_ARGUMENT, "dtype is"));
+    CHECK(!mmix_decoder_from_llama2c(m, NULL, "", 0) && says(m, MMIX_ERROR_ARGUMENT, "name is NULL"));
+    mmix_vision_destroy(v);
+}
+static void relatives(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mkdir(RELATIVES, 0777);
+    configs_beside(m);
+    renamed(m);
+    timm_names(m);
+    heads_and_sines(m);
+    strangers(m);
+    FINE(m);
+    mmix_destroy(m);
+    remove(RELATIVE);
+    remove(RELATIVES);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "tokens", tokens }, { "opening", opening }, { "names", other_names }, { "plain names", plain_names }, { "reading", reading }, { "trained", trained }, { "halves", halves }, { "memory", opening_fails }, { "dense", dense }, { "batches", batches },
-        { "squares", squares }, { "pictures", pictures }, { "arrays", arrays }
+        { "squares", squares }, { "pictures", pictures }, { "arrays", arrays }, { "relatives", relatives }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -88,7 +88,20 @@ static void hugging_face(void)
         {"\"vocab_size\": 23", "\"vocab_size\": 24", ""}, {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", ""},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", ""}, {"\"intermediate_size\": 10", "\"intermediate_size\": \"ten\"", ""},
         {"{", "", ""}, {"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "gpt2"},
-        {"\"model_type\": \"llama\"", "\"model_type\": \"mistral\", \"sliding_window\": 4096", "found mistral"}};
+        {"\"model_type\": \"llama\"", "\"model_type\": \"mistral\", \"sliding_window\": 4096", "sliding_window: expected null: attention to all tokens, found 4096"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"qwen2\", \"use_sliding_window\": true", "use_sliding_window: expected false, found true"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"qwen2\", \"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+         "layer_types: expected full_attention everywhere, found sliding_attention"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"mamba2\"", "model_type: expected llama, mistral, qwen2, found mamba2"},
+        {"\"model_type\": \"llama\",", "", "model_type: expected llama, mistral, qwen2, found none"},
+        {"\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "hidden_act: expected silu, found gelu"},
+        {"\"hidden_act\": \"silu\"", "\"mlp_bias\": true", "mlp_bias: expected false, found true"},
+        {"\"hidden_act\": \"silu\"", "\"quantization_config\": {\"bits\": 4}", "quantization_config: expected weights that are not quantised"},
+        {"\"hidden_act\": \"silu\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}", "type: expected default, found linear"},
+        {"\"hidden_act\": \"silu\"", "\"rope_parameters\": {\"rope_type\": \"llama3\"}", "rope_type: expected default, found llama3"},
+        {"\"hidden_act\": \"silu\"", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}", "partial_rotary_factor: expected 1, found 0.5"},
+        {"\"vocab_size\": 23", "\"vocab_size\": 0", "vocab_size: expected 1 to 2147483647, found 0"},
+        {"\"rms_norm_eps\": 1e-3", "\"rms_norm_eps\": \"x\"", "rms_norm_eps: expected a number from 0 on, found x"}};
     for (int kind = 0; kind < 3; kind++) {       /* Llama; Qwen2; Llama tied and with keys for each head */
         mmix_ctx *m = context(1, 0);
         mmix_decoder_config c = small(MMIX_DECODER_ATTENTION);

@@ -786,6 +786,63 @@ static int prepared(const mmix_options *options, void *user)
     mmix_destroy(m);
     return kind;
 }
+/* Pictures that are tall and shrink, too: along the rows first, as Pillow up to 12.3 does (13.0 begins with the columns). */
+static void test_tall(void)
+{
+    static const size_t sizes[][4] = { { 30, 61, 25, 51 }, { 30, 61, 25, 20 }, { 12, 90, 12, 7 }, { 9, 200, 20, 20 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t w = sizes[i][0], h = sizes[i][1], ow = sizes[i][2], oh = sizes[i][3];
+        mmix_box all = box_of(0, 0, h, w);
+        uint8_t *in = draw(w, h, 0), *expect = plain_resize(picture_of(in, w, h), all, oh, ow), *out = new_bytes(ow * oh * 3);
+        uint8_t *scratch = new_bytes(mmix_picture_resize_scratch(mmix_resizing_box(all, ow, oh)));
+        check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(all, ow, oh), scratch) == 0, "tall: accepted", i);
+        check(!memcmp(out, expect, ow * oh * 3), "tall: the rows come first", i);
+        free(in);
+        free(expect);
+        free(out);
+        free(scratch);
+    }
+}
+
+/* NULL where a context, a picture, an output, scratch or a config belongs: refused, or NULL. */
+static void test_null(mmix_ctx *m)
+{
+    uint8_t in[48] = { 0 }, out[48];
+    mmix_real planes[48];
+    mmix_picture p = picture_of(in, 4, 4);
+    mmix_resizing r = mmix_resizing_box(box_of(0, 0, 4, 4), 4, 4);
+    mmix_augment a = mmix_augment_dino();
+    uint8_t *scratch = new_bytes(1 << 21);
+    mmix_crop crop;
+    mmix_box box;
+    memset(&crop, 0, sizeof crop);
+    check(mmix_image(NULL, in, 4, 4, 4) == NULL, "null: mmix_image", 0);
+    check(mmix_image_resized(NULL, p, r) == NULL, "null: mmix_image_resized", 0);
+    check(mmix_augment_batch(NULL, &a, &p, NULL, 0, 1, 0, NULL, NULL) == -1, "null: mmix_augment_batch", 0);
+    REFUSED(m, mmix_image(m, NULL, 4, 4, 4) == NULL, "at NULL");
+    check(mmix_picture_resize(NULL, p, r, scratch) == -1, "null: resized to", 0);
+    check(mmix_picture_resize(out, p, r, NULL) == -1, "null: resized without scratch", 0);
+    check(mmix_picture_resize(out, picture_of(NULL, 4, 4), r, scratch) == -1, "null: resized from", 0);
+    check(mmix_picture_change(NULL, 4, 4, MMIX_CHANGE_FLIP, 0, NULL) == -1, "null: changed", 0);
+    check(mmix_picture_change(in, 4, 4, MMIX_CHANGE_BLUR, 1, NULL) == -1, "null: blurred without scratch", 0);
+    check(mmix_picture_normalise(NULL, p, NULL, NULL) == -1, "null: normalised to", 0);
+    check(mmix_picture_normalise(planes, picture_of(NULL, 4, 4), NULL, NULL) == -1, "null: normalised from", 0);
+    box = mmix_augment_box(NULL);
+    check(!box.width && !box.height, "null: box", 0);
+    box = mmix_augment_box(&crop);
+    check(!box.width && !box.height, "null: box without a config", 0);
+    check(mmix_augment_scratch(NULL, 4, 4) == 0, "null: scratch without a config", 0);
+    check(mmix_augment_crop(planes, NULL, scratch) == -1, "null: crop", 0);
+    check(mmix_augment_crop(planes, &crop, scratch) == -1, "null: crop without a config", 0);
+    crop.config = &a;
+    crop.picture = p;
+    check(mmix_augment_crop(planes, &crop, scratch) == -1, "null: crop without a context", 0);
+    crop.m = m;
+    check(mmix_augment_crop(NULL, &crop, scratch) == -1, "null: crop to", 0);
+    check(mmix_augment_crop(planes, &crop, NULL) == -1, "null: crop without scratch", 0);
+    free(scratch);
+}
+
 static void test_allocations(void)
 {
     uint8_t *rgb = draw(200, 150, 0);
@@ -811,6 +868,8 @@ int main(void)
     test_batch_refuses(m);
     test_ppm_memory(m);
     test_ppm_files(m);
+    test_tall();
+    test_null(m);
     test_allocations();
     check(!mmix_error(m), "no error is left", 0);
     mmix_destroy(m);

@@ -38,13 +38,15 @@ def dinov3(dim, heads, hidden, gated=False, patch=16):
         use_gated_mlp=gated, hidden_act="silu" if gated else "gelu", num_register_tokens=4, rope_theta=100.0)
 
 
-def vit(dim, heads, patch):
+def vit(dim, heads, patch, **more):
     return "ViT", dict(hidden_size=dim, num_attention_heads=heads, num_hidden_layers=2, intermediate_size=4 * dim,
-                       image_size=224, patch_size=patch)
+                       image_size=224, patch_size=patch, **more)
 
 
 NETWORKS = {
     "vit-b": vit(768, 12, 16),                "vit-h": vit(1280, 16, 14),
+    "vit-s-12": vit(384, 12, 16),             "vit-s-eps": vit(384, 6, 16, layer_norm_eps=1e-3),
+    "dinov2-s-3": dinov2(384, 3, 4),
     "dinov2-s": dinov2(384, 6),               "dinov2-s-reg": dinov2(384, 6, 4),
     "dinov2-b": dinov2(768, 12),              "dinov2-b-reg": dinov2(768, 12, 4),
     "dinov2-l": dinov2(1024, 16),             "dinov2-l-reg": dinov2(1024, 16, 4),
