@@ -49,7 +49,7 @@ else skipped=$((skipped + 1)); echo "skipped: no tcc here"; fi
 
 # the demos know Windows' names, too
 if command -v "${MINGW:=x86_64-w64-mingw32-gcc}" >/dev/null 2>&1; then
-    for f in dino features linmu linear mixers tables; do try "Windows, $f" "$MINGW" -std=gnu99 -DMMIX_LINKED -fsyntax-only demos/$f.c; done
+    for f in dino features linmu linear mixers tables; do try "Windows, $f" "$MINGW" -std=gnu99 -DMMIX_LINKED -fsyntax-only demos/studies/$f.c; done
 else skipped=$((skipped + 1)); echo "skipped: no $MINGW here"; fi
 
 # names: everything that leaves the object begins with mmix_, no data can be written, float and double do not link
@@ -130,7 +130,7 @@ for md in ${*:-README.md docs/*.md}; do
     n=1; while [ -f "${base}_$n.c" ]; do program "${base}_$n.c" "$md" $n; n=$((n + 1)); done
 done
 # a line that a document quotes, known by the names in it, is still in the source; … stands for what was left out
-cat mamba_mix.h mamba_mix_cuda.cu demos/*.[ch] | tr -d '[:space:]' >$t/source.txt
+cat mamba_mix.h mamba_mix_cuda.cu demos/*.c demos/studies/*.[ch] | tr -d '[:space:]' >$t/source.txt
 awk '/^```/ { fenced = !fenced } FNR == 1 { fenced = 0 }
     !fenced && /^    / && /mmixi_|MMIXI_|[^a-z][ajkr]->/ {
         sub(/\/\*.*\*\//, ""); gsub(/[ \t]/, "")

@@ -7,7 +7,7 @@ static size_t blocks_left = SIZE_MAX;              /* of ppm.h: then there is no
 static void *blocks_malloc(size_t size) { return blocks_left ? blocks_left--, malloc(size) : NULL; }
 #define BYTES_MALLOC(size) blocks_malloc(size)
 #define BYTES_FREE(p) free(p)
-#include "../demos/ppm.h"
+#include "../demos/studies/ppm.h"
 
 static int check(int ok, const char *what, size_t detail)
 {

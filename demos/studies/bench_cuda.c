@@ -9,7 +9,7 @@
    once, a product of the chunked form (64 tokens) counted twice for a multiply and an add. Inputs rotate among sets, so
    that repeated runs do not measure the L2 cache. --only: cases whose name contains TEXT. --check: one small case of each kind
    must give finite numbers, no times. */
-#include "../mamba_mix_cuda.cu"
+#include "../../mamba_mix_cuda.cu"
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>

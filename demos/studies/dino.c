@@ -1,6 +1,6 @@
 /* dino.c - three token mixers learn from pictures without labels
 
-       cc -O2 demos/dino.c -o dino -lm -lpthread
+       cc -O2 demos/studies/dino.c -o dino -lm -lpthread
        ./dino                                        drawn swarms, about five minutes
        ./dino --images photos --masks masks          your own pictures
 
@@ -21,7 +21,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "dino"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "scenes.h"
 #include "program.h"

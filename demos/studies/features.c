@@ -1,6 +1,6 @@
 /* features.c - what the networks see: features of vision backbones, several of them side by side
 
-       cc -O2 demos/features.c -o features -lm -lpthread
+       cc -O2 demos/studies/features.c -o features -lm -lpthread
        ./features                                    a small ViT with random weights, on drawn scenes
        ./features --load model.safetensors --images photos
        ./features --load dino_vits16.pth --load vim.safetensors --images photos --masks masks
@@ -24,7 +24,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "features"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "program.h"
 #include "report.h"
@@ -46,7 +46,7 @@ enum { SIDE = 128, SMALL = 80 };                         /* pictures in the repo
 
 static const char help[] =
     "features - what vision backbones see in pictures, several of them side by side\n\n"
-    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times\n"
+    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     (softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        (width / 64)\n"
     "  --bf16          matrices of the --load before it stay bf16: half the memory, products that widen\n"
