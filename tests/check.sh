@@ -45,6 +45,10 @@ if command -v tcc >/dev/null 2>&1; then
     printf '#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_mix.h"\nint main(void) { mmix_ctx *m = mmix_create(0); return (int)(mmix_item(mmix_sum(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 2, 3), 1, 1), -1))) * 10 + 0.5) != 20; }\n' >$t/tcc.c
     try "tcc" tcc -I. -o $t/tcc $t/tcc.c -lm
     try "tcc, run" $t/tcc
+    # and README's program, as it stands there
+    awk '/^```c$/ { n++; on = n == 1; next } /^```/ { on = 0 } on' README.md >$t/readme.c
+    try "tcc, README" tcc -I. -o $t/readme $t/readme.c -lm
+    [ "$($t/readme | grep -c ' y = ')" = 3 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "README's program by tcc prints something else"; }
 else skipped=$((skipped + 1)); echo "skipped: no tcc here"; fi
 
 # the demos know Windows' names, too
