@@ -151,6 +151,24 @@ run "whole pictures" $tiny --images $t/p --masks $t/m --whole --patches --out $t
 [ "$(cut -f 3 $t/whole/pictures.txt | tr '\n' ' ')" = "4x6 6x4 4x4 " ] && ok || no "grids of whole pictures"
 bytes $t/whole/vit_tiny-patches.npy $((128 + 64 * 192 * 4))
 
+# a JPEG of 32 x 16 pixels, dark at the left; and the same with the word of its camera that its right side is below (orientation
+# 6, turned by a quarter to the right)
+base64 -d >$t/jpeg 2>$t/err <<'END'
+/9j/4AAQSkZJRgABAQAAAQABAAD/2wCEABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6QB
+HB4eKCMoTisrTqRuXW6kpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpP/AABEIABAAIAMBIgACEQEDEQH/xAGiAAAB
+BQEBAQEBAQAAAAAAAAAAAQIDBAUGBwgJCgsQAAIBAwMCBAMFBQQEAAABfQECAwAEEQUSITFBBhNRYQcicRQygZGhCCNCscEVUtHwJDNicoIJChYXGBkaJSYn
+KCkqNDU2Nzg5OkNERUZHSElKU1RVVldYWVpjZGVmZ2hpanN0dXZ3eHl6g4SFhoeIiYqSk5SVlpeYmZqio6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV
+1tfY2drh4uPk5ebn6Onq8fLz9PX29/j5+gEAAwEBAQEBAQEBAQAAAAAAAAECAwQFBgcICQoLEQACAQIEBAMEBwUEBAABAncAAQIDEQQFITEGEkFRB2FxEyIy
+gQgUQpGhscEJIzNS8BVictEKFiQ04SXxFxgZGiYnKCkqNTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZnaGlqc3R1dnd4eXqCg4SFhoeIiYqSk5SVlpeYmZqi
+o6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV1tfY2dri4+Tl5ufo6ery8/T19vf4+fr/2gAMAwEAAhEDEQA/AMWiuvooAyKK6aigD//Z
+END
+mkdir -p $t/lying $t/turned; cp $t/jpeg $t/lying/1.jpg
+{ head -c 2 $t/jpeg; printf '\377\341\0\42Exif\0\0MM\0\52\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0'; tail -c +3 $t/jpeg; } >$t/turned/1.jpg
+if "$features" --model vit_tiny --size 16 --whole --images $t/lying --out $t/ly >$t/out 2>$t/err; then
+    run "a JPEG that is turned" --model vit_tiny --size 16 --whole --images $t/turned --out $t/tu
+    [ "$(cut -f 3 $t/ly/pictures.txt)" = 1x2 ] && [ "$(cut -f 3 $t/tu/pictures.txt)" = 2x1 ] && ok || no "the camera's word on which way is up"
+else grep -q stb_image $t/err && skip "a JPEG that is turned (no stb_image.h)" 2 || no "a JPEG"; fi
+
 # scenes
 run "scenes" $tiny --model mambareg_tiny --blocks-read 2 --limit 4 --show 3 --block 0,5 --patches --out $t/s
 [ "$(grep -c . $t/out)" -eq 11 ] && ok || no "the tables have not lines for 2 models, 5 baselines, 2 costs and 2 heads"
