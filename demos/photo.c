@@ -135,8 +135,9 @@ int main(int argc, char **argv)
     mmix_feature_map(m, &cosine, middle, f.patches, f.grid_h, f.grid_w, SIDE, SIDE, &map);
     mmix_pca(m, mmix_reshape(m, f.patches, 2, row), 1, &pca);
     mmix_real *component = malloc(n * sizeof *component);
-    if (mmix_error(m) || !component) {
-        puts(mmix_error(m) ? mmix_error(m) : "out of memory");
+    if (!component) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a map");
+    if (mmix_error(m)) {
+        puts(mmix_error(m));
         return 1;
     }
     stretch(component, pca.projection, n);

@@ -15,8 +15,8 @@ static void blocks_free(void *p)
     blocks_held -= p != NULL;
     free(p);
 }
-#define BYTES_MALLOC(size) blocks_malloc(size)
-#define BYTES_FREE(p) blocks_free(p)
+#define TEXT_MALLOC(size) blocks_malloc(size)
+#define TEXT_FREE(p) blocks_free(p)
 #include "../demos/studies/text.h"
 
 enum { PIECES = 420 };
