@@ -1,11 +1,11 @@
-# make            the demos                       make test        everything
-# make demo       the three mixers learn, report  make test-fast   what to run after each edit (30 s)
+# make            the programs of demos/studies   make test        everything
+# make demo       the three mixers learn, report (5 minutes on two quiet cores)      make test-fast   after each edit (30 s)
 # make demo-linmu attention out, M-MATE in, report
 # make play       the mixing matrix in a browser: build/play/play.html (clang, lld, wasi-libc)
 # make bench      times of the parts              make compare     the same beside PyTorch
 # make cuda       mamba_mix_cuda.cu for sm_80, sm_90 and later
 # make cuda-report   registers and spills of its kernels      make test-cuda    tests on a GPU
-# make test-python   the header from Python: demos/mamba_mix.py      make clean
+# make test-python   the header from Python: demos/python/mamba_mix.py      make clean
 #
 # Everything built goes to build/.
 
@@ -18,18 +18,20 @@ MINGW  ?= x86_64-w64-mingw32-gcc
 I686   ?= i686-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-DEMOS = dino mixers features linmu linear tables bench
+STUDIES = dino mixers features linmu linear tables bench
+STUDY_HEADERS = $(wildcard demos/studies/*.h)
 
 # nvcc from the PATH, CUDA_HOME, or where the toolkit is usually installed
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc) $(wildcard /usr/local/cuda/bin/nvcc) nvcc)
 NVCCFLAGS ?= -O3 -std=c++17 -Xcompiler -Wall,-Wextra
 CUDA_ARCHS ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 
-all: $(DEMOS:%=build/%)
+all: $(STUDIES:%=build/%)
 
+# So many steps whatever the machine: what they learn does not depend on how busy it is, how long they take does.
 demo: build/dino
-	build/dino --out build/demo --minutes 1.6
-	@echo "open build/demo/report.html"
+	build/dino --out build/demo --steps 4600
+	@echo "open build/demo/report.html; to go on: build/dino --load build/demo/run --out build/demo --steps 9200"
 
 demo-linmu: build/linmu
 	build/linmu --out build/demo-linmu
@@ -42,15 +44,15 @@ WASMFLAGS ?= --target=wasm32-wasi -std=c99 -O2 -msimd128 -Wall -Wextra -DMMIX_NO
 	-mexec-model=reactor -Wl,--no-entry,--gc-sections,--strip-all,--stack-first,-z,stack-size=262144
 play: build/play/play.html
 	@echo "open build/play/play.html"
-build/play/play.wasm: demos/play.c demos/scenes.h mamba_mix.h
+build/play/play.wasm: demos/page/play.c demos/studies/scenes.h mamba_mix.h
 	mkdir -p build/play
 	$(WASMCC) $(WASMFLAGS) -o $@ $<
-build/play/play.html: demos/play.html build/play/play.wasm
+build/play/play.html: demos/page/play.html build/play/play.wasm
 	gzip -9nc build/play/play.wasm | base64 | tr -d '\n' >build/play/play.b64
 	echo >>build/play/play.b64
 	sed -e '/^@WASM@$$/{r build/play/play.b64' -e 'd' -e '}' $< >$@
 # the same numbers without a browser, for the test
-build/play_native: demos/play.c demos/scenes.h build/mamba_mix.o
+build/play_native: demos/page/play.c demos/studies/scenes.h build/mamba_mix.o
 	$(CC) $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
 bench: build/bench
@@ -68,10 +70,10 @@ build:
 	mkdir -p build
 
 # The implementation is compiled once for each configuration, into build/mamba_mix*.o, and linked to all its programs:
-# MMIX_LINKED keeps demos and tests from holding one of their own, which they do where one calls `cc program.c -lm -lpthread`.
-build/%: demos/%.c build/mamba_mix.o demos/scenes.h demos/report.h demos/pictures.h demos/program.h demos/evaluate.h demos/learn.h demos/features_report.h demos/features_figures.h demos/linmu_figures.h demos/linear_report.h demos/linear_figures.h demos/tables_report.h demos/text.h demos/ppm.h demos/bytes.h demos/heads.h
+# MMIX_LINKED keeps studies and tests from holding one of their own, which they do where one calls `cc program.c -lm -lpthread`.
+build/%: demos/studies/%.c build/mamba_mix.o $(STUDY_HEADERS)
 	$(CC) $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
-build/dino_mpi: demos/dino_mpi.c build/mamba_mix.o demos/learn.h demos/evaluate.h demos/pictures.h demos/scenes.h
+build/dino_mpi: demos/studies/dino_mpi.c build/mamba_mix.o $(STUDY_HEADERS)
 	mpicc $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
@@ -120,7 +122,7 @@ build/mamba_mix_cuda.o: mamba_mix_cuda.cu mamba_mix.h | build
 	@grep -E 'warning|error' build/cuda.txt || true
 cuda-report: build/mamba_mix_cuda.o
 	tests/cuda_report.sh <build/cuda.txt
-build/bench_cuda: demos/bench_cuda.c mamba_mix_cuda.cu build/mamba_mix_cuda.o build/mamba_mix.o
+build/bench_cuda: demos/studies/bench_cuda.c mamba_mix_cuda.cu build/mamba_mix_cuda.o build/mamba_mix.o
 	$(NVCC) -O2 -o $@ $< build/mamba_mix_cuda.o build/mamba_mix.o $(LIBS)
 # All that wants a GPU, in one command: tests/gpu.sh says what. `sh tests/gpu.sh build` needs none.
 test-cuda:

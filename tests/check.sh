@@ -95,11 +95,15 @@ if command -v tcc >/dev/null 2>&1; then
     printf '#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_mix.h"\nint main(void) { mmix_ctx *m = mmix_create(0); return (int)(mmix_item(mmix_sum(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 2, 3), 1, 1), -1))) * 10 + 0.5) != 20; }\n' >$t/tcc.c
     try "tcc" tcc -I. -o $t/tcc $t/tcc.c -lm
     try "tcc, run" $t/tcc
+    # and README's program, as it stands there
+    awk '/^```c$/ { n++; on = n == 1; next } /^```/ { on = 0 } on' README.md >$t/readme.c
+    try "tcc, README" tcc -I. -o $t/readme $t/readme.c -lm
+    [ "$($t/readme | grep -c ' y = ')" = 3 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "README's program by tcc prints something else"; }
 else skipped=$((skipped + 1)); echo "skipped: no tcc here"; fi
 
 # the demos know Windows' names, too
 if command -v "${MINGW:=x86_64-w64-mingw32-gcc}" >/dev/null 2>&1; then
-    for f in dino features linmu linear mixers tables; do try "Windows, $f" "$MINGW" -std=gnu99 -DMMIX_LINKED -fsyntax-only demos/$f.c; done
+    for f in dino features linmu linear mixers tables; do try "Windows, $f" "$MINGW" -std=gnu99 -DMMIX_LINKED -fsyntax-only demos/studies/$f.c; done
 else skipped=$((skipped + 1)); echo "skipped: no $MINGW here"; fi
 
 # names: everything that leaves the object begins with mmix_, no data can be written, float and double do not link
@@ -180,7 +184,7 @@ for md in ${*:-README.md docs/*.md}; do
     n=1; while [ -f "${base}_$n.c" ]; do program "${base}_$n.c" "$md" $n; n=$((n + 1)); done
 done
 # a line that a document quotes, known by the names in it, is still in the source; … stands for what was left out
-cat mamba_mix.h mamba_mix_cuda.cu demos/*.[ch] | tr -d '[:space:]' >$t/source.txt
+cat mamba_mix.h mamba_mix_cuda.cu demos/*.c demos/studies/*.[ch] | tr -d '[:space:]' >$t/source.txt
 awk '/^```/ { fenced = !fenced } FNR == 1 { fenced = 0 }
     !fenced && /^    / && /mmixi_|MMIXI_|[^a-z][ajkr]->/ {
         sub(/\/\*.*\*\//, ""); gsub(/[ \t]/, "")

@@ -10,7 +10,7 @@ Counts. Of each kernel in tiles: instructions; of its loop over chunks or tiles 
 shared memory's wavefronts of 128 bytes, MUFU (2^x, 1/x) and integer divisions; registers, shared memory and the blocks
 that a processor then has.
 
-Estimates, of the shapes of demos/bench_cuda.c in bf16: nothing was run. A warp issues each instruction of a loop's body
+Estimates, of the shapes of demos/studies/bench_cuda.c in bf16: nothing was run. A warp issues each instruction of a loop's body
 once per chunk or tile, branches that are not taken (a mask, D, softplus) included, the rest of the kernel once. A kernel
 takes the longest of four times on an H100 SXM, as if they overlapped entirely:
     issue   1 warp instruction a cycle and scheduler, 4 a processor

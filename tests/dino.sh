@@ -42,9 +42,17 @@ refused "a folder that cannot be made" --steps 20 $small --out $t/file/o
 mkdir -p $t/p/train/a $t/p/train/b $t/p/test/a $t/p/test/b $t/m/train/a $t/m/test/a
 picture() { printf 'P6\n%d %d\n255\n' "$2" "$2" >"$1"; head -c $(($2 * $2 * 3)) /dev/zero | tr '\0' "$3" >>"$1"; }
 for d in train test; do picture $t/p/$d/a/1.ppm 40 'a'; picture $t/p/$d/a/2.ppm 40 'k'; picture $t/p/$d/b/1.ppm 40 'x'; done
-printf 'this is no picture' >$t/p/train/b/2.ppm
-refused "a picture that is none" --images $t/p --steps 20 $small --out $t/o
-grep -q '2.ppm' $t/err && ok || no "the message does not name the file"
+"$dino" --images $t/p --size 40 --steps 20 --mixer ssd --json --out $t/good $small >$t/good.json 2>$t/err && ok || no "a folder of pictures"
+printf 'this is no picture' >$t/p/train/b/2.ppm; : >$t/p/test/a/3.gif
+"$dino" --images $t/p --size 40 --steps 20 --mixer ssd --json --out $t/bad $small >$t/bad.json 2>$t/err && ok || { no "a picture that is none"; tail -n 2 $t/err; }
+grep -q '^left out: 1 of 7 pictures.*train/b/2.ppm: ' $t/err && ok || no "the message does not name the file"
+grep -q '^left out: 1 of a kind that is not read (3.gif' $t/err && ok || no "the message does not name the other kind"
+grep '"before"' $t/good.json >$t/good.txt; grep '"before"' $t/bad.json >$t/bad.txt
+[ -s $t/good.txt ] && cmp -s $t/good.txt $t/bad.txt && ok || no "what is left out changes the others"
+mkdir -p $t/none/a $t/none/b; for i in 1 2 3 4 5 6; do printf 'none' >$t/none/a/$i.ppm; printf 'none' >$t/none/b/$i.ppm; done
+refused "pictures that are all broken" --images $t/none --steps 20 $small --out $t/o
+grep -q 'none of 10 pictures can be read; the first: .*a/1.ppm' $t/err && ok || no "the message does not say so"
+rm $t/p/test/a/3.gif
 picture $t/p/train/b/2.ppm 40 'z'
 mkdir $t/p/test/c
 refused "a class without training pictures" --images $t/p --steps 20 $small --out $t/o
@@ -63,7 +71,7 @@ refused "a file of something else" --images $t/empty.safetensors --size 40 --out
 if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
 
 # stop and go on: the same steps and results
-"$dino" --steps 40 --mixer ssd --save $t/whole --json --out $t/w $small >$t/whole.json 2>$t/err && ok || { no "a short run"; tail -n 2 $t/err; }
+"$dino" --steps 40 --mixer ssd --save $t/whole --json --out $t/w $small >$t/whole.json 2>$t/err && cp $t/err $t/err0 && ok || { no "a short run"; tail -n 2 $t/err; }
 [ "$(head -n 1 $t/err)" = "drawing 2500 swarms of 32 x 32 pixels" ] && ok || no "it does not say first what it does"
 grep -q 'means nothing' $t/err && grep -q 'means nothing' $t/w/report.html && ok || no "40 steps are not called few"
 "$dino" --images $t/p --size 40 --steps 100 --mixer ssd --out $t/hundred $small >$t/out 2>$t/err && ! grep -q 'means nothing' $t/err $t/hundred/report.html && ok || no "100 steps are called few"
@@ -86,6 +94,19 @@ fi
 results() { grep -E '"(before|after)": ' "$1"; }
 [ "$(results $t/three.json | grep -c before)" = 3 ] && [ "$(results $t/three.json)" = "$(results $t/one.json)" ] && ok || no "--load changes mixers that have not begun"
 grep -q 'linear place=.* least=0.3' $t/1/report.html && ok || no "a loaded run's recipe is not in its report"
+# to more steps than were planned: up to a multiple of them, the report's chart with points of both plans
+cp $t/whole-ssd.safetensors $t/more-ssd.safetensors
+"$dino" --load $t/more --steps 100 --json --out $t/m >$t/more.json 2>$t/err && ok || { no "--load --steps"; tail -n 2 $t/err; }
+grep -q '"steps": 120,' $t/more.json && ok || no "--load --steps 100 of 40 is not 120: $(grep -o '"steps": [0-9]*' $t/more.json)"
+[ "$(sed -n 's/.*"before": {//p' $t/whole.json)" = "$(sed -n 's/.*"before": {//p' $t/more.json)" ] && ok || no "it forgets where it began"
+[ "$(results $t/whole.json)" != "$(results $t/more.json)" ] && ok || no "more steps change nothing"
+refused "no more steps than there are" --load $t/more --steps 120 --out $t/c
+grep -q 'has 120; give more' $t/err && ok || no "the message does not say how many there are"
+# a run of three that was stopped while the first of them went on to more: the others go on to as many
+for k in softmax linear ssd; do cp $t/three-$k.safetensors $t/mixed-$k.safetensors; cp $t/three-$k.safetensors $t/long-$k.safetensors; done
+"$dino" --load $t/long --steps 40 --json --out $t/g >$t/long.json 2>$t/err && cp $t/long-softmax.safetensors $t/mixed-softmax.safetensors &&
+    "$dino" --load $t/mixed --json --out $t/g >$t/mixed.json 2>$t/err || { no "three to more steps"; tail -n 2 $t/err; }
+[ "$(grep -c '"steps": 40,' $t/mixed.json)" = 3 ] && [ "$(results $t/long.json)" = "$(results $t/mixed.json)" ] && ok || no "a run stopped on its way to more steps ends elsewhere"
 cp $t/part-ssd.safetensors $t/one-ssd.safetensors
 refused "files of two runs" --load $t/one --out $t/c
 grep -q 'one-ssd.*another run' $t/err && ok || no "the message does not name the file of the other run"
@@ -95,6 +116,10 @@ head -c 5000 $t/part-ssd.safetensors >$t/cut-ssd.safetensors
 cp $t/cut-ssd.safetensors $t/before
 refused "truncated run file" --load $t/cut --out $t/c
 cmp -s $t/before $t/cut-ssd.safetensors && ok || no "the refused file was changed"
+# on which side of the maps objects are is said, not taken for granted
+grep -q 'objects are what resembles the class token \(more (yellow)\|less (violet)\)' $t/w/report.html && ok || no "the page does not say on which side objects are"
+grep -q 'there the objects are' $t/w/report.html && no "the page takes objects for what resembles the class token" || ok
+grep -q 'ssd *(1 of 1) step 40 of 40 .* 0:00 left' $t/err0 && ok || no "progress without its mixer or the time that is left: $(grep step $t/err0)"
 ordered $t/w/report.html '<p>Without a label' 'Where patches resemble' '<h2>Learning' '<h2>What the features' '<h2>What it took' '<h2>How'
 grep -q 'It goes up where that entropy does' $t/w/report.html && ok || no "a rise of the loss is not explained"
 grep -q '<td>0[.][0-9]*[^0-9<]*±[^0-9<]*0[.]' $t/w/report.html && ok || no "no cell has its error"

@@ -78,11 +78,37 @@ holds "its name" $t/err '1 of 3 pictures have no mask (.*b/1.ppm'
 half $t/m/b/1.pgm 60 60
 refused "a mask of another size" $tiny --images $t/p --masks $t/m
 half $t/m/b/1.pgm 64 64
-printf 'this is no picture' >$t/p/b/2.ppm; half $t/m/b/2.pgm 64 64
-refused "a picture that is none" $tiny --images $t/p --masks $t/m
-holds "its name" $t/err 'b/2.ppm'
-rm $t/p/b/2.ppm
 if [ -e $t/o/report.html ] || ls $t/o/*.tmp >/dev/null 2>&1; then no "a refused run left files"; else ok; fi
+# pictures that cannot be read are left out and counted, those of kinds that nothing here reads as well; all of them: an error
+half $t/m/b/1.pgm 64 64
+run "whole pictures alone" $tiny --images $t/p --masks $t/m --out $t/pw
+mv $t/out $t/pw.txt
+printf 'this is no picture' >$t/p/b/2.ppm; half $t/m/b/2.pgm 64 64; : >$t/p/b/3.webp; : >$t/p/a/4.heic
+run "a picture that is none" $tiny --images $t/p --masks $t/m --out $t/pb
+holds "its name" $t/err '^left out: 1 of 4 pictures.*b/2.ppm: '
+holds "other kinds" $t/err '^left out: 2 of a kind that is not read (4.heic'
+[ "$(head -n 1 $t/err)" = "4 pictures in $t/p" ] && ok || no "the first line: $(head -n 1 $t/err)"
+cmp -s $t/pw/vit_tiny-token.npy $t/pb/vit_tiny-token.npy && ok || no "what is left out changes the others"
+mkdir -p $t/broken; for i in 1 2 3; do printf 'P6 none' >$t/broken/$i.ppm; done
+refused "pictures that are all broken" $tiny --images $t/broken
+holds "their number" $t/err 'none of the pictures can be read'
+rm $t/p/b/2.ppm $t/p/b/3.webp $t/p/a/4.heic
+mkdir -p $t/many; for i in 1 2 3 4 5 6 7; do picture $t/many/$i.ppm 16 16 k; done
+run "some of many" --model vit_tiny --size 16 --images $t/many --limit 3 --out $t/some
+[ "$(head -n 1 $t/err)" = "taking 3 of the 7 pictures in $t/many, spread over all; --limit 0 takes all of them" ] && ok || no "the first line: $(head -n 1 $t/err)"
+# what may not be looked into: root may look everywhere, so that root asks as somebody else
+as=
+if [ "$(id -u)" = 0 ]; then as="setpriv --reuid=65534 --clear-groups"; $as "$features" --help >/dev/null 2>&1 || as=none; fi
+if [ "$as" = none ]; then skip "folders that may not be read (root, and no setpriv)" 4
+else
+    mkdir -p $t/no $t/no/a $t/no/b $t/no/o; picture $t/no/a/1.ppm 16 16 k; picture $t/no/a/2.ppm 16 16 x; picture $t/no/b/1.ppm 16 16 A
+    chmod 0 $t/no/b; chmod 555 $t/no/o; mkdir -p $t/open; chmod 777 $t/open
+    $as "$features" --model vit_tiny --size 16 --images $t/no --out $t/open/o >$t/out 2>$t/err; [ $? -eq 2 ] && ok || no "a class that may not be read"
+    holds "its name and the reason" $t/err "no/b: this folder cannot be read: Permission denied"
+    $as "$features" --model vit_tiny --size 16 --limit 2 --out $t/no/o/deeper/still >$t/out 2>$t/err; [ $? -eq 2 ] && ok || no "a folder that may not be made"
+    holds "the reason" $t/err "deeper/still/report.html: Permission denied"
+    chmod 755 $t/no/b $t/no/o
+fi
 run "pictures with masks" $tiny --images $t/p --masks $t/m --out $t/pm
 [ "$(cut -f 2,3 $t/pm/pictures.txt | tr '\n\t' ' -')" = "a-4x4 a-4x4 b-4x4 " ] && ok || no "pictures.txt"
 holds "classes" $t/pm/report.html '<td>a</td><td>2</td>'
@@ -121,12 +147,30 @@ holds "why" $t/err 'there are no classes'
 run "a flat folder" $small --images $t/flat --out $t/fl
 for section in 'No label says anything' 'nearest pictures' 'head 1' '1.000 '; do holds "a flat folder" $t/fl/report.html "$section"; done
 if grep -q '<h2>Measures\|Binary-AUC' $t/fl/report.html; then no "measures of pictures without labels"; else ok; fi
-run "whole pictures" $tiny --images $t/p --masks $t/m --whole --out $t/whole
+run "whole pictures" $tiny --images $t/p --masks $t/m --whole --patches --out $t/whole
 [ "$(cut -f 3 $t/whole/pictures.txt | tr '\n' ' ')" = "4x6 6x4 4x4 " ] && ok || no "grids of whole pictures"
 bytes $t/whole/vit_tiny-patches.npy $((128 + 64 * 192 * 4))
 
+# a JPEG of 32 x 16 pixels, dark at the left; and the same with the word of its camera that its right side is below (orientation
+# 6, turned by a quarter to the right)
+base64 -d >$t/jpeg 2>$t/err <<'END'
+/9j/4AAQSkZJRgABAQAAAQABAAD/2wCEABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6QB
+HB4eKCMoTisrTqRuXW6kpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpP/AABEIABAAIAMBIgACEQEDEQH/xAGiAAAB
+BQEBAQEBAQAAAAAAAAAAAQIDBAUGBwgJCgsQAAIBAwMCBAMFBQQEAAABfQECAwAEEQUSITFBBhNRYQcicRQygZGhCCNCscEVUtHwJDNicoIJChYXGBkaJSYn
+KCkqNDU2Nzg5OkNERUZHSElKU1RVVldYWVpjZGVmZ2hpanN0dXZ3eHl6g4SFhoeIiYqSk5SVlpeYmZqio6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV
+1tfY2drh4uPk5ebn6Onq8fLz9PX29/j5+gEAAwEBAQEBAQEBAQAAAAAAAAECAwQFBgcICQoLEQACAQIEBAMEBwUEBAABAncAAQIDEQQFITEGEkFRB2FxEyIy
+gQgUQpGhscEJIzNS8BVictEKFiQ04SXxFxgZGiYnKCkqNTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZnaGlqc3R1dnd4eXqCg4SFhoeIiYqSk5SVlpeYmZqi
+o6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV1tfY2dri4+Tl5ufo6ery8/T19vf4+fr/2gAMAwEAAhEDEQA/AMWiuvooAyKK6aigD//Z
+END
+mkdir -p $t/lying $t/turned; cp $t/jpeg $t/lying/1.jpg
+{ head -c 2 $t/jpeg; printf '\377\341\0\42Exif\0\0MM\0\52\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0'; tail -c +3 $t/jpeg; } >$t/turned/1.jpg
+if "$features" --model vit_tiny --size 16 --whole --images $t/lying --out $t/ly >$t/out 2>$t/err; then
+    run "a JPEG that is turned" --model vit_tiny --size 16 --whole --images $t/turned --out $t/tu
+    [ "$(cut -f 3 $t/ly/pictures.txt)" = 1x2 ] && [ "$(cut -f 3 $t/tu/pictures.txt)" = 2x1 ] && ok || no "the camera's word on which way is up"
+else grep -q stb_image $t/err && skip "a JPEG that is turned (no stb_image.h)" 2 || no "a JPEG"; fi
+
 # scenes
-run "scenes" $tiny --model mambareg_tiny --blocks-read 2 --limit 4 --show 3 --block 0,5 --out $t/s
+run "scenes" $tiny --model mambareg_tiny --blocks-read 2 --limit 4 --show 3 --block 0,5 --patches --out $t/s
 [ "$(grep -c . $t/out)" -eq 11 ] && ok || no "the tables have not lines for 2 models, 5 baselines, 2 costs and 2 heads"
 holds "measures" $t/out 'k-NN .* probe .* +mean .* mIoU .* AUC'
 [ -z "$(ls $t/s | grep -v 'report.html\|pictures.txt\|token.npy\|patches.npy\|registers.npy')" ] && ok || no "files were left: $(ls $t/s)"
@@ -185,9 +229,11 @@ y, b = e["models"][0], {v["name"]: v for v in e["baselines"]}
 assert e["train_pictures"] == 0 and 0 <= y["knn"] <= 1 and y["probe"] is None and y["auc"] is None
 assert b["histogram of colours"]["knn"] == 1 and abs(b["commonest class, ground"]["knn"] - 0.5) < 1e-9' $t/w.json $t/loo.json && ok || no "what is measured of two classes"
 else skip "what .npy files and JSON hold (no python3)" 4; fi
-for n in 1 3; do "$features" $tiny --limit 9 --threads $n --out $t/t$n >$t/out 2>$t/err; done
+for n in 1 3; do "$features" $tiny --limit 9 --threads $n --patches --out $t/t$n >$t/out 2>$t/err; done
 cmp -s $t/t1/vit_tiny-patches.npy $t/t3/vit_tiny-patches.npy && ok || no "the features depend on the threads"
 run "one patch alone" --model vit_tiny --size 16 --limit 1 --out $t/one
+[ "$(ls $t/one | tr '\n' ' ')" = "pictures.txt report.html vit_tiny-token.npy " ] && ok || no "patches that were not asked for: $(ls $t/one)"
+holds "how to ask for them" $t/one/report.html 'Features of patches: --patches'
 "$features" $tiny --limit 50000 --out $t/stop >$t/out 2>$t/err &
 pid=$!; sleep 1; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 [ $status -eq 130 ] && [ ! -e $t/stop/report.html ] && [ -z "$(ls $t/stop)" ] && ok || no "Ctrl-C: status $status, $(ls $t/stop)"

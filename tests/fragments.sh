@@ -61,11 +61,13 @@ for tag in $tags; do if grep -q "^| .>>$tag. |" docs/api.md; then good; else bad
 printf '#include "mamba_mix.h"\nint main(void) { mmix_ctx *m = mmix_create(NULL); int status = mmix_threads(m) < 1; mmix_destroy(m); return status; }\n' >$t/main.txt
 block() { awk -v kind="$1" '$0 == "```" kind { on = 1; next } /^```/ { on = 0 } on' docs/api.md; }
 if command -v cmake >/dev/null 2>&1; then
-    mkdir -p $t/cmake/third_party; cp $t/main.txt $t/cmake/main.c; ln -s "$PWD" $t/cmake/third_party/mamba_mix
-    { echo 'cmake_minimum_required(VERSION 3.13)'; echo 'project(program C)'; block cmake
-      echo 'add_executable(program main.c)'; echo 'target_link_libraries(program PRIVATE mamba_mix)'; } >$t/cmake/CMakeLists.txt
-    if (cd $t/cmake && cmake -S . -B out && cmake --build out && out/program) >$t/said.txt 2>&1; then good
-    else tail -n 8 $t/said.txt >$t/last.txt; bad "CMake" $t/last.txt; fi
+    mkdir -p $t/cmake/third_party; cp $t/main.txt $t/cmake/main.c; cp $t/main.txt $t/cmake/main.cc; ln -s "$PWD" $t/cmake/third_party/mamba_mix
+    for language in "C main.c" "CXX main.cc"; do         # in a project of C, and in one of C++ alone
+        { echo 'cmake_minimum_required(VERSION 3.13)'; echo "project(program ${language% *})"; block cmake
+          echo "add_executable(program ${language#* })"; echo 'target_link_libraries(program PRIVATE mamba_mix)'; } >$t/cmake/CMakeLists.txt
+        if (cd $t/cmake && rm -rf out && cmake -S . -B out && cmake --build out && out/program) >$t/said.txt 2>&1; then good
+        else tail -n 8 $t/said.txt >$t/last.txt; bad "CMake, $language" $t/last.txt; fi
+    done
 else skipped=$((skipped + 1)); echo "skipped: CMake (none here)"; fi
 if command -v pkg-config >/dev/null 2>&1; then
     block pc >$t/mamba_mix.pc; printf '#define MAMBA_MIX_IMPLEMENTATION\n' | cat - $t/main.txt >$t/main.c

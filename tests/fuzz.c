@@ -97,7 +97,7 @@ static void counted_release(void *p)             /* whose size is not told */
 }
 #define BYTES_MALLOC(size) counted_block(size)
 #define BYTES_FREE(p) counted_release(p)
-#include "../demos/ppm.h"
+#include "../demos/studies/ppm.h"
 
 static mmix_ctx *counting(void)
 {

@@ -5,8 +5,8 @@
    recording. An option or tensor that no function takes makes its case a skipped one, by name: nothing is ignored. Prints a
    line for each failing case with its worst tensor, then what was skipped, then the counts; exits 1 if anything failed. */
 #include "json.h"
-#include "../demos/text.h"
-#include "../demos/heads.h"
+#include "../demos/studies/text.h"
+#include "../demos/studies/heads.h"
 #ifdef MMIX_GOLDEN_CUDA                          /* the mixers of all cases on the GPU */
 #include "../mamba_mix_cuda.cu"
 #endif

@@ -25,7 +25,7 @@ compile()
     nvcc="${NVCC:-nvcc} -O3 -std=c++17 -arch=$arch -lineinfo"
     link="${NVCC:-nvcc} -arch=$arch -Xcompiler -static-libstdc++,-static-libgcc"
     cc=${CC:-cc}
-    bench=$(ls demos/bench_cuda.c demos/*/bench_cuda.c 2>/dev/null | head -n 1)
+    bench=demos/studies/bench_cuda.c
     $cc -std=c99 -O2 -DMAMBA_MIX_IMPLEMENTATION -x c -c -o $programs/mix.o mamba_mix.h || return 1
     $cc -std=c99 -O2 -DMMIX_LINKED -DMMIX_GOLDEN_CUDA -c -o $programs/golden.o tests/golden.c || return 1
     { $nvcc -x cu -c -o $programs/test.o tests/cuda.cpp &&

@@ -7,7 +7,8 @@ static size_t blocks_left = SIZE_MAX;              /* of ppm.h: then there is no
 static void *blocks_malloc(size_t size) { return blocks_left ? blocks_left--, malloc(size) : NULL; }
 #define BYTES_MALLOC(size) blocks_malloc(size)
 #define BYTES_FREE(p) free(p)
-#include "../demos/ppm.h"
+#include "../demos/studies/ppm.h"
+#include "../demos/studies/exif.h"
 
 static int check(int ok, const char *what, size_t detail)
 {
@@ -850,6 +851,83 @@ static void test_allocations(void)
     free(rgb);
 }
 
+/* ---- which way up ---- */
+
+/* A JPEG's beginning with an orientation, in both byte orders; its length. */
+static size_t exif_draw(uint8_t *p, int big, unsigned tag, unsigned type, unsigned value)
+{
+    static const uint8_t begin[] = { 0xff, 0xd8, 0xff, 0xe0, 0, 4, 1, 2, 0xff, 0xe1, 0, 46, 'E', 'x', 'i', 'f', 0, 0 };
+    const unsigned number[][2] = {                 /* bytes, value: TIFF, two entries, no further table */
+        { 2, 42 }, { 4, 8 }, { 2, 2 }, { 2, 0x010f }, { 2, 2 }, { 4, 1 }, { 4, 0 }, { 2, tag }, { 2, type }, { 4, 1 },
+        { 2, value }, { 2, 0 }, { 4, 0 }
+    };
+    size_t n = sizeof begin;
+    memcpy(p, begin, n);
+    p[n++] = big ? 'M' : 'I';
+    p[n++] = big ? 'M' : 'I';
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        for (unsigned b = 0, bytes = number[i][0]; b < bytes; b++)
+            p[n++] = (uint8_t)(number[i][1] >> 8 * (big ? bytes - 1 - b : b));
+    return n;
+}
+
+/* The pixel of a picture (height, width) that stands at (x, y) when it is turned, by the table of EXIF. */
+static size_t exif_place(int orientation, size_t x, size_t y, size_t width, size_t height)
+{
+    switch (orientation) {
+    case 2: return y * width + width - 1 - x;
+    case 3: return (height - 1 - y) * width + width - 1 - x;
+    case 4: return (height - 1 - y) * width + x;
+    case 5: return x * width + y;
+    case 6: return (height - 1 - x) * width + y;
+    case 7: return (height - 1 - x) * width + width - 1 - y;
+    case 8: return x * width + width - 1 - y;
+    default: return y * width + x;
+    }
+}
+
+static void test_exif(void)
+{
+    uint8_t jpeg[128], pixels[3 * 5 * 3], turned[3 * 5 * 3];
+    const size_t width = 5, height = 3;
+    for (int big = 0; big < 2; big++) {
+        for (unsigned value = 0; value < 10; value++) {
+            size_t n = exif_draw(jpeg, big, 0x0112, 3, value);
+            int expected = value >= 1 && value <= 8 ? (int)value : 1;
+            check(exif_orientation(jpeg, n) == expected, "orientation", value);
+        }
+        size_t n = exif_draw(jpeg, big, 0x0112, 3, 6);
+        for (size_t cut = 0; cut < n; cut++) {     /* on the heap, so that a sanitizer sees a byte too far */
+            uint8_t *part = copy_of(jpeg, cut);
+            int found = exif_orientation(part, cut);
+            check(found == 1 || (found == 6 && cut + 10 >= n), "a beginning that is cut off", cut);
+            free(part);
+        }
+        for (size_t i = 0; i < n; i++) {
+            uint8_t *other = copy_of(jpeg, n);
+            other[i] ^= 0xff;
+            int found = exif_orientation(other, n);
+            check(found >= 1 && found <= 8, "a byte that is another", i);
+            free(other);
+        }
+        n = exif_draw(jpeg, big, 0x0113, 3, 6);
+        check(exif_orientation(jpeg, n) == 1, "another tag", 0);
+        n = exif_draw(jpeg, big, 0x0112, 4, 6);
+        check(exif_orientation(jpeg, n) == 1, "another type", 0);
+    }
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)i;
+    for (int orientation = 1; orientation <= 8; orientation++) {
+        size_t columns = orientation >= 5 ? height : width, rows = orientation >= 5 ? width : height;
+        int same = 1;
+        exif_turn(turned, pixels, width, height, orientation);
+        for (size_t i = 0; i < columns * rows; i++) {
+            size_t from = exif_place(orientation, i % columns, i / columns, width, height);
+            same = same && !memcmp(turned + 3 * i, pixels + 3 * from, 3);
+        }
+        check(same, "pixels turned", (size_t)orientation);
+    }
+}
+
 int main(void)
 {
     mmix_ctx *m = mmix_create(NULL);
@@ -871,6 +949,7 @@ int main(void)
     test_tall();
     test_null(m);
     test_allocations();
+    test_exif();
     check(!mmix_error(m), "no error is left", 0);
     mmix_destroy(m);
     printf("%lu passed, %lu failed, %lu skipped\n", (unsigned long)passed, (unsigned long)failed, (unsigned long)skipped);

@@ -1,4 +1,4 @@
-"""The page of demos/play.c in headless Chromium: it starts, controls change M, a click shows a row, a stroke of the pen
+"""The page of demos/page/play.c in headless Chromium: it starts, controls change M, a click shows a row, a stroke of the pen
 changes the picture, nothing overflows, no text is small, the console has no error. Screenshots at 1280 and 390 pixels,
 light and dark.
 

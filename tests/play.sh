@@ -1,5 +1,5 @@
 #!/bin/sh
-# The page of demos/play.c: builds it where clang and wasi-libc are, checks its size, and lets tests/play.py run it in Chromium
+# The page of demos/page/play.c: builds it where clang and wasi-libc are, checks its size, and lets tests/play.py run it in Chromium
 # where that is; the copy in docs must load. Screenshots go to build/play.     sh tests/play.sh
 set -u
 t=build/play; mkdir -p $t

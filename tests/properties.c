@@ -13,7 +13,7 @@
    softmax attention have a factor 1 + the largest score as well: an error of EPS s in a score s is one of EPS s in its
    exponential. */
 #include "test.h"
-#include "../demos/heads.h"
+#include "../demos/studies/heads.h"
 
 /* Bounds are three times the largest error of the seeds 1 to 30 in float and 1 to 20 in double, which were 18, 43, 49,
    11, 14, 18, 18, 1.5, 0.5, 18, 43, 2.1e4, 2.5, 38 and 13 (the differences are those of the five-point rule). */

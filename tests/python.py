@@ -1,4 +1,4 @@
-"""demos/mamba_mix.py: golden cases, gradients, arrays, errors, what is closed, memory, threads, the library's making.
+"""demos/python/mamba_mix.py: golden cases, gradients, arrays, errors, what is closed, memory, threads, the library's making.
 
     python3 tests/python.py                  from the repository's root; needs numpy and a C compiler
     python3 tests/python.py --measure 200    SSD forward and backward from numpy beside a C program, in so many rounds; no test
@@ -20,7 +20,7 @@ if not any(shutil.which(c) for c in (os.environ.get("CC", "cc").split()[0], "cc"
     print("skipped: mamba_mix.py, there is no C compiler")
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(0)
-sys.path.insert(0, str(ROOT / "demos"))
+sys.path.insert(0, str(ROOT / "demos/python"))
 import mamba_mix
 
 passed = failed = skipped = 0
@@ -506,7 +506,7 @@ def libraries():
     tcc = shutil.which("tcc")
     if not tcc:
         return skip("changed headers, a library that is given (no tcc, and others take long)")
-    script = str(ROOT / "demos/mamba_mix.py")
+    script = str(ROOT / "demos/python/mamba_mix.py")
     with tempfile.TemporaryDirectory() as temporary:
         t = Path(temporary)
         env = {**os.environ, "CC": tcc, "XDG_CACHE_HOME": str(t / "cache"), "MAMBA_MIX_LIBRARY": "", "MAMBA_MIX_H": ""}
@@ -535,6 +535,21 @@ def libraries():
         check("other arguments", said.returncode == 1 and "mmix_mix_rows" in said.stderr, said.stderr[-300:])
         said = run(MAMBA_MIX_H=str(t / "none.h"))
         check("no header", said.returncode == 1 and "MAMBA_MIX_H" in said.stderr)
+        # the file copied elsewhere finds the header beside itself, then in the folders above, and says where it looked
+        below = t / "project/tools"
+        below.mkdir(parents=True)
+        copy = below / "mamba_mix.py"
+        shutil.copy(script, copy)
+
+        def run_copy():
+            return subprocess.run([sys.executable, str(copy)], env=env, capture_output=True, text=True)
+        said = run_copy()
+        check("no header beside the file or above", said.returncode == 1 and str(below.resolve()) in said.stderr, said.stderr[-300:])
+        (t / "project/mamba_mix.h").write_text(header)
+        check("the header in a folder above", run_copy().returncode == 0, run_copy().stderr[-300:])
+        (t / "project/mamba_mix.h").write_text("#error this is the one above\n")
+        (below / "mamba_mix.h").write_text(header)
+        check("the header beside the file comes first", run_copy().returncode == 0, run_copy().stderr[-300:])
         said = run(CC="no-such-compiler")
         check("no compiler", said.returncode == 1 and "no-such-compiler" in said.stderr)
 
@@ -600,7 +615,7 @@ def documented():
 
 def tour():
     with tempfile.TemporaryDirectory() as out:
-        said = subprocess.run([sys.executable, str(ROOT / "demos/mamba_mix_tour.py"), "--out", out], capture_output=True, text=True)
+        said = subprocess.run([sys.executable, str(ROOT / "demos/python/mamba_mix_tour.py"), "--out", out], capture_output=True, text=True)
     lines = said.stdout.split("\n")
     check("the tour runs to its end", said.returncode == 0 and "this context is closed" in lines[-2], said.stderr[-300:])
     last = [line for line in lines if "step 399" in line]
@@ -619,7 +634,7 @@ static double now(clockid_t clock)
     clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-/* demos/bench.c's way: inputs are parameters with gradients in their slab; a line read is a round made. */
+/* demos/studies/bench.c's way: inputs are parameters with gradients in their slab; a line read is a round made. */
 int main(void)
 {
     size_t L = %d, H = 16, P = 64, N = 64, s[5][4] = { {1, L, H, P}, {1, L, H}, {H}, {1, L, 1, N}, {1, L, 1, N} };

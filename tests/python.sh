@@ -1,5 +1,5 @@
 #!/bin/sh
-# The header from Python: demos/mamba_mix.py and its tour.   [PYTHON=...] [CC=...] sh tests/python.sh
+# The header from Python: demos/python/mamba_mix.py and its tour.   [PYTHON=...] [CC=...] sh tests/python.sh
 # Needs numpy and a C compiler; without them it says so and passes. The library is made in build/cache.
 set -u
 python=${PYTHON:-python3}

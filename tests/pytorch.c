@@ -6,7 +6,7 @@
      pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
 #include "test.h"
-#include "../demos/ppm.h"
+#include "../demos/studies/ppm.h"
 
 enum { MAX_ENTRIES = 64, LAST = 4 };             /* class tokens of the last 4 blocks */
 

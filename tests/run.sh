@@ -1,9 +1,10 @@
 #!/bin/sh
 # Builds and runs the tests, then prints their sum: N passed, N failed, N skipped.
-#   tests/run.sh all     every build, every SIMD level, sanitizers, compilers
+#   tests/run.sh all     every build, every SIMD level, sanitizers, compilers: 20 to 30 minutes on two cores
 #   tests/run.sh fast    the float build on the small cases
-# From the repository's root. Logs lie in build/log.
+# From the repository's root. Logs lie in build/log. It says what it is at and how long that took, from the start.
 set -u
+begin=$(date +%s)
 mode=${1:-all}
 mkdir -p build/log
 rm -f build/log/*
@@ -37,12 +38,19 @@ printf '%-44s %4d s  %s\\n' \"$label\" \$((\$(date +%s) - from)) \"\$(tail -n 1 
 }
 go()                                             # runs the chains, then adds up
 {
+    echo "running $(wc -l <build/log/order) programs and scripts, $jobs at a time; a line comes when one is through:"
     xargs -P "$jobs" -n 1 sh <build/log/chains
     while IFS='|' read -r label log; do add "$label" "$log" "$(cat "$log.status" 2>/dev/null || echo 1)"; done <build/log/order
 }
 build()                                          # build TARGET...: all that can be built, several at a time
 {
+    from=$(date +%s)
+    echo "building $# programs into build/, $jobs at a time (what make says goes to build/log/make.txt)"
+    ( while sleep 30 >/dev/null 2>&1; do echo "  ... still building, $(($(date +%s) - from)) s: $(grep -c '^[^ ]*cc\|^[^ ]*++' build/log/make.txt) compiler calls begun"; done ) &
+    ticker=$!
     make -k -j"$jobs" "$@" >build/log/make.txt 2>&1 || { echo "FAILED to build:"; grep -E 'error|warning|Error' build/log/make.txt | head -n 20; }
+    kill $ticker 2>/dev/null; wait $ticker 2>/dev/null
+    echo "built in $(($(date +%s) - from)) s"
     if grep -q 'warning:' build/log/make.txt; then
         echo "FAILED: warnings in the build"; grep 'warning:' build/log/make.txt | head; failed=$((failed + 1))
     fi
@@ -76,16 +84,20 @@ else
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
     for n in $plain; do list="$list build/$n build/${n}_f64"; done
-    if command -v mpicc >/dev/null; then list="$list build/dino_mpi"; fi
+    mpi=''
+    if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then mpi=1 list="$list build/dino_mpi"; fi
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
     else arm=; fi
-    windows="context tape training"
+    # what the machine has is asked once: it may change while the tests run
+    windows="context tape training" mingw='' wine=''
     if command -v "${MINGW:=x86_64-w64-mingw32-gcc}" >/dev/null; then
+        mingw=1 wine=$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)
         for n in $windows; do list="$list build/${n}_win.exe"; done
-        wine=$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)
     fi
     small="arguments context tape vision images llama2c decoder_arguments"
+    narrow=''
     if command -v "${I686:=i686-linux-gnu-gcc}" >/dev/null; then
+        narrow=1
         list="$list build/mixing_x87"
         for n in $small; do list="$list build/${n}_i686"; done
     fi
@@ -140,21 +152,23 @@ else
     chain tsan
     run "threads, thread sanitizer" build/threads_tsan
     chain bits
-    if command -v "$I686" >/dev/null; then
+    if [ -n "$narrow" ]; then
         for n in $small; do run "$n, 32 bits" build/${n}_i686; done
         run "mixing, 32 bits without SSE" build/mixing_x87 attention
     else echo "skipped: 32 bits (no $I686)"; skipped=$((skipped + 1)); fi
     chain windows
-    if ! command -v "$MINGW" >/dev/null; then echo "skipped: Windows (no $MINGW)"; skipped=$((skipped + 1))
+    if [ -z "$mingw" ]; then echo "skipped: Windows (no $MINGW)"; skipped=$((skipped + 1))
     elif [ -z "$wine" ]; then echo "skipped: running on Windows (no wine); it compiles"; skipped=$((skipped + 1))
     else for n in $windows; do run "$n on Windows" env WINEPREFIX="$PWD/build/wine" WINEDEBUG=-all "$wine" build/${n}_win.exe; done; fi
+    chain programs
+    run "the small programs" sh tests/demos.sh
     chain demos
     run "demo arguments" sh tests/dino.sh build/dino
     run "a plan of tables" sh tests/tables.sh build/tables
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
     run "attention out of a backbone" sh tests/linear.sh build/linear build/dino
-    if command -v mpirun >/dev/null; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
+    if [ -n "$mpi" ]; then run "one run on several processes" sh tests/mpi.sh build/dino_mpi
     else echo "skipped: one run on several processes (no mpirun)"; skipped=$((skipped + 1)); fi
     chain page
     run "the page that plays" sh tests/play.sh
@@ -180,5 +194,6 @@ else
     if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then echo "there is a GPU here: make test-cuda runs the kernels on it"
     else echo "skipped: kernels on a GPU (there is none here; make test-cuda)"; skipped=$((skipped + 1)); fi
 fi
+echo "this took $((($(date +%s) - begin) / 60)) minutes and $((($(date +%s) - begin) % 60)) seconds"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

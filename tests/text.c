@@ -1,4 +1,4 @@
-/* text.c - demos/text.h against the definition of its encoding: texts, bytes that are no UTF-8, damaged files, lack
+/* text.c - demos/studies/text.h against the definition of its encoding: texts, bytes that are no UTF-8, damaged files, lack
    of memory. Run from the repository's root; with ../shared/data there, the tokenizer of its model is tried, too. */
 #include "test.h"
 
@@ -15,9 +15,9 @@ static void blocks_free(void *p)
     blocks_held -= p != NULL;
     free(p);
 }
-#define BYTES_MALLOC(size) blocks_malloc(size)
-#define BYTES_FREE(p) blocks_free(p)
-#include "../demos/text.h"
+#define TEXT_MALLOC(size) blocks_malloc(size)
+#define TEXT_FREE(p) blocks_free(p)
+#include "../demos/studies/text.h"
 
 enum { PIECES = 420 };
 typedef struct Vocabulary { size_t n; char piece[PIECES][12]; float score[PIECES]; } Vocabulary;

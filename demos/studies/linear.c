@@ -1,6 +1,6 @@
 /* linear.c - attention out of a trained backbone: linear mixers that keep its features
 
-       cc -O2 demos/linear.c -o linear -lm -lpthread
+       cc -O2 demos/studies/linear.c -o linear -lm -lpthread
        ./linear --load model.safetensors --images photos
 
    A ViT is opened, the teacher. Its student is the same network with other mixers in the place of attention, in
@@ -20,7 +20,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "linear"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "scenes.h"
 #include "program.h"

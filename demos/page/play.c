@@ -1,8 +1,8 @@
-/* play.c - the mixing matrix in a browser: what demos/play.html asks of mamba_mix.h
+/* play.c - the mixing matrix in a browser: what demos/page/play.html asks of mamba_mix.h
 
        make play        WebAssembly by clang and wasi-libc, put into one page: build/play/play.html
 
-   A picture of 224 x 224 pixels is cut into 14 x 14 patches, and a head is made of them as in demos/mixers.c: a
+   A picture of 224 x 224 pixels is cut into 14 x 14 patches, and a head is made of them as in demos/studies/mixers.c: a
    random projection, the same in every run, gives queries and keys. Nothing is trained. Values are the patches' mean
    colours, so that Y = M X is a picture, too.
 
@@ -15,8 +15,8 @@
 #ifndef MMIX_LINKED
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
-#include "../mamba_mix.h"
-#include "scenes.h"
+#include "../../mamba_mix.h"
+#include "../studies/scenes.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,11 +11,22 @@
    pair whose joined text is the piece of highest score is merged, again and again. The definition looks at all
    pairs for each merge. Here pairs wait in a heap, the highest score first, of equal ones the leftmost; a pair
    that a merge has changed is recognised when it comes up and dropped.
-   Include mamba_mix.h before this. */
+
+   This file needs no other; include mamba_mix.h before it. Memory comes from malloc, or from TEXT_MALLOC and TEXT_FREE
+   where these are defined before; errors go to the context (mmix_fail). */
 #ifndef TEXT_H
 #define TEXT_H
 
-#include "bytes.h"
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef TEXT_MALLOC
+#define TEXT_MALLOC(size) malloc(size)
+#define TEXT_FREE(p) free(p)
+#endif
 
 typedef struct text_piece { const char *text; size_t length; float score; } text_piece;
 typedef struct tokenizer {
@@ -26,6 +37,54 @@ typedef struct tokenizer {
     const text_piece **sorted;               /* (count): by text, of equal ones by number */
     char byte[256][2];                       /* each byte as a text */
 } tokenizer;
+
+/* ---- memory and files ---------------------------------------------------------------------------------- */
+
+/* Memory for `count` things, for TEXT_FREE; NULL after an error, and mmix_fail if there is none. */
+static inline void *text_alloc(mmix_ctx *m, size_t count, size_t size)
+{
+    if (mmix_error(m)) return NULL;
+    void *p = NULL;
+    if (count <= SIZE_MAX / size) p = TEXT_MALLOC(count ? count * size : 1);
+    if (!p) mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more", (double)count * (double)size);
+    return p;
+}
+
+/* The bytes of an open file, all of them; NULL if they cannot be read (a folder opens, but does not read). */
+static inline unsigned char *text_read(mmix_ctx *m, FILE *f, size_t *size)
+{
+    if (getc(f) == EOF && ferror(f)) return NULL;
+    if (fseek(f, 0, SEEK_END)) return NULL;
+    long length = ftell(f);
+    if (length < 0 || fseek(f, 0, SEEK_SET)) return NULL;
+    unsigned char *bytes = (unsigned char *)text_alloc(m, (size_t)length, 1);
+    if (!bytes) return NULL;
+    if (fread(bytes, 1, (size_t)length, f) != (size_t)length) {
+        TEXT_FREE(bytes);
+        return NULL;
+    }
+    *size = (size_t)length;
+    return bytes;
+}
+
+/* A whole file, for TEXT_FREE; NULL after mmix_fail. */
+static inline unsigned char *text_load(mmix_ctx *m, const char *path, size_t *size)
+{
+    *size = 0;
+    if (mmix_error(m)) return NULL;
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
+        return NULL;
+    }
+    unsigned char *bytes = text_read(m, f, size);
+    fclose(f);
+    if (!bytes && !mmix_error(m))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found another thing", path);
+    return bytes;
+}
+
+/* ---- pieces -------------------------------------------------------------------------------------------- */
 
 static inline int text_compare(const text_piece *p, const char *text, size_t n)
 {
@@ -75,10 +134,10 @@ static inline size_t text_scan(const unsigned char *p, size_t size, size_t *text
 static inline void tokenizer_free(tokenizer *t)
 {
     if (!t) return;
-    BYTES_FREE(t->text);
-    BYTES_FREE(t->piece);
-    BYTES_FREE(t->sorted);
-    BYTES_FREE(t);
+    TEXT_FREE(t->text);
+    TEXT_FREE(t->piece);
+    TEXT_FREE(t->sorted);
+    TEXT_FREE(t);
 }
 
 /* A tokenizer from a file's bytes, called `name` in messages; NULL after mmix_fail. */
@@ -93,14 +152,14 @@ static inline tokenizer *tokenizer_from(mmix_ctx *m, const char *name, const voi
                   "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
         return NULL;
     }
-    tokenizer *t = (tokenizer *)bytes_alloc(m, 1, sizeof *t);
+    tokenizer *t = (tokenizer *)text_alloc(m, 1, sizeof *t);
     if (!t) return NULL;
     memset(t, 0, sizeof *t);
     t->m = m;
     t->count = n;
-    t->text = (char *)bytes_alloc(m, text, 1);
-    t->piece = (text_piece *)bytes_alloc(m, n, sizeof *t->piece);
-    t->sorted = (const text_piece **)bytes_alloc(m, n, sizeof *t->sorted);
+    t->text = (char *)text_alloc(m, text, 1);
+    t->piece = (text_piece *)text_alloc(m, n, sizeof *t->piece);
+    t->sorted = (const text_piece **)text_alloc(m, n, sizeof *t->sorted);
     if (mmix_error(m)) {
         tokenizer_free(t);
         return NULL;
@@ -126,10 +185,10 @@ static inline tokenizer *tokenizer_from(mmix_ctx *m, const char *name, const voi
 static inline tokenizer *tokenizer_load(mmix_ctx *m, const char *path)
 {
     size_t size;
-    unsigned char *bytes = bytes_load(m, path, &size);
+    unsigned char *bytes = text_load(m, path, &size);
     if (!bytes) return NULL;
     tokenizer *t = tokenizer_from(m, path, bytes, size);
-    BYTES_FREE(bytes);
+    TEXT_FREE(bytes);
     return t;
 }
 
@@ -248,9 +307,9 @@ static inline size_t tokenizer_encode(const tokenizer *t, const char *text, int 
         return 0;
     }
     const size_t most = strlen(text) + 1;
-    e.node = (text_node *)bytes_alloc(t->m, most, sizeof *e.node);
-    e.heap = (text_pair *)bytes_alloc(t->m, most, 3 * sizeof *e.heap);   /* a merge adds at most 2 */
-    e.joined = (char *)bytes_alloc(t->m, t->longest + 1, 2);
+    e.node = (text_node *)text_alloc(t->m, most, sizeof *e.node);
+    e.heap = (text_pair *)text_alloc(t->m, most, 3 * sizeof *e.heap);   /* a merge adds at most 2 */
+    e.joined = (char *)text_alloc(t->m, t->longest + 1, 2);
     if (!mmix_error(t->m)) {
         const size_t count = text_begin(&e, text);
         text_merge_all(&e, count);
@@ -259,9 +318,9 @@ static inline size_t tokenizer_encode(const tokenizer *t, const char *text, int 
             if (e.node[i].token >= 0 && n++ < room) tokens[n - 1] = e.node[i].token;
         if (end && n++ < room) tokens[n - 1] = 2;
     }
-    BYTES_FREE(e.node);
-    BYTES_FREE(e.heap);
-    BYTES_FREE(e.joined);
+    TEXT_FREE(e.node);
+    TEXT_FREE(e.heap);
+    TEXT_FREE(e.joined);
     return n;
 }
 

@@ -354,7 +354,7 @@ static void report_robustness(book *b)
     compare(b, mixers_all, "lost/all", NULL, 0, "Top-1 lost by corruption (more is worse)", 3);
     say(b, "soft", "This stands in for ImageNet-Sketch, A and R, which ask what is left on pictures unlike those "
         "learned from; no more is claimed. The probe was taught clean pictures. Normal noise, Gaussian blur, less "
-        "light, less contrast, cells of one colour; formulas and strengths in demos/tables.c. All networks see the "
+        "light, less contrast, cells of one colour; formulas and strengths in demos/studies/tables.c. All networks see the "
         "same pixels.");
     table(b, mixers_all, c, sizeof c / sizeof *c, "network");
     row(b, NULL, 0);

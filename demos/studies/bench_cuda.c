@@ -10,7 +10,7 @@
    that repeated runs do not measure the L2 cache. The rows of impl mamba_mix_graph are one call as a CUDA graph, without the
    time of launches. A shape that the kernels have no form for is a line with "error". --only: cases whose name contains TEXT.
    --check: one small case of each kind must give finite numbers, no times. */
-#include "../mamba_mix_cuda.cu"
+#include "../../mamba_mix_cuda.cu"
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 """A walk through mamba_mix.py: run it whole, or cell by cell (# %%) in an editor that knows such cells.
 
-    python3 demos/mamba_mix_tour.py                                    figures to build/tour, where matplotlib is there
-    python3 demos/mamba_mix_tour.py --vision model.safetensors --photo cat.jpg
-    python3 demos/mamba_mix_tour.py --decoder stories260K.bin --tokenizer tok512.bin
+    python3 demos/python/mamba_mix_tour.py                                    figures to build/tour, where matplotlib is there
+    python3 demos/python/mamba_mix_tour.py --vision model.safetensors --photo cat.jpg
+    python3 demos/python/mamba_mix_tour.py --decoder stories260K.bin --tokenizer tok512.bin
 
 It needs numpy and a C compiler; without matplotlib it prints the numbers that it would draw.
 """

@@ -1,4 +1,4 @@
-/* bytes.h - what ppm.h and text.h share: memory and whole files
+/* bytes.h - what ppm.h stands on: memory and whole files
 
    Memory comes from malloc, or from BYTES_MALLOC and BYTES_FREE where these are defined before. Errors go to
    the context (mmix_fail), so that mmix_error(m) tells of a demo's reader what it tells of the library's.

@@ -1,6 +1,6 @@
 /* linmu.c - attention out, M-MATE in: decoders turned linear by distillation in three stages (LinMU)
 
-       cc -O2 demos/linmu.c -o linmu -lm -lpthread
+       cc -O2 demos/studies/linmu.c -o linmu -lm -lpthread
        ./linmu                                       all four parts, small, under ten minutes
        ./linmu pictures --data easy-vqa --budget full
 
@@ -22,7 +22,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "linmu"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "program.h"
 #include "report.h"

@@ -1,6 +1,6 @@
 /* features.c - what the networks see: features of vision backbones, several of them side by side
 
-       cc -O2 demos/features.c -o features -lm -lpthread
+       cc -O2 demos/studies/features.c -o features -lm -lpthread
        ./features                                    a small ViT with random weights, on drawn scenes
        ./features --load model.safetensors --images photos
        ./features --load dino_vits16.pth --load vim.safetensors --images photos --masks masks
@@ -24,7 +24,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "features"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "program.h"
 #include "report.h"
@@ -46,7 +46,7 @@ enum { SIDE = 128, SMALL = 80 };                         /* pictures in the repo
 
 static const char help[] =
     "features - what vision backbones see in pictures, several of them side by side\n\n"
-    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times\n"
+    "  --load FILE     weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; up to 8 times\n"
     "  --mixer NAME    of the --load before it, where names cannot tell: softmax or linear     (softmax)\n"
     "  --heads N       of the --load before it, where names cannot tell                        (width / 64)\n"
     "  --bf16          matrices of the --load before it stay bf16: half the memory, products that widen\n"
@@ -66,6 +66,7 @@ static const char help[] =
     "  --measure LIST  of knn,probe,seg,auc those wanted, or none  (all that classes and masks allow)\n"
     "  --blocks-read N the probe reads the class tokens of the last N blocks               (1)\n"
     "  --out DIR       where report.html and the .npy files go     (build/features-out)\n"
+    "  --patches       write the features of all patches, too: OUT/NAME-patches.npy, 300 kB a picture of a ViT-S/16\n"
     "  --list          print what is in the checkpoints and whether all names fit, and stop\n"
     "  --figures DIR   draw the figures of docs/03-backbones.md, two of them of the --load, and stop\n"
     "  --seed N        of random weights and scenes                (1)\n"
@@ -76,8 +77,9 @@ static const char help[] =
     "With DIR/train and DIR/test the train pictures vote in k-NN and teach the heads, and the test pictures\n"
     "are judged. Of DIR/CLASS/* each picture is judged by all others (k-NN), and every fifth by heads that the\n"
     "rest has taught. DIR/* has no classes: maps, components and nearest pictures remain.\n"
-    "OUT/NAME-token.npy (pictures, D), -patches.npy (pictures, patches, D) and -registers.npy (pictures, k,\n"
-    "D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D).\n"
+    "OUT/NAME-token.npy (pictures, D), -registers.npy (pictures, k, D) and, if asked for, -patches.npy (pictures,\n"
+    "patches, D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D).\n"
+    "Pictures that cannot be read are left out and counted on stderr.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
 /* The columns: what it takes, then measures. A width of 0: not on stdout. */
@@ -151,7 +153,7 @@ typedef struct settings {
     model model[MODELS + BASELINES];                     /* the models, then the baselines */
     size_t models, limit, show, size, threads, block[BLOCKS], blocks, blocks_read;
     size_t unit;                                         /* with --whole sides are multiples of it */
-    int whole, square, list, json, simd;
+    int whole, square, list, json, patches, simd;       /* patches: written to a file */
     int ask, asked;                                      /* measures, ASK_…; whether by --measure */
     uint64_t seed;
     double threshold;                                    /* -1: Otsu's */
@@ -251,7 +253,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--limit", NULL, &o->limit, 0, 100000000, NULL}, {"--show", NULL, &o->show, 1, 100, NULL},
         {"--size", NULL, &o->size, 8, 4096, NULL}, {"--threads", NULL, &o->threads, 1, 64, NULL},
         {"--json", NULL, NULL, 0, 0, &o->json}, {"--list", NULL, NULL, 0, 0, &o->list},
-        {"--whole", NULL, NULL, 0, 0, &o->whole},
+        {"--whole", NULL, NULL, 0, 0, &o->whole}, {"--patches", NULL, NULL, 0, 0, &o->patches},
     };
     char *end;
     unsigned long long n;
@@ -297,6 +299,7 @@ typedef struct album {
     size_t count, all, classes;                          /* how many of the first, of both */
     char **class_name;
     int masks;
+    picture_notes notes;                                 /* what was left out */
     uint8_t seen[256];                                   /* which labels the masks have */
     int32_t *label;                                      /* (all) */
     voters vote, teach, segment;                         /* k-NN; heads; heads, where there are masks */
@@ -343,6 +346,14 @@ static int count_masks(const album *a, const settings *o)        /* 0, or an exi
     return 0;
 }
 
+/* The first line of a run says how many of a folder's pictures it takes. */
+static void say_how_many(const album *a, const settings *o, size_t found, size_t teaching)
+{
+    size_t all = found + teaching;
+    if (a->all == all) report_say("%zu pictures in %s", all, o->images);
+    else report_say("taking %zu of the %zu pictures in %s, spread over all; --limit 0 takes all of them", a->all, all, o->images);
+}
+
 /* The pictures of a folder; of train and test both parts. 0, or an exit status. */
 static int find_photos(album *a, const settings *o)
 {
@@ -354,7 +365,7 @@ static int find_photos(album *a, const settings *o)
     if (!picture_is_folder(dir)) return fail("%s: no such folder; --images wants one", dir);
     if (o->masks && !picture_is_folder(o->masks))
         return fail("%s: no such folder; --masks wants one", o->masks);
-    int split = picture_find(dir, 2, part, &classes);
+    int split = picture_find(dir, 2, part, &classes, &a->notes);
     if (split == 0) {                                    /* all in one list, in order */
         for (int k = 0; k < 2; k++) {
             picture_names_free(&part[k].names);
@@ -362,11 +373,12 @@ static int find_photos(album *a, const settings *o)
         }
         picture_names_free(&classes);
         memset(part, 0, sizeof part);
-        if (picture_find(dir, 1, &part[1], &classes) < 0) split = -1;
+        if (picture_find(dir, 1, &part[1], &classes, &a->notes) < 0) split = -1;
     }
-    size_t found = part[1].names.count, trains = taught && split > 0 ? part[0].names.count : 0;
+    size_t found = part[1].names.count, teaching = taught && split > 0 ? part[0].names.count : 0, trains = teaching;
     char why[1024] = "";
-    if (split > 0 && picture_strays(dir, &classes, why, sizeof why)) bad = fail("%s", why);
+    if (*a->notes.denied) bad = fail("%s", a->notes.denied);
+    else if (split > 0 && picture_strays(dir, &classes, why, sizeof why)) bad = fail("%s", why);
     a->class_name = classes.at;
     a->classes = classes.count;
     a->masks = o->masks != NULL;
@@ -375,16 +387,55 @@ static int find_photos(album *a, const settings *o)
     a->all = a->count + trains;
     a->at = (photo *)calloc(a->all + 1, sizeof *a->at);
     if (split < 0 || !a->at) bad = fail("%s: no memory for the names of its pictures", dir);
-    else if (!found && !bad)
+    else if (!found && !bad) {
+        picture_notes_say(&a->notes, 0);
         bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or %s/*: .jpg, "
                    ".png, .ppm", dir, dir, dir, dir, dir);
+    }
     if (!bad) bad = add_photos(a, o, &part[1], 0, a->count);
     if (!bad) bad = add_photos(a, o, &part[0], a->count, trains);
+    if (!bad) say_how_many(a, o, found, teaching);
     for (int k = 0; k < 2; k++) {
         picture_names_free(&part[k].names);
         free(part[k].label);
     }
-    return bad || !o->masks ? bad : count_masks(a, o);
+    return bad;
+}
+
+typedef struct trying { album *a; char (*why)[512]; } trying;
+static void try_task(void *arg, size_t i)
+{
+    trying *t = (trying *)arg;
+    if (!picture_is_ppm(t->a->at[i].path)) picture_readable(NULL, t->a->at[i].path, t->why[i], sizeof *t->why);
+}
+
+/* Decodes all pictures once and leaves those out that cannot be read: how many there are has to be known before the
+   first is looked at, and a decoder takes a tenth of a network's time. 0, or an exit status. */
+static int leave_out_broken(mmix_ctx *m, album *a, const settings *o)
+{
+    size_t all = a->all, kept = 0, judged = 0;
+    trying t = {a, (char (*)[512])calloc(all + 1, sizeof *t.why)};
+    if (!t.why) return fail("out of memory");
+    mmix_parallel_for(m, all, try_task, &t);
+    for (size_t i = 0; i < all; i++) {
+        photo *p = &a->at[i];
+        if (picture_is_ppm(p->path)) picture_readable(m, p->path, t.why[i], sizeof *t.why);
+        mmix_error_clear(m);                             /* of a PPM: t.why says more */
+        if (!*t.why[i]) {
+            if (i < a->count) judged++;
+            a->at[kept++] = *p;
+            continue;
+        }
+        if (!a->notes.broken++) snprintf(a->notes.first_broken, sizeof a->notes.first_broken, "%s", t.why[i]);
+        free(p->path);
+        free(p->mask);
+    }
+    free(t.why);
+    a->count = judged;
+    a->all = kept;
+    if (!judged) return fail("none of the pictures can be read; the first: %s", a->notes.first_broken);
+    picture_notes_say(&a->notes, all);
+    return o->masks ? count_masks(a, o) : 0;
 }
 
 static uint64_t scene_number(const album *a, size_t i)   /* judged are those that dino.c judges */
@@ -1179,7 +1230,7 @@ static int make_room(mmix_ctx *m, const settings *o, album *a, model *x)
         bad |= !(a->plain[kind] = (mmix_real *)malloc(a->all * plain[kind].dim * sizeof(mmix_real)));
     if (bad) return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->all);
     if (o->figures) return 0;
-    snprintf(path, sizeof path, "%s/%s-patches.npy", o->out, x->name);
+    snprintf(path, sizeof path, o->patches ? "%s/%s-patches.npy" : "%s/%s-patches", o->out, x->name);
     if (store_open(m, &x->dense.tokens[0], path, D * sizeof(mmix_real), NPY_HEAD)) return -1;
     if (!(o->ask & ASK_SEG)) return 0;
     snprintf(path, sizeof path, "%s/%s-train-patches", o->out, x->name);
@@ -1256,7 +1307,7 @@ static int measure(mmix_ctx *m, settings *o, album *a, model *x)
         size_t all = o->whole ? s->count : a->count, each = o->whole ? 0 : s->count / a->count;
         save(m, o, x, "token", x->token, a->count, 0);
         if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
-        if (!mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);
+        if (o->patches && !mmix_error(m)) store_keep_npy(m, s, all, each, x->config.dim);
     }
     for (int i = 0; i < 2; i++) store_drop(&x->dense.tokens[i]);
     mmix_reset(m);
@@ -1401,20 +1452,22 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
     char path[1100];
     if (!o->figures && !o->list) {
         if (report_ready(o->out, path, sizeof path)) return 2;
-        report_say("opening %zu network%s", o->models, o->models > 1 ? "s" : "");
     }
-    int bad = check_models(m, o);
+    if (o->figures && o->models) o->limit = o->show;
+    int bad = o->images && !o->list ? find_photos(a, o) : 0;
+    if (bad) return bad;
+    if (!o->figures && !o->list) report_say("opening %zu network%s", o->models, o->models > 1 ? "s" : "");
+    bad = check_models(m, o);
     if (bad || o->list) return bad;
     if (o->figures) {
         draw_orders(o->figures);
         draw_axial(o->figures);
         if (!o->models) return 0;
-        o->limit = o->show;
     }
-    if (o->images) report_say("looking for pictures in %s", o->images);
-    else report_say("drawing scenes");
-    bad = o->images ? find_photos(a, o) : find_scenes(a, o);
-    if (bad || (bad = share_out(a, o)) != 0) return bad;
+    if (!o->images) report_say("drawing scenes");
+    bad = o->images ? leave_out_broken(m, a, o) : find_scenes(a, o);
+    if (!bad) bad = share_out(a, o);
+    if (bad) return bad;
     if (o->show > a->count) o->show = a->count;
     a->shown = (view *)calloc(o->show, sizeof *a->shown);
     if (!a->shown) return fail("out of memory");

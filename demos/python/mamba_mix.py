@@ -15,9 +15,10 @@
         net = m.vision("model.safetensors")      # ViT, DINOv2, DINOv3, DinoVim, ... as downloaded
         net.features(m.image(photo)).token       # photo (h, w, 3) uint8
 
-The first use compiles the header beside this file (../mamba_mix.h, or MAMBA_MIX_H) with $CC, cc, gcc or clang, which
-takes about ten seconds, and keeps the library in $XDG_CACHE_HOME/mamba_mix (~/.cache/mamba_mix). MAMBA_MIX_LIBRARY
-names one that `python3 mamba_mix.py --build mamba_mix.so` made, for machines without a compiler.
+The first use compiles mamba_mix.h with $CC, cc, gcc or clang, which takes about ten seconds, and keeps the library in
+$XDG_CACHE_HOME/mamba_mix (~/.cache/mamba_mix). The header is the one that MAMBA_MIX_H names, else the one beside this
+file, else the first in the folders above. MAMBA_MIX_LIBRARY names a library that `python3 mamba_mix.py --build
+mamba_mix.so` made, for machines without a compiler.
 
 Letters of shapes, as in the header: B batch, L tokens, D model width, H heads, G groups (key/value heads, a divisor of
 H), N query or state width, P value width of a head, S keys, W convolution width.
@@ -259,12 +260,25 @@ def _compile(header, target, command):
             os.unlink(part)
 
 
+def _header():
+    """The path of mamba_mix.h: the one that MAMBA_MIX_H names, else beside this file, else the first in the folders above."""
+    named = os.environ.get("MAMBA_MIX_H")
+    if named:
+        header = Path(named).resolve()
+        if not header.is_file():
+            raise FileError(f"there is no {header}, which MAMBA_MIX_H names")
+        return header
+    here = Path(__file__).resolve().parent
+    for folder in (here, *here.parents):
+        header = folder / "mamba_mix.h"
+        if header.is_file():
+            return header
+    raise FileError(f"there is no mamba_mix.h in {here} or above it; put it beside this file, or name it in MAMBA_MIX_H")
+
+
 def _build(target=None):
     """The path of the library, compiled unless it is there: by header, this file's C, flags, compiler and machine."""
-    here = Path(__file__).resolve().parent
-    header = Path(os.environ.get("MAMBA_MIX_H") or here.parent / "mamba_mix.h").resolve()
-    if not header.is_file():
-        raise FileError(f"there is no {header}; MAMBA_MIX_H says where mamba_mix.h is")
+    header = _header()
     compiler, flags = _compiler(), ["-std=c99", "-O2", "-fPIC", "-shared"]
     if header.name != "mamba_mix.h":
         flags.append(f'-DMMIX_SELF="{header.name}"')

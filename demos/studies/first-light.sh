@@ -1,7 +1,7 @@
 #!/bin/sh
 # The runs on photographs that docs/results.md reports: seeds 1, 2 and 3 of about ten minutes a mixer (1,020 steps) and seed 1 of
 # about forty (4,080), on two cores. Four hours in all; stopped and started again it goes on where it was.
-#   demos/first-light.sh PICTURES [OUT]      PICTURES has images/ and masks/, OUT takes a folder for each run
+#   demos/studies/first-light.sh PICTURES [OUT]      PICTURES has images/ and masks/, OUT takes a folder for each run
 set -eu
 pictures=${1:?give the folder that has images/ and masks/} out=${2:-build/first-light}
 dino=${DINO:-build/dino}

@@ -452,9 +452,12 @@ static int write_report(mmix_ctx *m, const settings *o, const album *a)
     report_measures(&h, o, a);
     if (end[MIDDLE].auc.judged) report_auc(&h, o, a);
     report_costs(&h, o);
-    report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D), NAME-patches.npy %s and, of "
-                "registers, NAME-registers.npy (%zu, k, D), a row for each line of pictures.txt.</p>\n",
-                a->count, o->whole ? "(patches of all pictures, D)" : "(pictures, patches, D)", a->count);
+    const char *patches = "";                            /* written if asked for */
+    if (o->patches) patches = ", NAME-patches.npy (pictures, patches, D)";
+    if (o->patches && o->whole) patches = ", NAME-patches.npy (patches of all pictures, D)";
+    report_html(&h, "<h2>Files</h2>\n<p class=\"soft\">NAME-token.npy (%zu, D)%s and, of "
+                "registers, NAME-registers.npy (%zu, k, D), a row for each line of pictures.txt.%s</p>\n",
+                a->count, patches, a->count, o->patches ? "" : " Features of patches: --patches.");
     free(rgb);
     if (bad) return report_drop(&h), bad;
     if (report_close(&h)) return fail("%s", h.error);

@@ -772,22 +772,33 @@ static inline void report_drop(report *r)
     remove(r->draft);
 }
 
-/* Makes the folders on the way to the file `path`, and tries whether one can be written there. 0, or -1. */
+static inline int report_mkdir(const char *folder)
+{
+#ifdef _WIN32
+    return _mkdir(folder);
+#else
+    return mkdir(folder, 0777);
+#endif
+}
+
+/* Makes the folders on the way to the file `path`, and tries whether one can be written there. 0, or -1 and errno: where
+   a folder could not be made, why it could not, and not that it is missing. */
 static inline int report_folders(const char *path)
 {
     char part[1300];
+    int reason = 0;
     for (size_t i = *path != 0; path[i] && i < sizeof part; i++) {
         if (path[i] != '/' && path[i] != '\\') continue;
         snprintf(part, sizeof part, "%.*s", (int)i, path);
-#ifdef _WIN32
-        _mkdir(part);
-#else
-        mkdir(part, 0777);
-#endif
+        if (report_mkdir(part) == 0 || errno == EEXIST) continue;
+        if (!reason) reason = errno;
     }
     snprintf(part, sizeof part, "%s.try", path);
     FILE *f = fopen(part, "wb");
-    if (!f) return -1;
+    if (!f) {
+        if (errno == ENOENT && reason) errno = reason;
+        return -1;
+    }
     fclose(f);
     return remove(part);
 }

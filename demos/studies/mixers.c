@@ -1,6 +1,6 @@
 /* mixers.c - the matrix M of token mixers as pictures: figures of the documents, and backbones looked into
 
-       cc -O2 demos/mixers.c -o mixers -lm -lpthread
+       cc -O2 demos/studies/mixers.c -o mixers -lm -lpthread
        ./mixers                                    three backbones with random weights: build/mixers-out/report.html
        ./mixers --image photo.jpg --load run-ssd.safetensors         your own picture and weights
        ./mixers --figures docs/figures             the documents' figures, of a drawn scene
@@ -15,7 +15,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "mixers"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "heads.h"
 #include "pictures.h"
 #include "report.h"
@@ -598,7 +598,7 @@ typedef struct view {
 
 typedef struct model {
     const char *file;                                    /* of the weights; NULL: random */
-    int run, told;                                       /* the file is a run of demos/dino.c; names its config */
+    int run, told;                                       /* the file is a run of demos/studies/dino.c; names its config */
     mmix_vision *v;
     int kind;                                            /* MMIX_SOFTMAX, … */
     size_t patches, tokens, heads, N, block;             /* patches a side; N is D_QK of attention */
@@ -727,7 +727,7 @@ static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const 
     const char *format = mmix_archive_metadata(a, "format");
     o->told = mmix_archive_metadata(a, "config") != NULL;
     o->file = file;
-    o->run = format && !strncmp(format, "mamba_mix dino run", 18);           /* of demos/dino.c */
+    o->run = format && !strncmp(format, "mamba_mix dino run", 18);           /* of demos/studies/dino.c */
     if (!file) c.dim = DIM, c.depth = DEPTH, c.heads = HEADS;
     else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
     if (!o->told && c.mixer != MMIX_SSD) {
@@ -1230,7 +1230,7 @@ static const char help[] =
     "  --out DIR      where the report goes                      (build/mixers-out)\n"
     "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h   (a drawn scene)\n"
     "  --model NAME   vit, linearvit, dinovim or all             (all)\n"
-    "  --load FILE    weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times.\n"
+    "  --load FILE    weights: .safetensors, PyTorch's .pth, .npz, a run of demos/studies/dino.c; up to 8 times.\n"
     "                 Where names cannot tell, --model linearvit says that it is not a vit, --heads how many\n"
     "                 heads it has                               (width / 64)\n"
     "  --heads N      of the ViTs                                (3)\n"

@@ -397,6 +397,7 @@ enum { ROC_POINTS = 101 };
 typedef struct maps {
     double sum, square, roc[ROC_POINTS];                 /* of Binary-AUC; curves, over `judged` pictures */
     size_t judged, every;                                /* every so many pictures are, 0: none (learn.h) */
+    size_t alike;                                        /* those whose objects resemble what the map asks for */
 } maps;
 static inline double maps_auc(const maps *s) { return s->judged ? s->sum / (double)s->judged : NAN; }
 static inline double maps_error(const maps *s)
@@ -423,7 +424,10 @@ static inline mmix_tensor *maps_judge(mmix_ctx *m, maps *s, const mmix_real *map
         if (mask[i] != 255) kinds[mask[i] != 0]++;
     }
     if (!kinds[0] || !kinds[1] || mmix_binary_auc(m, &options, mmix_from(m, 3, shape, map), label, auc)) return NULL;
-    s->sum += auc->auc, s->square += auc->auc * auc->auc, s->judged++;
+    s->sum += auc->auc;
+    s->square += auc->auc * auc->auc;
+    s->judged++;
+    if (auc->auc_raw[0] > 0.5) s->alike++;               /* auc itself is that of the better side */
     mmix_roc_add(s->roc, ROC_POINTS, auc);
     return label;
 }

@@ -12,7 +12,9 @@
    is mapped, so that nothing is decoded, and uncut pictures take no memory of their own.
 
    JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
-   libstb-dev), PPM and PGM through ppm.h. Pictures are cut to the square in their middle and brought to
+   libstb-dev), PPM and PGM through ppm.h. A JPEG is turned as its camera says (exif.h). Pictures that cannot be
+   read are left out, and so are kinds that nothing here reads (.webp, .gif, …); stderr tells how many and why. A
+   folder that cannot be read is an error, for its class would be missing. Pictures are cut to the square in their middle and brought to
    size x size: bicubic, masks by the nearest pixel. Train pictures are kept uncut, too, for random crops, if
    `whole` says how long their shorter sides may be. Include mamba_mix.h with its implementation before this.
 
@@ -29,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exif.h"
 #include "ppm.h"
 
 #ifdef _WIN32
@@ -84,8 +87,17 @@ typedef struct picture_set {
     uint8_t *mask;                           /* (count, size, size): 0 background, 255 void; or NULL */
 } picture_set;
 
+/* What was left out of a folder, and why. */
+typedef struct picture_notes {
+    size_t other, broken;                    /* files of kinds that are not read; those that turned out broken */
+    char first_other[300];                   /* the name of the first */
+    char first_broken[512];                  /* its name and the reason */
+    char denied[700];                        /* a folder that cannot be read, and the reason; or "" */
+} picture_notes;
+
 typedef struct pictures {
     picture_set train, test;
+    picture_notes notes;                     /* what was left out */
     char **class_name;
     size_t classes, size, whole;             /* classes 0: the pictures have none; whole 0: none kept */
     mmix_archive *packed;                    /* what pictures lie in, or NULL */
@@ -141,6 +153,26 @@ static inline int picture_is_picture(const char *path)
            picture_ends(path, ".bmp") || picture_ends(path, ".tga");
 }
 
+/* A kind of picture that a folder may well have and nothing here reads. */
+static inline int picture_is_other(const char *path)
+{
+    static const char *const ending[] = {".webp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd"};
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (picture_ends(path, ending[i])) return 1;
+    return 0;
+}
+
+/* Says on stderr what was left out of `all` pictures. */
+static inline void picture_notes_say(const picture_notes *notes, size_t all)
+{
+    if (notes->other)
+        fprintf(stderr, "left out: %zu of a kind that is not read (%s is the first); .jpg, .png, .bmp, .tga and .ppm are\n",
+                notes->other, notes->first_other);
+    if (notes->broken)
+        fprintf(stderr, "left out: %zu of %zu pictures, which cannot be read; the first: %s\n", notes->broken, all,
+                notes->first_broken);
+}
+
 static inline int picture_name_order(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -163,8 +195,36 @@ static inline void picture_names_free(picture_names *list)
     memset(list, 0, sizeof *list);
 }
 
-/* What is in a folder, sorted: the folders (1) or the pictures (0). Hidden names are passed over. */
-static inline picture_names picture_list(const char *folder, int folders)
+/* One name of a folder: into the list, if it is of the wanted sort; into the notes, if nothing here reads it. */
+static inline void picture_list_add(picture_names *list, const char *folder, const char *name, int folders,
+                                    picture_notes *notes)
+{
+    if (name[0] == '.') return;
+    char *path = picture_join(folder, "/", name);
+    if (!path) {
+        list->bad = 1;
+        return;
+    }
+    int is_folder = picture_is_folder(path);
+    free(path);
+    if (is_folder != folders) return;
+    if (folders || picture_is_picture(name)) {
+        if (picture_names_add(list, name)) list->bad = 1;
+        return;
+    }
+    if (!picture_is_other(name)) return;
+    if (!notes->other) snprintf(notes->first_other, sizeof notes->first_other, "%s", name);
+    notes->other++;
+}
+
+static inline void picture_list_denied(const char *folder, const char *why, picture_notes *notes)
+{
+    if (!*notes->denied) snprintf(notes->denied, sizeof notes->denied, "%s: this folder cannot be read: %s", folder, why);
+}
+
+/* What is in a folder, sorted: the folders (1) or the pictures (0). Hidden names are passed over; a folder that is
+   not there is an empty one. */
+static inline picture_names picture_list(const char *folder, int folders, picture_notes *notes)
 {
     picture_names list = {NULL, 0, 0};
 #ifdef _WIN32
@@ -172,29 +232,55 @@ static inline picture_names picture_list(const char *folder, int folders)
     char *pattern = picture_join(folder, "/", "*");
     HANDLE h = pattern ? FindFirstFileA(pattern, &found) : INVALID_HANDLE_VALUE;
     free(pattern);
-    for (int more = h != INVALID_HANDLE_VALUE; more; more = FindNextFileA(h, &found)) {
-        const char *name = found.cFileName;
+    if (h == INVALID_HANDLE_VALUE) {
+        if (GetLastError() == ERROR_ACCESS_DENIED) picture_list_denied(folder, "access is denied", notes);
+        return list;
+    }
+    do picture_list_add(&list, folder, found.cFileName, folders, notes);
+    while (FindNextFileA(h, &found));
+    FindClose(h);
 #else
     DIR *h = opendir(folder);
-    for (struct dirent *found; h && (found = readdir(h)) != NULL;) {
-        const char *name = found->d_name;
-#endif
-        char *path = picture_join(folder, "/", name);
-        int wanted = path && name[0] != '.' && picture_is_folder(path) == folders;
-        if (!path) list.bad = 1;
-        if (wanted && (folders || picture_is_picture(name)) && picture_names_add(&list, name)) list.bad = 1;
-        free(path);
+    if (!h) {
+        if (errno != ENOENT) picture_list_denied(folder, strerror(errno), notes);
+        return list;
     }
-#ifdef _WIN32
-    if (h != INVALID_HANDLE_VALUE) FindClose(h);
-#else
-    if (h) closedir(h);
+    struct dirent *found = readdir(h);
+    while (found) {
+        picture_list_add(&list, folder, found->d_name, folders, notes);
+        found = readdir(h);
+    }
+    closedir(h);
 #endif
     if (list.count) qsort(list.at, list.count, sizeof *list.at, picture_name_order);
     return list;
 }
 
 /* ---- pixels -------------------------------------------------------------------------------------------- */
+
+#ifdef PICTURES_STB
+/* Pixels of a JPEG as they are to be seen, w and h with them. Without memory they stay as they lie. */
+static inline uint8_t *picture_upright(const char *path, uint8_t *rgb, int *w, int *h)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t *head = (uint8_t *)malloc(EXIF_BYTES);
+    size_t size = f && head ? fread(head, 1, EXIF_BYTES, f) : 0;
+    int orientation = exif_orientation(head, size);
+    if (f) fclose(f);
+    free(head);
+    if (orientation == EXIF_UPRIGHT) return rgb;
+    size_t width = (size_t)*w, height = (size_t)*h;
+    uint8_t *turned = (uint8_t *)malloc(width * height * 3);
+    if (!turned) return rgb;
+    exif_turn(turned, rgb, width, height, orientation);
+    stbi_image_free(rgb);
+    if (exif_swaps(orientation)) {
+        *w = (int)height;
+        *h = (int)width;
+    }
+    return turned;
+}
+#endif
 
 /* A file's RGB pixels by ppm.h (m not NULL) or stb_image (may run in a task); NULL and why. */
 static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height, char *why,
@@ -218,6 +304,7 @@ static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *wid
     if (!rgb)
         snprintf(why, room, "%s: not a picture that can be read (%s); mend it or take it out of the folder",
                  path, stbi_failure_reason());
+    else if (picture_ends(path, ".jpg") || picture_ends(path, ".jpeg")) rgb = picture_upright(path, rgb, &w, &h);
     *width = (size_t)w;
     *height = (size_t)h;
     return rgb;
@@ -301,40 +388,73 @@ static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
     return !rgb || picture_resize(rgb, in, mmix_resizing_box(all, out->width, out->height));
 }
 
-/* Reads one file of a set, and its mask. */
+/* Reads the mask of picture i, which has w x h pixels. 0, or -1 and why. */
+static inline int picture_read_mask(mmix_ctx *m, picture_set *set, size_t i, size_t size, size_t w, size_t h,
+                                    const char *path, char *why, size_t room)
+{
+    size_t mask_w = 0, mask_h = 0;
+    uint8_t *mask = picture_pixels(m, path, &mask_w, &mask_h, why, room);
+    if (!mask) return -1;
+    int fits = mask_w == w && mask_h == h;
+    if (fits) picture_mask_square(set->mask + i * size * size, mask, w, picture_square(w, h), size);
+    else
+        snprintf(why, room, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
+                 path, mask_w, mask_h, w, h);
+    picture_pixels_free(path, mask);
+    return fits ? 0 : -1;
+}
+
+/* What became of a picture: it is there; it cannot be read and is left out; the folder is wrong. */
+enum { PICTURE_READ, PICTURE_BROKEN, PICTURE_WRONG };
+
+/* Reads one file of a set, and its mask. PICTURE_READ, or another and why. */
 static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t size, size_t whole,
                                const char *mask_path, char *why, size_t room)
 {
-    size_t w = 0, h = 0, mw = 0, mh = 0;
-    uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room), *mask;
-    if (!rgb) return -1;
-    mmix_box box = picture_square(w, h);
+    size_t w = 0, h = 0;
+    uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room);
+    if (!rgb) return PICTURE_BROKEN;
     mmix_picture in = {rgb, w, h};
-    int bad = picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size));
+    mmix_resizing square = mmix_resizing_box(picture_square(w, h), size, size);
+    int bad = picture_resize(set->rgb + i * size * size * 3, in, square);
     if (!bad && set->whole) bad = picture_keep(&set->whole[i], in, whole);
-    if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
     picture_pixels_free(set->name[i], rgb);
-    if (bad || !mask_path) return bad ? -1 : 0;
-
-    mask = picture_pixels(m, mask_path, &mw, &mh, why, room);
-    if (!mask) return -1;
-    bad = mw != w || mh != h;
-    if (bad)
-        snprintf(why, room, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
-                 mask_path, mw, mh, w, h);
-    if (!bad) picture_mask_square(set->mask + i * size * size, mask, w, box, size);
-    picture_pixels_free(mask_path, mask);
-    return bad ? -1 : 0;
+    if (bad) {
+        snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
+        return PICTURE_WRONG;
+    }
+    if (mask_path && picture_read_mask(m, set, i, size, w, h, mask_path, why, room)) return PICTURE_WRONG;
+    return PICTURE_READ;
 }
 
-typedef struct picture_job { pictures *p; picture_set *set; char **mask; char (*why)[512]; } picture_job;
+/* Whether a picture can be read at all; why, if not. */
+static inline int picture_readable(mmix_ctx *m, const char *path, char *why, size_t room)
+{
+    size_t w = 0, h = 0;
+    uint8_t *rgb = picture_pixels(m, path, &w, &h, why, room);
+    if (!rgb) return 0;
+    picture_pixels_free(path, rgb);
+    return 1;
+}
 
-static inline void picture_task(void *arg, size_t i)                /* all but PPM, which wants the context */
+typedef struct picture_job { pictures *p; picture_set *set; char **mask; char (*why)[512]; int *became; } picture_job;
+
+/* PPM wants the context, and so is not read in a task. */
+static inline int picture_in_turn(const picture_job *job, size_t i)
+{
+    return picture_is_ppm(job->set->name[i]) || (job->mask && picture_is_ppm(job->mask[i]));
+}
+
+static inline void picture_job_read(picture_job *job, mmix_ctx *m, size_t i)
+{
+    const char *mask = job->mask ? job->mask[i] : NULL;
+    job->became[i] = picture_read(m, job->set, i, job->p->size, job->p->whole, mask, job->why[i], sizeof job->why[i]);
+}
+
+static inline void picture_task(void *arg, size_t i)
 {
     picture_job *job = (picture_job *)arg;
-    const char *mask = job->mask ? job->mask[i] : NULL;
-    if (picture_is_ppm(job->set->name[i]) || (mask && picture_is_ppm(mask))) return;
-    picture_read(NULL, job->set, i, job->p->size, job->p->whole, mask, job->why[i], sizeof job->why[i]);
+    if (!picture_in_turn(job, i)) picture_job_read(job, NULL, i);
 }
 
 /* Makes room for `count` pictures. */
@@ -354,19 +474,60 @@ static inline int picture_set_make(picture_set *set, size_t count, size_t size, 
     return 0;
 }
 
-/* Reads the files of a set on all threads; the first of the bad ones, by order, is reported. */
+/* Picture `from` takes the place `to` before it. */
+static inline void picture_set_move(picture_set *set, size_t to, size_t from, size_t size)
+{
+    size_t pixels = size * size;
+    memcpy(set->rgb + to * pixels * 3, set->rgb + from * pixels * 3, pixels * 3);
+    if (set->mask) memcpy(set->mask + to * pixels, set->mask + from * pixels, pixels);
+    if (set->whole) {
+        set->whole[to] = set->whole[from];
+        memset(&set->whole[from], 0, sizeof set->whole[from]);
+    }
+    set->label[to] = set->label[from];
+    set->name[to] = set->name[from];
+    set->name[from] = NULL;
+}
+
+/* Leaves the broken ones out of a set, and notes how many and why the first. */
+static inline void picture_set_mend(pictures *p, picture_set *set, const picture_job *job)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        if (job->became[i] == PICTURE_READ) {
+            if (kept < i) picture_set_move(set, kept, i, p->size);
+            kept++;
+            continue;
+        }
+        if (!p->notes.broken) snprintf(p->notes.first_broken, sizeof p->notes.first_broken, "%s", job->why[i]);
+        p->notes.broken++;
+        free(set->name[i]);
+        set->name[i] = NULL;
+    }
+    set->count = kept;
+}
+
+/* Reads the files of a set on all threads. 0, or -1: p->error, of wrong ones the first by order. */
 static inline int picture_set_read(pictures *p, mmix_ctx *m, picture_set *set, char **mask)
 {
-    picture_job job = {p, set, mask, NULL};
-    job.why = (char (*)[512])calloc(set->count + 1, sizeof *job.why);
-    if (!job.why) snprintf(p->error, sizeof p->error, "out of memory");
-    else mmix_parallel_for(m, set->count, picture_task, &job);
-    for (size_t i = 0; i < set->count && !*p->error; i++) {
-        if (!job.why[i][0] && (picture_is_ppm(set->name[i]) || (mask && mask[i] && picture_is_ppm(mask[i]))))
-            picture_read(m, set, i, p->size, p->whole, mask ? mask[i] : NULL, job.why[i], sizeof job.why[i]);
-        if (job.why[i][0]) snprintf(p->error, sizeof p->error, "%s", job.why[i]);
+    picture_job job = {p, set, mask, NULL, NULL};
+    size_t found = set->count;
+    job.why = (char (*)[512])calloc(found + 1, sizeof *job.why);
+    job.became = (int *)calloc(found + 1, sizeof *job.became);
+    if (!job.why || !job.became) snprintf(p->error, sizeof p->error, "out of memory");
+    else mmix_parallel_for(m, found, picture_task, &job);
+    for (size_t i = 0; i < found && !*p->error; i++) {
+        if (picture_in_turn(&job, i)) {
+            picture_job_read(&job, m, i);
+            mmix_error_clear(m);             /* job.why says more */
+        }
+        if (job.became[i] == PICTURE_WRONG) snprintf(p->error, sizeof p->error, "%s", job.why[i]);
     }
+    if (!*p->error) picture_set_mend(p, set, &job);
+    if (!*p->error && !set->count)
+        snprintf(p->error, sizeof p->error, "none of %zu pictures can be read; the first: %s", found, p->notes.first_broken);
     free(job.why);
+    free(job.became);
     return *p->error ? -1 : 0;
 }
 
@@ -427,10 +588,10 @@ static inline int picture_part_add(picture_part *part, const char *name, size_t 
 /* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1].
    0, or -1 without memory. */
 static inline int picture_collect(const char *folder, const char *inside, size_t label, picture_part *part,
-                                  picture_part *to)
+                                  picture_part *to, picture_notes *notes)
 {
     char *path = picture_join(folder, *inside ? "/" : "", inside);
-    picture_names list = picture_list(path ? path : "", 0);
+    picture_names list = picture_list(path ? path : "", 0, notes);
     int bad = !path || list.bad;
     for (size_t i = 0; !bad && i < list.count; i++) {
         char *name = picture_join(inside, *inside ? "/" : "", list.at[i]);
@@ -453,20 +614,23 @@ static inline int picture_is_split(const char *folder)
 }
 
 /* Names and classes below a folder: parts 2 for training and testing, 1 for testing alone, then of a folder
-   without train and test all. 1 if it has these two, 0 if not, -1 without memory. */
-static inline int picture_find(const char *folder, int parts, picture_part *part, picture_names *classes)
+   without train and test all. 1 if it has these two, 0 if not, -1 without memory; notes->denied if something could
+   not be looked into. */
+static inline int picture_find(const char *folder, int parts, picture_part *part, picture_names *classes,
+                               picture_notes *notes)
 {
     int split = picture_is_split(folder), bad = 0;
     char *top = split ? picture_join(folder, "/", parts == 2 ? "train" : "test") : picture_join(folder, "", "");
     memset(classes, 0, sizeof *classes);
+    memset(notes, 0, sizeof *notes);
     if (split < 0 || !top) return free(top), -1;
-    *classes = picture_list(top, 1);
+    *classes = picture_list(top, 1, notes);
     for (size_t c = 0; c < classes->count || c == 0; c++) {
         const char *name = classes->count ? classes->at[c] : "";
         for (int k = split && parts == 1; k < 1 + split; k++) {
             char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" : "", name);
             picture_part *to = parts == 1 ? part : split ? &part[k] : NULL;
-            bad = bad || !inside || picture_collect(folder, inside, c, part, to);
+            bad = bad || !inside || picture_collect(folder, inside, c, part, to, notes);
             free(inside);
         }
     }
@@ -478,7 +642,8 @@ static inline int picture_find(const char *folder, int parts, picture_part *part
 static inline int picture_strays(const char *folder, const picture_names *classes, char *why, size_t room)
 {
     char *test = picture_join(folder, "/", "test");
-    picture_names tested = picture_list(test ? test : "", 1);
+    picture_notes notes = {0, 0, "", "", ""};
+    picture_names tested = picture_list(test ? test : "", 1, &notes);
     int bad = 0;
     for (size_t c = 0, k; c < tested.count && !bad; c++) {
         for (k = 0; k < classes->count && strcmp(classes->at[k], tested.at[c]); k++) continue;
@@ -606,9 +771,10 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     picture_part part[2];
     memset(part, 0, sizeof part);
     picture_names classes;
-    int split = picture_find(folder, 2, part, &classes);
+    int split = picture_find(folder, 2, part, &classes, &p->notes);
     if (split < 0) snprintf(p->error, sizeof p->error, "%s: no memory for the names of its pictures", folder);
-    if (split > 0) picture_strays(folder, &classes, p->error, sizeof p->error);
+    else if (*p->notes.denied) snprintf(p->error, sizeof p->error, "%s", p->notes.denied);
+    if (split > 0 && !*p->error) picture_strays(folder, &classes, p->error, sizeof p->error);
     p->class_name = classes.at;
     p->classes = classes.count;
     if (!*p->error && (!part[0].names.count || !part[1].names.count))
@@ -616,6 +782,8 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
                  "%s: %s; expected %s/train/CLASS/* and %s/test/CLASS/*, or %s/CLASS/*, or %s/*: .jpg, .png, "
                  ".ppm, 5 or more", folder, part[0].names.count ? "no test pictures" : "no pictures", folder,
                  folder, folder, folder);
+    if (*p->error) picture_notes_say(&p->notes, 0);
+    size_t found = part[0].names.count + part[1].names.count;
 
     for (int k = 0; k < 2 && !*p->error; k++) {
         picture_set *set = k ? &p->test : &p->train;
@@ -642,6 +810,7 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
         free(part[k].label);
     }
     if (*p->error) pictures_free(p);
+    else picture_notes_say(&p->notes, found);
     return *p->error ? -1 : 0;
 }
 

@@ -1,6 +1,6 @@
 /* tables.c - the counterparts of a paper's tables, at the user's scale, by one command that can be stopped
 
-       cc -O2 demos/tables.c -o tables -lm -lpthread
+       cc -O2 demos/studies/tables.c -o tables -lm -lpthread
        ./tables --images photos --masks masks --minutes 60           again and again, until it is done
        ./tables --report                                             what there is so far
 
@@ -20,7 +20,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "tables"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "program.h"
 #include "evaluate.h"

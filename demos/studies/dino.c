@@ -1,6 +1,6 @@
 /* dino.c - three token mixers learn from pictures without labels
 
-       cc -O2 demos/dino.c -o dino -lm -lpthread
+       cc -O2 demos/studies/dino.c -o dino -lm -lpthread
        ./dino                                        drawn swarms, about five minutes
        ./dino --images photos --masks masks          your own pictures
 
@@ -21,7 +21,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "dino"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "scenes.h"
 #include "program.h"
@@ -62,7 +62,9 @@ static const char help[] =
     "  --pack FILE     write the pictures and masks into one .safetensors, to be read in place of DIR; train nothing\n"
     "  --start FILE    begin with a backbone's weights (one mixer); its shape has to be the recipe's\n"
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
-    "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped\n"
+    "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped; with --steps N\n"
+    "                  to more steps than it was planned for (up to a multiple of those), whose learning rate, which\n"
+    "                  had fallen, rises to that of the longer plan\n"
     "  --threads N     (all cores)\n"
     "  --simd NAME     auto, none, avx2, avx512, neon                 (auto)\n"
     "  --json          results as JSON on stdout\n"
@@ -76,7 +78,8 @@ typedef struct settings {
     int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_SOFTMAX, … */
     uint64_t seed;
     double minutes;
-    size_t steps, size;                                  /* steps 0: as many as fit into the minutes */
+    size_t steps, size, more;                            /* steps 0: as many as fit into the minutes; more: for */
+                                                         /* a loaded run, 0: as many as it was planned for */
     char prefix[1000];                                   /* of the run files that are written */
     char *plan, kept[4][4096];                           /* plan_text; images, masks, start and sets of a loaded run */
 } settings;
@@ -115,7 +118,7 @@ static int read_options(settings *o, int argc, char **argv)
         {"--minutes", &minutes, NULL, 0, 0, 1},
         {"--seed", &seed, NULL, 0, 0, 1},
         {"--threads", NULL, &threads, 1, 64, 0},
-        {"--steps", NULL, &o->steps, 1, 100000000, 1},
+        {"--steps", NULL, &o->steps, 1, 100000000, 0},
         {"--size", NULL, &o->size, 32, 1024, 1},
     };
     char *end;
@@ -154,6 +157,10 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->simd == 5) return fail("--simd %s: give auto, none, avx2, avx512 or neon", simd);
     if (o->load && fixed)
         return fail("%s: a loaded run keeps its own settings; leave this out, or --load", fixed);
+    if (o->load) {
+        o->more = o->steps;
+        o->steps = 0;
+    }
     if (o->masks && !o->images)
         return fail("--masks %s: give --images as well; drawn swarms have their own masks", o->masks);
     if (o->pack && !o->images) return fail("--pack %s: give --images, what to pack", o->pack);
@@ -368,10 +375,44 @@ static int read_history(run *r, const char *note)        /* 0, or -1 if the note
     return 0;
 }
 
+/* Whether the first n bytes of two plans have the same lines, but for how many steps there are to be. */
+static int same_plan(const char *a, const char *b, size_t n)
+{
+    const char *end = a + n;
+    while (a < end) {
+        size_t of_a = strcspn(a, "\n"), of_b = strcspn(b, "\n");
+        int steps = !strncmp(a, "steps ", 6) && !strncmp(b, "steps ", 6);
+        if (!steps && (of_a != of_b || strncmp(a, b, of_a))) return 0;
+        if (!b[of_b]) return 0;
+        a += of_a + 1;
+        b += of_b + 1;
+    }
+    return 1;
+}
+
+/* How many steps a loaded run goes on to: those of the longest plan among its files, for one may have been stopped while
+   it went on to more, or those that are asked for. Then the plan is written anew. 0, or an exit status. */
+static int go_on_to(settings *o, run *r, size_t longest)
+{
+    size_t steps = longest;
+    if (o->more) {
+        if (o->more <= longest)
+            return fail("--steps %zu: the run of --load %s has %zu; give more, to go on with it", o->more, o->load, longest);
+        steps = (o->more + longest - 1) / longest * longest;
+    }
+    o->steps = steps;
+    for (int k = 0; k < MIXERS; k++)
+        if (r[k].found) r[k].config.epochs = steps / r[k].config.iters;
+    free(o->plan);
+    o->plan = NULL;
+    return 0;
+}
+
 /* What the files of --load say, into the options; which mixers have one. 0, or an exit status. */
 static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
 {
     char path[1100];
+    size_t longest = 0;
     for (int k = 0; k < MIXERS; k++) {
         FILE *f = fopen(run_file(o->load, k, path, sizeof path), "rb");
         if (!f) continue;
@@ -380,7 +421,9 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
         if (!d) return fail("%s; give another PREFIX, or start anew without --load", mmix_error(m));
         const char *note = mmix_dino_note(d), *end = note ? strstr(note, "\nimages ") : NULL;
         size_t n = end ? (size_t)(end - note) + 1 : 0;
-        int ours = n && note_number(note, "steps"), same = !o->plan || !strncmp(o->plan, note, n);
+        int ours = n && note_number(note, "steps"), same = !o->plan || same_plan(o->plan, note, strlen(o->plan));
+        size_t steps = (size_t)note_number(note, "steps");
+        if (steps > longest) longest = steps;
         if (ours && !o->plan && (o->plan = (char *)calloc(n + 1, 1)) != NULL) memcpy(o->plan, note, n);
         note_value(note, "images", o->kept[0], sizeof o->kept[0]);
         note_value(note, "masks", o->kept[1], sizeof o->kept[1]);
@@ -397,14 +440,13 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
     o->seed = note_number(o->plan, "seed");
     *print = note_number(o->plan, "pictures");
     o->mixers = (int)note_number(o->plan, "mixers");
-    o->steps = (size_t)note_number(o->plan, "steps");
     note_value(o->plan, "start", o->kept[2], sizeof o->kept[2]);
     note_value(o->plan, "set", o->kept[3], sizeof o->kept[3]);
     for (char *at = strtok(o->kept[3], " "); at && o->sets < SETS; at = strtok(NULL, " ")) o->set[o->sets++] = at;
     if (!o->images && *o->kept[0]) o->images = o->kept[0];
     if (!o->masks && *o->kept[1]) o->masks = o->kept[1];
     if (*o->kept[2]) o->start = o->kept[2];
-    return 0;
+    return go_on_to(o, r, longest);
 }
 
 /* ---- train --------------------------------------------------------------------------------------------- */
@@ -459,12 +501,18 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
     return 0;
 }
 
-static void show_progress(const run *r, int mixer, const mmix_dino_stats *s, double rate)
+static void show_progress(const run *r, const settings *o, int mixer, const mmix_dino_stats *s, double rate)
 {
+    int which = 0, all = 0;                              /* the how many-th of the mixers this is */
+    for (int k = 0; k < MIXERS; k++) {
+        int chosen = o->mixers >> k & 1;
+        all += chosen;
+        if (k <= mixer) which += chosen;
+    }
     size_t left = (size_t)((double)(r->steps - r->done) / rate);
     int stay = on_screen() && r->done < r->steps;
-    fprintf(stderr, "%-8s step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f  %s",
-            mixer_name[mixer], r->done, r->steps, rate, left / 60, left % 60, s->loss, s->teacher_entropy,
+    fprintf(stderr, "%-8s (%d of %d) step %zu of %zu  %.2f steps/s  %zu:%02zu left  loss %.3f  entropy %.2f  %s",
+            mixer_name[mixer], which, all, r->done, r->steps, rate, left / 60, left % 60, s->loss, s->teacher_entropy,
             stay ? "\r" : "\n");
 }
 
@@ -491,6 +539,21 @@ static int plot(mmix_ctx *m, const mmix_vision *v, run *r, const pictures *p)
     return mmix_error(m) ? -1 : 0;
 }
 
+/* A loaded run that goes on to more steps has more epochs than its file says. The config is the run's own, which nothing
+   has copied; its plots are thinned to those that the longer plan would have made. */
+static void lengthen(mmix_dino *d, run *r)
+{
+    mmix_dino_config *own = (mmix_dino_config *)(uintptr_t)mmix_dino_config_of(d);
+    if (own->epochs >= r->config.epochs) return;
+    own->epochs = r->config.epochs;
+    size_t had = r->plotted, keep = r->done * EPOCHS / r->steps + 1;
+    for (size_t i = 1; i < keep && keep <= had; i++) {
+        size_t from = i * (had - 1) / (keep - 1);
+        for (int k = 0; k < 3; k++) r->plot[k][i] = r->plot[k][from];
+    }
+    if (keep < had) r->plotted = keep;
+}
+
 /* One mixer from its start, or from where its file left it, to the end of the plan; evaluated at both ends.
    0, 1 if it was interrupted (and saved), -1. */
 static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int mixer)
@@ -512,6 +575,7 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
         d = mmix_dino_load(m, run_file(o->load, mixer, path, sizeof path));
         if (d && read_history(r, mmix_dino_note(d)))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: its history does not fit; start anew without --load", path);
+        if (d) lengthen(d, r);
     }
     mmix_memory_peak_clear(m);
     double start = now(), said = start, saved = start, before = r->seconds, idle = 0;
@@ -535,7 +599,7 @@ static int train(mmix_ctx *m, run *r, const settings *o, const pictures *p, int 
         if (t - saved > SAVE_SECONDS && !save_run(m, d, r, o, mixer)) saved = now();
         if (t - said < line_pause() && r->done < r->steps) continue;
         said = t;
-        show_progress(r, mixer, &s, (double)(r->done - first) / (t - start));
+        show_progress(r, o, mixer, &s, (double)(r->done - first) / (t - start));
     }
     if (!mmix_error(m)) save_run(m, d, r, o, mixer);
     if (!mmix_error(m) && !interrupted) {
@@ -665,6 +729,23 @@ static void print_json(const run *r, const pictures *p, const baselines *b)
     printf("\n ]}\n");
 }
 
+/* What the maps are worth, and on which side of them the objects are: Binary-AUC alone does not say, for it counts the
+   better side. */
+static void report_maps_finding(report *h, const run *r, const char *name, const baselines *b, int above, int networks)
+{
+    const maps *after = &r->after.auc, *before = &r->before.auc;
+    size_t judged = after->judged, alike = after->alike;
+    report_html(h, "<p>How much patches resemble the class token tells objects from the background better than nearness "
+                   "to the middle does in %d of %d networks: Binary-AUC is up to <b>%.3f</b> (%s; before training it "
+                   "was %.3f), of the middle %.3f. ", above, networks, maps_auc(after), name, maps_auc(before),
+                maps_auc(&b->middle));
+    if (alike == judged) report_html(h, "In the maps of %s objects are what resembles the class token more (yellow).</p>\n", name);
+    else if (alike == 0) report_html(h, "In the maps of %s objects are what resembles the class token less (violet).</p>\n", name);
+    else
+        report_html(h, "In the maps of %s objects are what resembles the class token more (yellow) in %zu of %zu pictures, "
+                       "and less (violet) in the others.</p>\n", name, alike, judged);
+}
+
 /* What was learned: a sentence on the class token's classes, one on its maps, what takes something off them. */
 static void report_finding(report *h, const run *r, const pictures *p, const baselines *b)
 {
@@ -688,12 +769,7 @@ static void report_finding(report *h, const run *r, const pictures *p, const bas
                     100 * token->balanced, 100 * token->balanced_error, 100 * r[best].before.knn->balanced,
                     100 * b->plain[PLAIN_PIXELS].balanced, 100 * b->plain[PLAIN_EDGES].balanced,
                     100 / (double)p->classes);
-    if (b->middle.judged)
-        report_html(h, "<p>Where patches resemble the class token, there the objects are: this tells them from the "
-                       "background better than nearness to the middle does in %d of %d networks; Binary-AUC is up to "
-                       "<b>%.3f</b> (%s, untrained %.3f), of the middle %.3f.</p>\n", above, n,
-                    maps_auc(&r[clear].after.auc), mixer_name[clear], maps_auc(&r[clear].before.auc),
-                    maps_auc(&b->middle));
+    if (b->middle.judged) report_maps_finding(h, &r[clear], mixer_name[clear], b, above, n);
     const char *few = report_few(r[best].steps);
     if (few) report_html(h, "<p><b>%zu steps: %s</b></p>\n", r[best].steps, few);
     for (int k = 0; k < MIXERS; k++)

@@ -1,6 +1,6 @@
 /* bench.c - how long the library takes, in fixed cases
 
-       cc -O2 demos/bench.c -o bench -lm -lpthread
+       cc -O2 demos/studies/bench.c -o bench -lm -lpthread
        ./bench --table                               all cases, with their share of the machine's peak
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
        ./bench --plots figures                       three SVG figures of how the times grow
@@ -29,7 +29,7 @@
 #ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* dino_mpi.c - one DINO run on several processes or machines
 
-       mpicc -O2 demos/dino_mpi.c -o dino_mpi -lm -lpthread
+       mpicc -O2 demos/studies/dino_mpi.c -o dino_mpi -lm -lpthread
        mpirun -n 4 ./dino_mpi --images photos --steps 2000 --out run.safetensors
        ./dino_mpi --shards 4 --images photos --steps 2000 --out same.safetensors
 
@@ -16,7 +16,7 @@
 #define MAMBA_MIX_IMPLEMENTATION
 #endif
 #define REPORT_PROGRAM "dino_mpi"
-#include "../mamba_mix.h"
+#include "../../mamba_mix.h"
 #include "pictures.h"
 #include "scenes.h"
 #include "program.h"

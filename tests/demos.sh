@@ -1,0 +1,59 @@
+#!/bin/sh
+# The small programs of demos/: each compiles with the cc line at its head, without a word under -std=c99 -Wall -Wextra, runs
+# without arguments, finds itself right (status 0), and prints what is looked for here.   sh tests/demos.sh
+# From the repository's root. Ends with N passed, N failed, N skipped.
+set -u
+t=build/demos-test; rm -rf $t; mkdir -p $t
+passed=0 failed=0 skipped=0
+ok() { passed=$((passed + 1)); }
+no() { failed=$((failed + 1)); echo "FAILED $1"; head -n 5 "${2:-/dev/null}"; }
+
+# builds NAME: by its own line, with -std, warnings and the place of the program added
+builds()
+{
+    line=$(sed -n "s/^ *\(cc .*demos\/$1\.c .*\) && \.\/$1.*/\1/p" demos/$1.c | head -n 1)
+    if [ -z "$line" ]; then no "$1: no cc line at its head"; return 1; fi
+    set -- "$1" $(echo "$line" | sed "s/^cc //; s| -o $1 | -o $t/$1 |")
+    name=$1; shift
+    if "${CC:-cc}" -std=c99 -Wall -Wextra "$@" >$t/$name.cc 2>&1 && [ ! -s $t/$name.cc ]; then ok; return 0; fi
+    no "$name: $line" $t/$name.cc; return 1
+}
+runs()                                           # runs NAME PATTERN...: a line of its output for each extended pattern
+{
+    name=$1; shift
+    builds $name || return
+    $t/$name >$t/$name.txt 2>$t/$name.err </dev/null; status=$?
+    if [ $status -eq 0 ] && [ ! -s $t/$name.err ]; then ok; else no "$name: status $status" $t/$name.err; tail -n 3 $t/$name.txt; fi
+    for pattern in "$@"; do
+        if grep -Eq -e "$pattern" $t/$name.txt; then ok; else no "$name prints no line like \"$pattern\"" $t/$name.txt; fi
+    done
+    longest=$(awk '{ if (length($0) > n) n = length($0) } END { print n }' demos/$name.c)
+    if [ "$longest" -le 128 ]; then ok; else no "$name: a line of $longest characters"; fi
+}
+small='[0-9.]+e-(0[6-9]|[1-9][0-9])'             # below 1e-5
+runs mix "largest .Y - M X.: $small" '^c \|  *[%#@]' '^a .*\|.*\|.*\|'
+runs raw "^largest .y - definition.: $small" '^dA\[2\]: -41\.44[0-9]+ by mmix_raw_backward, -41\.4[0-9]+ by'
+runs steps 'after 4096 tokens: +[0-9]{7,} bytes' 'after 4096 tokens: +1[67][0-9]{3} bytes' 'whole and its steps: [0-9.]+e-0[5-9]'
+runs gradients '^loss 0\.1246' '^A .*tape \+0\.0178393834   difference \+0\.01783938' '^dt .*worst of 14: [0-9.]+e-(0[7-9]|1[0-9])'
+runs custom_op "op and its parts: $small" '^  2\.0  1\.944  1\.069'
+runs vit 'blocks\.0\.attn\.qkv\.weight   192 64$' '^42 parameters, 164864 numbers' "mmix_vision's: (0\.0e\+00|$small)"
+runs photo '^196 patches of 192 features' 'AUC of the likeness for the disc: 0\.9'
+runs neighbours 'nearest is of the same kind: 2[0-4] of 24' '^sea +0  is like   sea'
+runs classify '^softmax attention .*0\.[6-9]' '^linear attention ' '^Mamba-2 .*(0\.9|1\.0)'
+runs write '^step   0  loss [4-6]' 'that lay in the house that Jack built\.$' '^That is the rhyme, to the letter\.$'
+runs swap '^attention +loss 0\.0' '^M-MATE, untaught +loss [1-9]' '^stage 3.* loss 0\.[01].*memory +1[0-9]{5} bytes'
+runs selfsup '^named rightly: 0\.[34][0-9]+ before, 0\.[5-9]'
+# every program of the folder is run here and named in its README
+for f in demos/*.c; do
+    name=$(basename $f .c)
+    if [ -e $t/$name.txt ]; then ok; else no "$name is not run"; fi
+    if grep -q "($name\.c)" demos/README.md; then ok; else no "$name is not in demos/README.md"; fi
+done
+# and where a program is wrong, it is noticed
+if [ -x $t/vit ]; then
+    sed 's/normed, x, NULL);/normed, NULL, NULL);/' demos/vit.c >demos/vit-wrong.c
+    "${CC:-cc}" -O1 demos/vit-wrong.c -o $t/vit-wrong -lm -lpthread 2>$t/wrong.cc; rm -f demos/vit-wrong.c
+    if $t/vit-wrong >$t/wrong.txt 2>&1; then no "a ViT without its residual passes"; else ok; fi
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
