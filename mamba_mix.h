@@ -605,7 +605,8 @@ typedef struct mmix_mixer {
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
        left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    int windows_wrong, windows_axes;     /* 1: mmix_mixer_windows was given so many axes, or NULL, and failed */
+    int windows_wrong;           /* 1: mmix_mixer_windows failed, and mmix_mix refuses the mixer */
+    int windows_axes;            /* that it was called with */
     /* With windows, (H, Π (2 window_a - 1)) or NULL, Swin's relative position bias: added to the score of
        i, j by their distance on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest. */
     mmix_tensor *bias;
@@ -641,7 +642,8 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
                                   mmix_tensor *C);
 
 /* Swin's windows (Liu et al. 2021) on 1 to 3 axes: with `shifted` they are moved by half a window on the axes
-   that have more than one. 0, or -1 for other axes or for arrays that are NULL: mmix_mix refuses the mixer. */
+   that have more than one. 0, or -1 for other axes or for arrays that are NULL: then mmix_mix refuses the
+   mixer. */
 MMIXDEF int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
                                int shifted);
 
