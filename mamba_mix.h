@@ -6431,6 +6431,7 @@ typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_st
 struct mmix_state {
     mmix_ctx *m;
     const void *owner;                           /* the decoder that stepped first, NULL: none did */
+    size_t next_position;                        /* a decoder's, with three rotary axes */
     size_t slots;
     mmixi_state_slot *slot;
 };
@@ -6464,6 +6465,7 @@ MMIXDEF void mmix_state_clear(mmix_state *s)
     if (!s) return;
     memset(s->slot, 0, s->slots * sizeof *s->slot);
     s->owner = NULL;
+    s->next_position = 0;
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
@@ -6473,8 +6475,10 @@ MMIXDEF void mmix_state_destroy(mmix_state *s)
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
-    if (copy) copy->owner = s->owner;
-    for (size_t i = 0; copy && i < 3 * s->slots; i++) {
+    if (!copy) return NULL;
+    copy->owner = s->owner;
+    copy->next_position = s->next_position;
+    for (size_t i = 0; i < 3 * s->slots; i++) {
         const mmix_tensor *from = mmixi_carried_part(s, i);
         mmix_tensor *to = mmixi_carried_part(copy, i);
         const void *data = mmixi_of(from);
@@ -9253,7 +9257,11 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
     for (size_t i = 0; i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
         int32_t *at = mmix_data_i32(order) + s->start;
-        int32_t *perm = inverse ? NULL : at, *back = inverse ? at : NULL;
+        int32_t *perm = at, *back = NULL;
+        if (inverse) {
+            perm = NULL;
+            back = at;
+        }
         mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, perm, back);
         for (size_t r = 0; r < mmixi_span_tokens(s); r++)
             at[r] += (int32_t)s->start;
@@ -9504,18 +9512,18 @@ static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tens
     return mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
 }
 
-/* dt and A of a direction's scan of tokens u. */
+/* Fills in dt and A of one direction's scan of tokens u. */
 static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int direction, mmix_tensor *u,
                              mmix_mixer *scan)
 {
-    int own = f->dir[direction].A_log ? direction : MMIX_FORWARD;    /* it has none: shared */
+    int own = f->dir[direction].A_log ? direction : MMIX_FORWARD;    /* none: they are shared */
     scan->dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
     scan->dt_bias = f->dir[own].dt_bias;
     scan->A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
 }
 
-/* The scans of x in the layer's order, forward over all tokens and reverse from the first span to
-   the last one's end, fused: (B, L, H, P) in that order. */
+/* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
+   end of the last, and fuses the two: (B, L, H, P) in that order. */
 static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
@@ -9547,7 +9555,7 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     return mmixi_fuse(m, f, forward, reverse, u, a);
 }
 
-/* What o_proj reads, (B, L, H·P): of causal attention, or of Flex-MA. */
+/* What o_proj reads, (B, L, H·P), from causal attention or from Flex-MA. */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
@@ -9571,7 +9579,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 
 /* ---- Local-Swin ---- */
 
-/* The windows that a layer sees of a span. */
+/* Sets the windows into which a layer divides the grid of a span. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *x)
 {
     static const size_t of_video[3] = { 16, 4, 4 }, of_image[3] = { 1, 16, 16 };
@@ -9584,8 +9592,7 @@ static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mm
     mmix_mixer_windows(x, 3, s->grid, o.window, shifted);
 }
 
-/* `count` sequences of `cells` tokens each, from the n = count · cells / B tokens from `at` on of
-   x (B, ·, H, N). */
+/* The n tokens from number `at` on of x (B, ·, H, N), as `count` sequences of `cells` tokens. */
 static mmix_tensor *mmixi_swin_sequences(mmix_ctx *m, mmix_tensor *x, size_t at, size_t n,
                                          size_t count, size_t cells)
 {
@@ -9602,8 +9609,8 @@ static size_t mmixi_swin_equal(const mmix_span *s, const mmix_span *end)
     return equal;
 }
 
-/* What the grid tokens get, (B, n, H, P): each span is a sequence with windows of its own.
-   Neighbours with equal grids go at once. */
+/* What Local-Swin makes of the grid tokens, (B, n, H, P). Each span is a sequence with windows of
+   its own; neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
                                     const mmixi_layout *a)
 {
@@ -9627,7 +9634,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
         s += equal;
         at += n;
         if (parts == MMIX_MAX_INPUTS || (parts > 1 && s == end)) {
-            part[0] = mmix_concat(m, 1, part, parts);    /* one call takes so many */
+            part[0] = mmix_concat(m, 1, part, parts);    /* a call takes no more than these */
             parts = 1;
         }
     }
@@ -9641,17 +9648,21 @@ static mmix_tensor *mmixi_heads_listed(mmix_ctx *m, mmix_tensor *x, const mmix_t
     return mmixi_split_heads(m, mmixi_tokens_listed(m, mmixi_join_heads(m, x), list), 0, H, N);
 }
 
-/* With `global`: what the tokens of no grid get, which see all. */
+/* With `global`: what Local-Swin makes of the tokens outside of the grid, which see all tokens. */
 static mmix_tensor *mmixi_swin_global_other(mmix_ctx *m, mmix_mixer mixer, const mmixi_layout *a)
 {
     mixer.q = mmixi_heads_listed(m, mixer.q, a->other.tokens);
     return mmixi_mix_on(m, &mixer, a->all.tokens, a);
 }
 
-/* With `global` the grid's windows become packed sequences: in each the tokens of no grid, then the
-   window's own. `list` says which token stands where, `row` where each grid token is found,
-   `sequence` (B, n) which window a place is of. */
-typedef struct mmixi_swin_packed { mmix_tensor *list, *row, *sequence; } mmixi_swin_packed;
+/* With `global` each window of the grid becomes one of several packed sequences: first the tokens
+   outside of the grid, then those of the window. */
+typedef struct mmixi_swin_packed {
+    mmix_tensor *list;               /* (n): the token at each place of the packed sequences */
+    mmix_tensor *row;                /* the place of each grid token */
+    mmix_tensor *sequence;           /* (B, n): the window that each place belongs to */
+} mmixi_swin_packed;
+
 static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_layout *a,
                            mmixi_swin_packed *packed)
 {
@@ -9689,8 +9700,8 @@ static int mmixi_swin_pack(mmix_ctx *m, const mmix_mmate_layer *w, const mmixi_l
     return 0;
 }
 
-/* With `global`: what the grid's tokens get, (B, n, H, P). The rows of the others in each window
-   are not used. */
+/* With `global`: what Local-Swin makes of the grid tokens, (B, n, H, P). In the packed sequences
+   the tokens outside of the grid get something, too, which is not used. */
 static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
                                            const mmixi_layout *a)
 {
@@ -9703,8 +9714,8 @@ static mmix_tensor *mmixi_swin_global_grid(mmix_ctx *m, const mmix_mmate_layer *
     return mmixi_heads_listed(m, mmixi_mix_on(m, &mixer, packed.list, a), packed.row);
 }
 
-/* What the text tokens get, (B, n, H, P). The slot behind the call's carries keys, values and
-   places of earlier pieces. */
+/* What Local-Swin makes of the text tokens, (B, n, H, P). With a state the slot behind the call's
+   carries the keys, values and places of earlier pieces. */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer,
                                     const mmixi_layout *a)
 {
@@ -9734,9 +9745,8 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer mixer
 
 /* ---- M-MATE: both branches ---- */
 
-/* y with what Local-Swin's heads bring to the tokens of a list, (B, n, H, P), added to their rows.
-   With a gate y is Flex-MA's output, and u y + (1 - u) swin with u = σ(z) replaces it in these
-   rows. */
+/* Adds Local-Swin's heads of the tokens of a list, (B, n, H, P), to their rows of y. With a gate y
+   is Flex-MA's output, which becomes u y + (1 - u) swin with u = σ(z) in these rows. */
 static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                     mmix_tensor *y, mmix_tensor *heads, mmix_tensor *list, int gate,
                                     const mmixi_layout *a)
@@ -9745,7 +9755,7 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     if (!a->plain)
         swin = mmixi_project(m, &w->swin, MMIXI_O, swin, NULL);
     if (gate) {
-        /* y + (1 - u) (swin - y), and 1 - σ(z) = σ(-z) = e^-softplus(z) */
+        /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
         mmix_tensor *z = mmixi_tokens_listed(m, x, list);
         z = mmix_linear(m, z, w->branch_gate_weight, w->branch_gate_bias);
         mmix_tensor *share = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
@@ -9754,7 +9764,7 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     return mmix_add_rows(m, y, swin, list);
 }
 
-/* y with Local-Swin of tokens x added. */
+/* Adds Local-Swin of the tokens x to y. */
 static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                mmix_tensor *y, int gate, const mmixi_layout *a)
 {
@@ -9774,7 +9784,7 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
     return y;
 }
 
-/* The same with `global`: the tokens of no grid see all, and all see them. */
+/* The same with `global`: the tokens outside of the grid see all, and all see them. */
 static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                       mmix_tensor *y, int gate, const mmixi_layout *a)
 {
@@ -9790,8 +9800,8 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
     return mmixi_swin_onto(m, w, x, y, heads, a->other.tokens, gate, a);
 }
 
-/* residual + flex + swin, or with a gate residual + u flex + (1 - u) swin, u = σ(z), in the rows of
-   tokens that take part in Local-Swin. */
+/* residual + flex + swin. With a gate the rows of the tokens that take part in Local-Swin are
+   residual + u flex + (1 - u) swin with u = σ(z). */
 static mmix_tensor *mmixi_mmate_branches(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
                                          mmix_tensor *residual, const mmixi_layout *a)
 {
@@ -9828,7 +9838,7 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     if (a->plain || a->of.state)
         mmix_record(m, 0);
     mmix_tensor *y = mmixi_mmate_branches(m, w, x, residual, a);
-    /* a scan counts its slot's tokens itself, Local-Swin alone does not */
+    /* A scan counts the tokens of its slot itself, Local-Swin alone does not. */
     if (y && a->of.state)
         a->of.state->slot[a->of.slot].tokens = a->seen + a->L;
     mmix_record(m, record);
@@ -9872,8 +9882,8 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 
 /* ---- creation ---- */
 
-/* Attention's projections of tokens D wide into heads `width` wide. bias 1: q, k and v have biases;
-   2: o has one, too. */
+/* Attention's projections, from tokens D wide to heads `width` wide. With bias 1 q, k and v have
+   biases; with bias 2 o has one, too. */
 static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix,
                                    size_t D, size_t heads, size_t kv_heads, size_t width, int bias)
 {
@@ -9896,14 +9906,14 @@ static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, cons
         b[MMIXI_O] = mmixi_param_vector(p, prefix, "o_proj.bias", zeros, D);
 }
 
-/* What Flex-MA has beside its projections, for tokens D wide. */
+/* The parameters of Flex-MA beside its projections, for tokens D wide. */
 static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *prefix, size_t D,
                             size_t width)
 {
     const mmix_mmate_options *o = &f->options;
     const mmix_start zeros = mmixi_start_zeros();
     const mmix_start step = mmixi_start_of(MMIX_START_SPREAD, 1e-3, 1e-1);
-    /* its silu */
+    /* whose silu is 1 */
     const mmix_start gate_of_1 = mmixi_start_of(MMIX_START_CONSTANT, 1.2784645427610738, 0);
     size_t H = f->flex.heads, E = H * width, C = E + 2 * f->flex.kv_heads * width;
     f->dir[0].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj.weight", zeros, H, D);
@@ -9976,15 +9986,14 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
 
 /* ---- attention out, M-MATE in ---- */
 
-/* Where a student's parameter comes from: the name in the teacher, of which it is one of `parts`
-   equal parts. */
+/* Where the values of a student's parameter come from. */
 typedef struct mmixi_reused {
-    char name[MMIXI_PARAM_NAME];
-    size_t part, parts;
+    char name[MMIXI_PARAM_NAME];     /* of the teacher's parameter, … */
+    size_t part, parts;              /* … of whose `parts` equal parts it is this one */
 } mmixi_reused;
 
-/* A projection q, k, v or o of either branch comes from attention's, anything else from its own
-   name. fused: attention's q, k and v are one matrix. */
+/* A projection q, k, v or o of either branch comes from that of attention, anything else from the
+   parameter of its own name. If `fused`, attention's q, k and v are one matrix. */
 static mmixi_reused mmixi_mmate_source(const char *name, int fused)
 {
     static const char projections[] = "qkvo", mmate[] = ".mmate.";
@@ -10012,8 +10021,8 @@ static mmixi_reused mmixi_mmate_source(const char *name, int fused)
     return from;
 }
 
-/* Copies what a student has of its teacher, whose slab lies in `values`. no_key_bias: the teacher's
-   bias of the keys counts as 0. Returns 0, or -1 if a size is another. */
+/* Copies to the student what it takes from its teacher, whose slab lies in `values`. If
+   `no_key_bias` the teacher's bias of the keys counts as 0. Returns 0, or -1 if a size differs. */
 static int mmixi_mmate_reuse(const char *who, const mmix_params *student,
                              const mmix_params *teacher, const mmix_real *values, int fused,
                              int no_key_bias)
@@ -10072,6 +10081,7 @@ struct mmix_vision {
 };
 
 /* ---- configs ---- */
+
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads,
                                             size_t patch)
 {
@@ -10116,7 +10126,7 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
     return c;
 }
 
-/* Blocks of a backbone of this width: small and base, large, and the systems' largest. */
+/* How many blocks the systems have at this width: 12 up to base, 24 for large, else the most. */
 static size_t mmixi_vision_depth(size_t dim, size_t largest_dim, size_t largest_depth)
 {
     if (dim < 1024) return 12;
@@ -10204,7 +10214,7 @@ static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
     return c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
 }
 
-/* Class tokens of the kind REGISTERS. */
+/* How many tokens the features are the mean of. */
 static size_t mmixi_vision_class_count(const mmix_vision_config *c)
 {
     if (c->class_token != MMIX_CLASS_REGISTERS) return 1;
@@ -10216,11 +10226,20 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     if (!c) return 0;
     size_t k = mmixi_vision_class_count(c), first = 0;
     switch (c->class_token) {
-    case MMIX_CLASS_MIDDLE: first = n / 2; break;
-    case MMIX_CLASS_RELEASED: first = (n + 1) / 2; break;            /* behind the one in front */
-    case MMIX_CLASS_REGISTERS: first = n / (k + 1); break;
-    case MMIX_CLASS_LAST: first = n + c->registers; break;
-    default: break;                              /* MMIX_CLASS_FIRST */
+    case MMIX_CLASS_MIDDLE:
+        first = n / 2;
+        break;
+    case MMIX_CLASS_RELEASED:                    /* the one in front is not read */
+        first = (n + 1) / 2;
+        break;
+    case MMIX_CLASS_REGISTERS:
+        first = n / (k + 1);
+        break;
+    case MMIX_CLASS_LAST:
+        first = n + c->registers;
+        break;
+    default:                                     /* MMIX_CLASS_FIRST */
+        break;
     }
     if (at)
         for (size_t i = 0; i < k; i++)
@@ -10240,6 +10259,7 @@ static size_t mmixi_vision_unread(const mmix_vision_config *c)
 }
 
 /* ---- creation: an error stays in the context ---- */
+
 static void mmixi_norm_init(mmixi_norm_pair *norm, mmix_params *p, const char *prefix, size_t D,
                             int bias)
 {
@@ -10248,7 +10268,7 @@ static void mmixi_norm_init(mmixi_norm_pair *norm, mmix_params *p, const char *p
         norm->bias = mmixi_param_vector(p, prefix, "bias", mmixi_start_zeros(), D);
 }
 
-/* Tokens and positions, the projection of patches. */
+/* The tokens beside the patches, the positions, and the projection of the patches. */
 static void mmixi_vision_declare_tokens(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
@@ -10282,7 +10302,7 @@ static void mmixi_vision_declare_tokens(mmix_vision *v)
     v->patch_bias = mmixi_param_vector(p, "patch_embed.proj.", "bias", bias, c->dim);
 }
 
-/* Block number i of Vim. */
+/* Block number i of a Vim. */
 static void mmixi_vision_declare_vim(mmix_vision *v, size_t i)
 {
     mmixi_vision_block *b = &v->block[i];
@@ -10293,7 +10313,7 @@ static void mmixi_vision_declare_vim(mmix_vision *v, size_t i)
     mmixi_norm_init(&b->norm[0], v->params, norm, v->config.dim, 0);
 }
 
-/* The mixer of block number i of a ViT, F wide in its MLP. */
+/* The mixer of block number i of a ViT. */
 static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
 {
     const mmix_vision_config *c = &v->config;
@@ -10316,7 +10336,7 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
     b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
 }
 
-/* SwiGLU as DINOv3 stores it, w1 and w2, or as DINOv2 does, both in one matrix w12. */
+/* SwiGLU. DINOv3 stores w1 and w2 apart, DINOv2 both in one matrix w12. */
 static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p,
                                         const char *prefix, size_t D, size_t F, int apart)
 {
@@ -10393,7 +10413,7 @@ static void mmixi_vision_sincos(const mmix_vision *v)
         }
 }
 
-/* Whether the heads and positions go with the width. */
+/* Whether heads and positions go with the width and the mixer. */
 static int mmixi_vision_heads_fit(const mmix_vision_config *c)
 {
     int axial = c->positions == MMIX_POSITIONS_AXIAL;
@@ -10402,7 +10422,7 @@ static int mmixi_vision_heads_fit(const mmix_vision_config *c)
     return !axial || c->dim / c->heads % 4 == 0;
 }
 
-/* Checks a config, the defaults of which are filled in; an error stays in the context. */
+/* Fills in the defaults of a config and checks it. */
 static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
@@ -10422,7 +10442,7 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   "MMIX_CLASS_FIRST or _LAST with attention", who, c->class_token, c->mixer);
     c->mamba.bidirectional = 1;
     c->mamba.out_scale = 1 / sqrt((double)c->depth);
-    /* infinity: a file's config cannot say it */
+    /* a file's config cannot say infinity */
     c->mamba.dt_high = fmin(c->mamba.dt_high, FLT_MAX);
     if (c->class_token == MMIX_CLASS_REGISTERS) mmixi_default(&c->registers, 12);
     else if (vim) c->registers = 0;
@@ -10433,9 +10453,11 @@ static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
                   (double)c->heads, more);
 }
 
-/* How a backbone begins: with its initial values; without, since a file's will follow, and what is
-   wrong with the config is the file's fault; or so with bf16 matrices. */
+/* How a backbone begins. RANDOM: with its initial values. EMPTY: without values, since those of a
+   file will follow; what is wrong with the config is the file's fault then. BF16: the same, and its
+   matrices are bf16. */
 enum { MMIXI_BEGIN_BF16 = -1, MMIXI_BEGIN_EMPTY, MMIXI_BEGIN_RANDOM };
+
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
     if (mmix_error(m)) return NULL;
@@ -10492,15 +10514,18 @@ MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
 
 /* ---- cost ---- */
-/* Multiply-adds of a mixer for each token and channel, of L tokens, n of them patches: of softmax L
-   twice, or in windows what a token sees there; of linear attention N twice; of a scan that much in
-   each direction. */
+
+/* The multiply-adds of a mixer for each token and channel, if there are L tokens, n of them
+   patches. Softmax attention takes 2 L, or in windows twice as many as a token sees; linear
+   attention takes 2 N, and so does each of the two scans of Flex-MA. */
 static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, uint64_t L,
                                         uint64_t n)
 {
     const size_t *window = c->mmate.window;
     uint64_t N = c->dim / c->heads;
-    uint64_t cells = (window[1] ? window[1] : 16) * (window[2] ? window[2] : 16);
+    uint64_t rows = window[1] ? window[1] : 16;
+    uint64_t columns = window[2] ? window[2] : 16;
+    uint64_t cells = rows * columns;
     uint64_t seen = (cells < n ? cells : n) + L - n;
     uint64_t scans = 4 * N, windows = 2 * seen;
     switch (kind) {
@@ -10512,8 +10537,9 @@ static uint64_t mmixi_vision_mixer_cost(const mmix_vision_config *c, int kind, u
     }
 }
 
-/* Multiply-adds: each weight once a token, those of the patches once a patch, and the mixers'. Of
-   Mamba these are 2 N P a head, token and direction (SSD's recurrence). */
+/* The multiply-adds are one for each weight and token (for those of the patches, and patch), and
+   those of the mixers. In Mamba these are 2 N P for each head, token and direction (SSD's
+   recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     if (!v) return 0;
@@ -10529,15 +10555,15 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
     }
     for (size_t i = 0; i < v->params->count; i++) {
         const mmix_tensor *t = v->params->at[i].tensor;
-        /* biases; (1, …): a class token, positions */
-        if (t->ndim == 1 || t->shape[0] == 1)
-            continue;
+        int is_matrix = t->ndim > 1 && t->shape[0] > 1;  /* no class token, no positions (1, …) */
+        if (!is_matrix) continue;
         sum += (t == v->patch_weight ? n : L) * mmix_count(t);
     }
     return 2 * (double)sum;
 }
 
 /* ---- tokens ---- */
+
 /* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
@@ -10546,8 +10572,8 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
     return mmix_permute(m, patches, to_planes);
 }
 
-/* One forward: what was asked for, and where its tokens stand. The tokens are made in this order:
-   those that nothing reads, class tokens, patches. Then they are brought to where they stand. */
+/* One forward: what was asked for, and where its tokens stand. The tokens are made in the order of
+   those that nothing reads, class tokens, patches, and are then brought to where they stand. */
 typedef struct mmixi_vision_run {
     const mmix_vision *v;
     mmix_vision_options o;
@@ -10567,8 +10593,8 @@ typedef struct mmixi_vision_run {
     mmix_features f;
 } mmixi_vision_run;
 
-/* Stored positions of patches for a picture, (1, n, D). They are as they are stored only if the
-   picture is square in pixels, too. */
+/* The stored positions of patches for a picture, (1, n, D), resized unless the grid is the stored
+   one and the picture is square in pixels. */
 static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *r,
                                            const mmix_tensor *image)
 {
@@ -10595,7 +10621,8 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
     for (size_t i = 0; i < n * 2 * quarter; i++) {
         size_t t = i / quarter / 2;
         int of_column = i / quarter % 2 != 0;
-        size_t at = of_column ? t % gw : t / gw, side = of_column ? gw : gh;
+        size_t at = of_column ? t % gw : t / gw;
+        size_t side = of_column ? gw : gh;
         double c01 = ((double)at + 0.5) / (double)side;
         double period = mmixi_exp(mmixi_log(100) * (double)(i % quarter) / (double)quarter);
         mmixi_of(angles)[i] = (mmix_real)(6.283185307179586 * (2 * c01 - 1) / period);
@@ -10603,8 +10630,8 @@ static mmix_tensor *mmixi_vision_angles(mmix_ctx *m, const mmix_vision_config *c
     return angles;
 }
 
-/* The tokens that are no patches, the same for each image: (B, ·, D), those that nothing reads
-   first. */
+/* The tokens that are not patches, (B, ·, D), those that nothing reads first. They are the same for
+   each image. */
 static mmix_tensor *mmixi_vision_embed_classes(mmix_ctx *m, const mmixi_vision_run *r)
 {
     const mmix_vision *v = r->v;
@@ -10650,7 +10677,7 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
     return mmix_rms_norm(m, x, norm->weight, eps);
 }
 
-/* What a backbone says of images: the mean of their class tokens x (B, count, D), (B, D). */
+/* What a backbone says of each image, (B, D): the mean of its class tokens x (B, count, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
@@ -10665,7 +10692,7 @@ static int mmixi_vision_has_mmate(const mmixi_vision_block *b)
     return !b->mamba.heads && !b->attention.heads;
 }
 
-/* Whether the last linear layer of f adds to x itself. Else f's output is needed alone. */
+/* Whether the last linear layer of f adds its output to x. If not, the output is needed alone. */
 static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor *s)
 {
     const mmixi_vision_block *b = r->b;
@@ -10675,8 +10702,7 @@ static int mmixi_vision_adds_itself(const mmixi_vision_run *r, const mmix_tensor
     return !r->o.mixed;                          /* it is asked for */
 }
 
-/* f of the first half, which mixes tokens u: onto + s f(u), onto and s NULL unless it adds
-   itself. */
+/* f of the first half, which mixes the tokens u: onto + s f(u), or f(u) if `onto` is NULL. */
 static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
                                        mmix_tensor *onto, mmix_tensor *s)
 {
@@ -10685,7 +10711,7 @@ static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, m
         return mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
     if (mmixi_vision_has_mmate(b)) {
         mmixi_layout layout = r->layout;
-        layout.B = mmix_shape(u, 0);             /* of so many images at a time */
+        layout.B = mmix_shape(u, 0);             /* the images that go at a time */
         return mmixi_mmate(m, &b->mmate, u, onto, &layout);
     }
     mmix_attention_layer attention = b->attention;
@@ -10693,7 +10719,7 @@ static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, m
     return mmix_attention(m, &attention, u, onto, s, NULL, 0);
 }
 
-/* f of the second half. */
+/* f of the second half, in the same way. */
 static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *u,
                                      mmix_tensor *onto, mmix_tensor *s)
 {
@@ -10703,7 +10729,7 @@ static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmi
     return mmix_mlp(m, &b->mlp, u, onto, s);
 }
 
-/* x + s γ ∘ u; γ and s (B) may be NULL. */
+/* x + s γ ∘ u, where γ (D) and s (B) may be NULL. */
 static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u,
                                      mmix_tensor *gamma, mmix_tensor *s)
 {
@@ -10713,7 +10739,7 @@ static mmix_tensor *mmixi_vision_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *u
     return mmix_add(m, x, u);
 }
 
-/* The class tokens of u, after the final norm, become the next D columns of `intermediate`. */
+/* Makes the class tokens of u, after the final norm, the next D columns of `intermediate`. */
 static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
 {
     size_t D = r->v->config.dim, n = mmix_shape(u, 0);
@@ -10729,8 +10755,8 @@ static void mmixi_vision_take(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *u)
     r->taken += n;
 }
 
-/* A block. in: x, and for each half its s (B) or NULL. Features are the class tokens of its output,
-   of Mamba those of the mixer's. */
+/* A block. in: x, and for each half its s (B) or NULL. The features are the class tokens of the
+   block's output, in Mamba of the mixer's. */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmixi_vision_run *r = (mmixi_vision_run *)user;
@@ -10739,8 +10765,10 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     mmix_tensor *x = in[0], *u;
     int adds_itself = mmixi_vision_adds_itself(r, in[1]);
 
+    mmix_tensor *onto = adds_itself ? x : NULL;
+    mmix_tensor *s = adds_itself ? in[1] : NULL;
     u = mmixi_vision_norm(m, r, &b->norm[0], x);
-    u = mmixi_vision_mixer(m, r, u, adds_itself ? x : NULL, adds_itself ? in[1] : NULL);
+    u = mmixi_vision_mixer(m, r, u, onto, s);
     mmixi_layer_tap(r->o.mixed, r->i, u);
     x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[0], in[1]);
     if (b->mamba.heads) {
@@ -10749,16 +10777,18 @@ static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tenso
     }
     x = mmixi_keep_only(m, mark, x);
 
+    onto = adds_itself ? x : NULL;
+    s = adds_itself ? in[2] : NULL;
     u = mmixi_vision_norm(m, r, &b->norm[1], x);
-    u = mmixi_vision_ffn(m, r, u, adds_itself ? x : NULL, adds_itself ? in[2] : NULL);
+    u = mmixi_vision_ffn(m, r, u, onto, s);
     x = adds_itself ? u : mmixi_vision_add(m, x, u, b->gamma[1], in[2]);
     if (r->take) mmixi_vision_take(m, r, x);
     return x;
 }
 
 /* ---- forward ---- */
-/* Memory for what is asked for and outlasts the blocks. Where it is recorded the values themselves
-   stay. */
+/* Makes room for what is asked for and outlasts the blocks. None is needed for what is recorded,
+   which stays where it is. */
 static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t L)
 {
     const mmix_vision_config *c = &r->v->config;
@@ -10783,22 +10813,20 @@ static void mmixi_vision_asked(mmix_ctx *m, const char *who, mmixi_vision_run *r
     }
 }
 
-/* Where the tokens of the order `made` stand: `at` gets the places of the `others`, which are made
-   before n patches, the first `unread` of them read by nothing. */
+/* Writes to `at` where the tokens stand that are not among the n patches: first the `unread` ones,
+   then the class tokens. */
 static void mmixi_vision_others(const mmix_vision_config *c, size_t unread, size_t n, size_t *at)
 {
-    for (size_t i = 0; i < unread; i++) {
-        switch (c->class_token) {
-        case MMIX_CLASS_FIRST: at[i] = i + 1; break;         /* behind the class token */
-        case MMIX_CLASS_LAST: at[i] = n + i; break;
-        default: at[i] = 0; break;
-        }
-    }
+    size_t first = 0;                            /* MMIX_CLASS_RELEASED: the class token in front */
+    if (c->class_token == MMIX_CLASS_FIRST) first = 1;       /* behind the class token */
+    if (c->class_token == MMIX_CLASS_LAST) first = n;        /* behind the patches */
+    for (size_t i = 0; i < unread; i++)
+        at[i] = first + i;
     mmix_vision_class_index(c, n, at + unread);
 }
 
-/* Finds where the tokens stand, n of them patches, `unread` read by nothing, `others` no patches:
-   0, or -1. */
+/* Finds where the tokens stand: n patches and `others`, `unread` of which nothing reads. Returns 0,
+   or -1. */
 static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_vision_config *c,
                                size_t unread, size_t others, size_t n)
 {
@@ -10827,7 +10855,8 @@ static int mmixi_vision_places(mmix_ctx *m, mmixi_vision_run *r, const mmix_visi
     return 0;
 }
 
-/* With MMIX_CLASS_LAST: the L tokens as one span, whose separators are the `others`. 0, or -1. */
+/* With MMIX_CLASS_LAST: makes all tokens one span, whose separators are the `others`. Returns 0, or
+   -1. */
 static int mmixi_vision_span(mmix_ctx *m, const char *who, mmixi_vision_run *r, size_t others,
                              mmix_tensor *image)
 {
@@ -10848,8 +10877,8 @@ static int mmixi_vision_span(mmix_ctx *m, const char *who, mmixi_vision_run *r, 
     return mmixi_layout_begin(m, who, &r->layout, &layout, spec, r->made, image, NULL);
 }
 
-/* How many images go through the blocks at once: as give the threads the rows that they want. Who
-   trains, or has another linear layer, gets all. */
+/* How many images go through the blocks at once: enough to give each thread the tokens it wants.
+   All go at once in training, and if the linear layer is not the library's own. */
 static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r, size_t L)
 {
     const mmix_vision_options *o = &r->o;
@@ -10858,7 +10887,7 @@ static size_t mmixi_vision_together(const mmix_ctx *m, const mmixi_vision_run *r
     return mmixi_max(1, (MMIXI_VISION_ROWS * m->lanes + L / 2) / L);
 }
 
-/* Checks and plans; x before the first block. NULL on error. */
+/* Checks the arguments and plans the run. Returns x before the first block, NULL on error. */
 static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_vision_run *r,
                                        const mmix_vision *v, const mmix_vision_options *options,
                                        mmix_tensor *image)
@@ -10904,7 +10933,7 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     return r->x;
 }
 
-/* The block with its matrices packed, once for all images. */
+/* A copy of the block with its matrices packed, once for all images. */
 static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_block *block)
 {
     mmixi_vision_block b = *block;
@@ -10920,7 +10949,7 @@ static mmixi_vision_block mmixi_vision_packed(mmix_ctx *m, const mmixi_vision_bl
     return b;
 }
 
-/* What block number r->i makes of x. In inference on many images some go at a time, and in
+/* What block number r->i makes of x. In inference on many images only some go at a time, and in
    place. */
 static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmix_tensor *x)
 {
@@ -10943,8 +10972,7 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
         r->b = &r->v->block[r->i];
         return x;
     }
-    /* a checkpoint hands out x alone */
-    if (r->take || o->mixed)
+    if (r->take || o->mixed)                     /* a checkpoint would hand out x alone */
         return mmixi_vision_layer(m, r, in);
     return mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
 }
@@ -10957,7 +10985,7 @@ static mmix_tensor *mmixi_vision_map(mmix_ctx *m, const mmixi_vision_run *r, mmi
     return mmixi_vision_planes(m, mmixi_tokens_listed(m, x, r->patches), r->f.grid_h, r->f.grid_w);
 }
 
-/* r->x through the blocks before `end`. NULL on error. */
+/* Takes r->x through the blocks before `end`. NULL on error. */
 static mmix_tensor *mmixi_vision_blocks(mmix_ctx *m, mmixi_vision_run *r, size_t end)
 {
     const mmix_vision_options *o = &r->o;
@@ -10991,12 +11019,13 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             r.f.registers = classes;
         r.f.patches = mmixi_tokens_listed(m, x, r.patches);
     }
-    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of no context this is the error, too */
+    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* and if there is no context */
     return r.f;
 }
 
 /* ---- what the class token reads ---- */
-/* Adds what row `row` of M (B, H, rows, L) has for the patches, over n. */
+
+/* Adds a row of M (B, H, rows, L), divided by n, to what the class token reads of each patch. */
 static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, size_t rows,
                               size_t row, mmix_real n)
 {
@@ -11009,7 +11038,8 @@ static void mmixi_vision_read(const mmixi_vision_run *r, const mmix_tensor *M, s
     }
 }
 
-/* A mixer of the block, on its way: Mamba has two, one a direction, whose mean it is. */
+/* Sees a mixer of the block as it runs. Mamba has two, one for each direction, whose mean is
+   taken. */
 static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
 {
     const mmixi_vision_run *r = (const mmixi_vision_run *)user;
@@ -11021,7 +11051,7 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
     mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0, directions);
 }
 
-/* The same of a block with M-MATE, whose M several mixers make. */
+/* The same for a block with M-MATE, whose M is made by several mixers. */
 static void mmixi_vision_look_mmate(mmix_ctx *m, const mmixi_vision_run *r,
                                     const mmixi_vision_block *b, mmix_tensor *x)
 {
@@ -11085,6 +11115,7 @@ typedef struct mmixi_decoder_layer {
 } mmixi_decoder_layer;
 
 /* ---- creation ---- */
+
 static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
 {
     const mmix_decoder_config *c = &d->config;
@@ -11160,7 +11191,7 @@ static const mmixi_setting mmixi_decoder_settings[] = {
     MMIXI_SETTINGS_END
 };
 
-/* Fills in what is 0, and checks; an error stays in the context. */
+/* Fills in the defaults of a config and checks it; an error stays in the context. */
 static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
 {
     static const char who[] = "mmix_decoder_create";
@@ -11177,7 +11208,7 @@ static void mmixi_decoder_settle(mmix_ctx *m, mmix_decoder_config *c)
     mmixi_rope_check(m, who, &c->rope, c->head_dim);
 }
 
-/* start: with initial values; otherwise without, as mmixi_vision_create. */
+/* start 1: with initial values; 0: without, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
     if (mmix_error(m)) return NULL;
@@ -11205,19 +11236,20 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
 }
 
 /* ---- forward: a sequence on its way through the layers ---- */
+
 /* Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
     mmix_decoder_options o;
     mmixi_layout a;
-    mmix_mark mark;                              /* what comes after it goes when a layer ends */
-    size_t i;                                    /* the layer that is next, or runs */
-    const mmixi_decoder_layer *l;                /* it */
-    int half;                                    /* of the layer: 0 its mixer, 1 SwiGLU */
-    mmix_tensor *x;                              /* what the layer reads */
+    mmix_mark mark;                  /* what comes after it goes when a layer ends */
+    size_t i;                        /* the layer that is next, or runs */
+    const mmixi_decoder_layer *l;    /* that layer */
+    int half;                        /* of the layer: 0 its mixer, 1 SwiGLU */
+    mmix_tensor *x;                  /* what the layer reads */
 } mmixi_decoder_pass;
 
-/* Token `index` of the sequences, checked: 0 after mmix_fail. */
+/* Token t of sequence b, or 0 after mmix_fail. */
 static int32_t mmixi_decoder_token(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                    const mmix_sequence *q, size_t b, size_t t)
 {
@@ -11245,7 +11277,7 @@ static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
     return mmix_gather(m, s->d->embedding, tokens);
 }
 
-/* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
+/* The tokens' features (B, L, D): embeddings, and for the grid tokens of media an MLP of these. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
 {
@@ -11279,7 +11311,7 @@ static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tenso
     return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
 }
 
-/* The layer that is next, reading x. */
+/* What the layer that is next makes of x. */
 static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, mmix_tensor *x)
 {
     const mmix_decoder_options *o = &s->o;
@@ -11287,7 +11319,7 @@ static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, 
     mmix_tensor *y;
     s->a.of.slot = 2 * s->i;
     s->half = 0;
-    if (o->normed) y = mmixi_decoder_half(m, s, &x);     /* a checkpoint hands out y alone */
+    if (o->normed) y = mmixi_decoder_half(m, s, &x);     /* a checkpoint would hand out y alone */
     else y = mmixi_layer(m, mmixi_decoder_half, s, sizeof *s, &x, 1);
     mmixi_layer_tap(o->mixed, s->i, y);
     if (o->mixed) y = mmix_add(m, x, y);
@@ -11297,7 +11329,7 @@ static mmix_tensor *mmixi_decoder_layer_run(mmix_ctx *m, mmixi_decoder_pass *s, 
     return mmixi_keep_only(m, s->mark, y);
 }
 
-/* x through the layers before `end`. NULL on error. */
+/* Takes x through the layers before `end`. NULL on error. */
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                          size_t end)
 {
@@ -11314,7 +11346,8 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     return s->x;
 }
 
-/* Memory for what is asked for of each layer. Where it is recorded the values themselves stay. */
+/* Makes room for what is asked for of each layer. None is needed for what is recorded, which stays
+   where it is. */
 static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
 {
     mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
@@ -11325,8 +11358,8 @@ static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
                 taps[k][i] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, D);
 }
 
-/* Checks a sequence and brings it before layer `end`. With `state` it goes on from there; with
-   rotary positions of three axes *next is the first, and moves on. NULL on error. */
+/* Checks a sequence and takes it through the layers before `end`. With a state it goes on from
+   there. NULL on error. */
 static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                       const mmix_decoder *d, const mmix_sequence *q,
                                       const mmix_decoder_options *options, mmix_state *state,
@@ -11345,7 +11378,7 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     s->l = d->layer;
     if (options) s->o = *options;
     if (d->config.rope.sections[0])              /* three axes */
-        next = state ? &state->slot[2 * d->config.depth].tokens : &first;
+        next = state ? &state->next_position : &first;
     static const char spec[] = "tokens:i32 BL";
     if (mmixi_layout_begin(m, who, &s->a, &layout, spec, q->tokens, NULL, next))
         return NULL;
@@ -11391,9 +11424,9 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
 }
 
 /* ---- one piece after another ---- */
-/* Slots: of layer i 2i and 2i + 1, then one whose `tokens` are the next rotary position of three
-   axes. */
-static size_t mmixi_decoder_slots(const mmix_decoder *d) { return 2 * d->config.depth + 1; }
+
+/* Layer i has the slots 2i and 2i + 1. */
+static size_t mmixi_decoder_slots(const mmix_decoder *d) { return 2 * d->config.depth; }
 
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
@@ -11407,7 +11440,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
     mmixi_decoder_pass s;
     if (!mmixi_given(m, who, "*decoder, *state", d, state))
         return NULL;
-    int is_anothers = state->owner && state->owner != d;     /* it is of whoever steps first */
+    int is_anothers = state->owner && state->owner != d;     /* a state belongs to its first user */
     if (state->m != m || state->slots != mmixi_decoder_slots(d) || is_anothers)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder "
                                     "and its context, found another", who));
@@ -11423,13 +11456,14 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
 }
 
 /* ---- drawing the next token ---- */
-/* A number that belongs to another. */
+
+/* A score of what has this label. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
 /* Defined with the metrics: sorts n of them by falling score, equal ones by rising label, with the
    room b; returns a or b, whichever holds them then. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);
-/* The number of the largest logit, of equal ones the first; of one that is not a number if there is
-   any. */
+/* The index of the largest logit, or of the first that is not a number. Of equal ones it is the
+   first. */
 static size_t mmixi_sample_best(const mmix_real *logits, size_t K)
 {
     size_t best = 0;
@@ -11449,8 +11483,8 @@ static double mmixi_scored_sum(const mmixi_scored *all, size_t n)
     return sum;
 }
 
-/* How many of n falling scores make up at least `enough` together; all of them if rounding leaves
-   their sum below it. */
+/* How many of n falling scores it takes for their sum to reach `enough`. It takes all of them if
+   rounding keeps the sum below that. */
 static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enough)
 {
     double sum = 0;
@@ -11460,8 +11494,8 @@ static size_t mmixi_scored_reach(const mmixi_scored *all, size_t n, double enoug
     return k;
 }
 
-/* Draws from softmax(logits / temperature), of which top_k and top_p keep the likeliest. `all` has
-   room for 2K, `best` is the largest. */
+/* Draws a token from softmax(logits / temperature), of which top_k and top_p keep the likeliest.
+   `all` has room for 2K of them; logits[best] is the largest. */
 static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
                                 const mmix_sampling *sampling, uint64_t place, size_t best,
                                 mmixi_scored *all)
@@ -11517,9 +11551,9 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K,
     return (int32_t)best;
 }
 
-/* The next token of each of B sequences from logits (B, K), into `last` and the columns of number
-   `made` of tokens (B, count). A sequence that ended with `stop` goes on with it. Returns how many
-   have not ended. */
+/* Draws the next token of each of B sequences from logits (B, K), and writes it to last (B) and to
+   column `made` of tokens (B, count). A sequence that has ended gets the stop token again. Returns
+   how many have not ended. */
 static size_t mmixi_decoder_draw(mmix_ctx *m, const mmix_tensor *logits,
                                  const mmix_sampling *sampling, size_t seen, int32_t *last,
                                  int32_t *tokens, size_t count, size_t made)
@@ -11588,14 +11622,14 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher,
     if (options) c.mmate = *options;
     mmix_mark mark = mmix_mark_here(m);
     const mmix_real *values = mmixi_params_merged(teacher->params);
-    mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes: the copy cannot fail */
+    mmix_decoder *d = mmix_decoder_create(m, c); /* of the teacher's sizes: all can be copied */
     if (d)
         mmixi_mmate_reuse(who, d->params, teacher->params, values, 0, 0);
     mmix_rewind(m, mark);
     return d;
 }
 
-/* Σ (columns · y)² */
+/* The sum of the squares of columns · y. */
 static double mmixi_calibrate_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *columns)
 {
     mmix_tensor *u = mmix_linear(m, y, columns, NULL);
