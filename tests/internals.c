@@ -495,9 +495,7 @@ static void settings(void)
         { mmixi_decoder_settings, 0, sizeof d, "mmate.text_window" },
         { mmixi_dino_settings, offsetof(mmix_dino_config, head_hidden), sizeof c, "mask_part" },
         { mmixi_stage_settings, 0, sizeof l.stage[3], "teacher_inputs" },
-        { mmixi_distill_settings, offsetof(mmix_distill_config, stages), sizeof l, "teacher_inputs" },
-        { mmixi_augment_settings, 0, sizeof(mmix_augment), "deviation" },
-        { mmixi_hf_settings, offsetof(mmix_decoder_config, vocabulary), offsetof(mmix_decoder_config, rope.dim), "rope_theta" }
+        { mmixi_distill_settings, offsetof(mmix_distill_config, stages), sizeof l, "teacher_inputs" }
     };
     const struct { const mmixi_setting *table; const void *from, *at; const char *name; size_t count; double low, high; } some[] = {
         { mmixi_vision_settings, &v, &v.drop_path, "drop_path", 1, 0, 0.99 },
