@@ -5150,8 +5150,8 @@ static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
     }
     return v;
 }
-/* The gradient of an operand that many numbers read: for each of its rows (`kept` of them) the sum over the
-   `summed` rows of the output that read it, and over a row if it is stretched along that, too. */
+/* The gradient of an operand that many numbers read: for each of its rows (`kept` of them) the sum
+   over the `summed` rows of the output that read it, and over a row if that is stretched, too. */
 typedef struct mmixi_stretched_sum {
     mmixi_binary_gradient g;                     /* rows of the output: kept, then summed */
     size_t kept, summed;
@@ -5430,10 +5430,18 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         const mmix_real *x = mmixi_row(in, r);
         mmix_real *y = mmixi_row(out, r);
         switch (c->op) {
-        case MMIX_OP_SILU: k->silu(n, x, y); break;
-        case MMIX_OP_GELU: k->gelu(n, x, y); break;
-        case MMIX_OP_SOFTPLUS: k->softplus(n, x, y); break;
-        case MMIX_OP_SOFTMAX: k->softmax(n, x, y); break;
+        case MMIX_OP_SILU:
+            k->silu(n, x, y);
+            break;
+        case MMIX_OP_GELU:
+            k->gelu(n, x, y);
+            break;
+        case MMIX_OP_SOFTPLUS:
+            k->softplus(n, x, y);
+            break;
+        case MMIX_OP_SOFTMAX:
+            k->softmax(n, x, y);
+            break;
         default:
             for (size_t i = 0; i < n; i++)
                 y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
@@ -5456,10 +5464,18 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
         const mmix_real *dy = mmixi_row(out_gradient, r);
         mmix_real *dx = mmixi_row(in_gradient, r);
         switch (c->op) {
-        case MMIX_OP_SILU: k->silu_backward(n, x, dy, dx, add); break;
-        case MMIX_OP_GELU: k->gelu_backward(n, x, dy, dx, add); break;
-        case MMIX_OP_SOFTPLUS: k->softplus_backward(n, x, dy, dx, add); break;
-        case MMIX_OP_SOFTMAX: k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add); break;
+        case MMIX_OP_SILU:
+            k->silu_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_GELU:
+            k->gelu_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_SOFTPLUS:
+            k->softplus_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_SOFTMAX:
+            k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add);
+            break;
         default:
             for (size_t i = 0; i < n; i++) {
                 double slope = mmixi_rare_slope(c->op, (double)x[i], c->number[0]);
@@ -6948,7 +6964,10 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 /* An input of an output, never beyond the ends, and its weight. mmixi_resize_taps writes those of
    output `out` along an axis of n inputs, `ratio` of them to an output, and returns how many: at
    most 4 or n. */
-typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
+typedef struct mmixi_tap {
+    size_t at;
+    double weight;
+} mmixi_tap;
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
 
 /* One axis of a call: x is (outer, n, inner), y (outer, count, inner). Each output has `most` taps,
