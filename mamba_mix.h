@@ -5861,7 +5861,7 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
    last place: a million times 0.1 came to 100,958. So up to MMIXI_SUM_SHORT rows are added in
    order, which costs nothing, and more are cut in halves down to MMIXI_SUM_RUN rows, whose sums
    meet in pairs: the loss grows with log n. The order depends on the number of rows alone. */
-enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 16, MMIXI_SUM_COLUMNS = 128 };
+enum { MMIXI_SUM_SHORT = 256, MMIXI_SUM_RUN = 32, MMIXI_SUM_COLUMNS = 512 };
 
 /* Rows of x; with `order` row i of the sum is row order[i] of x. */
 typedef struct mmixi_row_sum {
@@ -6172,16 +6172,18 @@ static mmixi_binary_gradient mmixi_binary_gradient_of(const mmix_call *c, int i)
     g.other_step = mmix_stride(&g.other, -1);
     return g;
 }
-/* Whether a view takes no step along axis a of the output, or along any. */
+/* Whether a view takes no step along axis a of the output. */
 static int mmixi_stretched_along(const mmix_tensor *x, int a)
 {
     return x->shape[a] > 1 && x->stride[a] == 0;
 }
-static int mmixi_stretches(const mmix_tensor *x)
+/* How many numbers of the output read each of x. */
+static size_t mmixi_stretched_terms(const mmix_tensor *x)
 {
+    size_t terms = 1;
     for (int a = 0; a < x->ndim; a++)
-        if (mmixi_stretched_along(x, a)) return 1;
-    return 0;
+        if (mmixi_stretched_along(x, a)) terms *= x->shape[a];
+    return terms;
 }
 /* t, which has the output's shape, with its leading axes in another order: first those along which
    x steps, then those along which it is stretched. An axis that t lacks is of size 1. */
@@ -6200,13 +6202,12 @@ static mmix_tensor mmixi_summed_last(const mmix_tensor *t, const mmix_tensor *x)
     }
     return v;
 }
-/* The gradient of a stretched operand: for each of its rows (`kept` of them) the sum over the
-   `summed` rows of the output that read it, and over a row if it is stretched along that, too. */
+/* The gradient of an operand that many numbers read: for each of its rows (`kept` of them) the sum
+   over the `summed` rows of the output that read it, and over a row if that is stretched, too. */
 typedef struct mmixi_stretched_sum {
     mmixi_binary_gradient g;                     /* rows of the output: kept, then summed */
     size_t kept, summed;
-    /* (lanes, levels + 1, n), or NULL if the sum is short */
-    mmix_real *spare;
+    mmix_real *spare;                            /* (lanes, levels + 1, n) */
     size_t spare_size;                           /* of a lane */
 } mmixi_stretched_sum;
 static void mmixi_stretched_task(const void *arg, size_t begin, size_t end, mmix_real *to)
@@ -6239,14 +6240,14 @@ static void mmixi_stretched_rows(void *arg, mmixi_range range)
     for (size_t i = range.begin; i < range.end; i++) {
         size_t begin = i * s->summed, end = begin + s->summed;
         mmix_real *dx = g->c->dx[g->i] + mmixi_row_offset(&g->x, begin);
-        if (!s->spare) mmixi_stretched_task(g, begin, end, dx);
-        else if (g->x_step == 0) *dx += (mmix_real)mmixi_stretched_number(g, begin, end);
-        else {
-            mmix_real *total = s->spare + range.lane * s->spare_size;
-            memset(total, 0, g->n * sizeof *total);
-            mmixi_sum_task_rows(k, g->n, mmixi_stretched_task, g, begin, end, total, total + g->n);
-            k->add(g->n, total, dx, dx);
+        if (g->x_step == 0) {
+            *dx += (mmix_real)mmixi_stretched_number(g, begin, end);
+            continue;
         }
+        mmix_real *total = s->spare + range.lane * s->spare_size;
+        memset(total, 0, g->n * sizeof *total);
+        mmixi_sum_task_rows(k, g->n, mmixi_stretched_task, g, begin, end, total, total + g->n);
+        k->add(g->n, total, dx, dx);
     }
 }
 /* Its owner's gradient begins with zeros, as that of every view, and is added to. */
@@ -6265,11 +6266,9 @@ static int mmixi_stretched_backward(mmix_ctx *m, const mmix_call *c, int i)
     for (int a = 0; a < x->ndim - 1; a++)
         if (mmixi_stretched_along(x, a)) s.summed *= x->shape[a];
     s.kept = mmixi_rows(c->out[0]) / s.summed;
-    size_t terms = s.g.x_step ? s.summed : s.summed * s.g.n;
     s.spare_size = (mmixi_sum_levels(s.summed) + 1) * s.g.n;
-    if (terms > MMIXI_SUM_SHORT)
-        s.spare = mmixi_reals(m, m->lanes, s.spare_size);
-    if (m->error_kind) return -1;
+    s.spare = mmixi_reals(m, m->lanes, s.spare_size);
+    if (!s.spare) return -1;
     mmixi_ranges(m, s.kept, mmixi_row_grain(s.summed * s.g.n), mmixi_stretched_rows, &s);
     mmix_rewind(m, mark);
     return 0;
@@ -6278,13 +6277,16 @@ static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
 {
     for (int i = 0; i < 2; i++) {
         if (!c->dx[i]) continue;
-        if (mmixi_stretches(c->in[i])) {
+        size_t terms = mmixi_stretched_terms(c->in[i]);
+        size_t rows = mmixi_rows(c->out[0]);
+        if (terms > MMIXI_SUM_SHORT) {
             if (mmixi_stretched_backward(m, c, i)) return -1;
             continue;
         }
         mmixi_binary_gradient g = mmixi_binary_gradient_of(c, i);
-        mmixi_ranges(m, mmixi_rows(c->out[0]), mmixi_row_grain(g.n), mmixi_binary_rows_backward,
-                     &g);
+        /* rows that meet in one place are one task's */
+        size_t grain = terms > 1 ? rows : mmixi_row_grain(g.n);
+        mmixi_ranges(m, rows, grain, mmixi_binary_rows_backward, &g);
     }
     return 0;
 }
@@ -6480,10 +6482,18 @@ static void mmixi_unary_rows(const mmix_call *c, mmixi_range range)
         const mmix_real *x = mmixi_row(in, r);
         mmix_real *y = mmixi_row(out, r);
         switch (c->op) {
-        case MMIX_OP_SILU: k->silu(n, x, y); break;
-        case MMIX_OP_GELU: k->gelu(n, x, y); break;
-        case MMIX_OP_SOFTPLUS: k->softplus(n, x, y); break;
-        case MMIX_OP_SOFTMAX: k->softmax(n, x, y); break;
+        case MMIX_OP_SILU:
+            k->silu(n, x, y);
+            break;
+        case MMIX_OP_GELU:
+            k->gelu(n, x, y);
+            break;
+        case MMIX_OP_SOFTPLUS:
+            k->softplus(n, x, y);
+            break;
+        case MMIX_OP_SOFTMAX:
+            k->softmax(n, x, y);
+            break;
         default:
             for (size_t i = 0; i < n; i++)
                 y[i] = (mmix_real)mmixi_rare_value(c->op, (double)x[i], c->number[0]);
@@ -6506,10 +6516,18 @@ static void mmixi_unary_rows_backward(const mmix_call *c, mmixi_range range)
         const mmix_real *dy = mmixi_row(out_gradient, r);
         mmix_real *dx = mmixi_row(in_gradient, r);
         switch (c->op) {
-        case MMIX_OP_SILU: k->silu_backward(n, x, dy, dx, add); break;
-        case MMIX_OP_GELU: k->gelu_backward(n, x, dy, dx, add); break;
-        case MMIX_OP_SOFTPLUS: k->softplus_backward(n, x, dy, dx, add); break;
-        case MMIX_OP_SOFTMAX: k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add); break;
+        case MMIX_OP_SILU:
+            k->silu_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_GELU:
+            k->gelu_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_SOFTPLUS:
+            k->softplus_backward(n, x, dy, dx, add);
+            break;
+        case MMIX_OP_SOFTMAX:
+            k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add);
+            break;
         default:
             for (size_t i = 0; i < n; i++) {
                 double slope = mmixi_rare_slope(c->op, (double)x[i], c->number[0]);
@@ -6850,10 +6868,13 @@ static int mmixi_row_list_sort(mmix_ctx *m, mmixi_row_list *j)
     size_t rows = j->table.rows, most = 0;
     if (j->list.rows <= MMIXI_SUM_SHORT) return 0;
     size_t *first = (size_t *)mmixi_step_array(m, rows + 2, 1, sizeof *first);
-    if (!first) return -1;
+    size_t *belongs = (size_t *)mmixi_step_array(m, j->list.rows, 1, sizeof *belongs);
+    if (!first || !belongs) return -1;
     memset(first, 0, (rows + 2) * sizeof *first);
-    for (size_t i = 0; i < j->list.rows; i++)
-        first[mmixi_table_index(j, i) + 2]++;
+    for (size_t i = 0; i < j->list.rows; i++) {
+        belongs[i] = mmixi_table_index(j, i);
+        first[belongs[i] + 2]++;
+    }
     for (size_t v = 0; v < rows; v++) {
         most = mmixi_max(most, first[v + 2]);
         first[v + 2] += first[v + 1];
@@ -6862,8 +6883,11 @@ static int mmixi_row_list_sort(mmix_ctx *m, mmixi_row_list *j)
     j->order = (size_t *)mmixi_step_array(m, j->list.rows, 1, sizeof *j->order);
     if (!j->order) return -1;
     /* first[v + 1] walks from where v's rows begin to where they end */
-    for (size_t i = 0; i < j->list.rows; i++)
-        j->order[first[mmixi_table_index(j, i) + 1]++] = i;
+    for (size_t i = 0; i < j->list.rows; i++) {
+        size_t *next = first + belongs[i] + 1;
+        j->order[*next] = i;
+        ++*next;
+    }
     j->first = first;
     return 0;
 }
@@ -7992,7 +8016,10 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 /* An input of an output, never beyond the ends, and its weight. mmixi_resize_taps writes those of
    output `out` along an axis of n inputs, `ratio` of them to an output, and returns how many: at
    most 4 or n. */
-typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
+typedef struct mmixi_tap {
+    size_t at;
+    double weight;
+} mmixi_tap;
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
 
 /* One axis of a call: x is (outer, n, inner), y (outer, count, inner). Each output has `most` taps,
@@ -13292,36 +13319,36 @@ static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
    then, with a factor for the gradient, it is updated. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
-    const void *o;                               /* mmix_adamw, or of a state without v mmix_sgd */
-    const mmix_adamw_state *s;
-    const mmix_param *q;
+    const void *options;                         /* mmix_adamw, or mmix_sgd if the state has no v */
+    const mmix_adamw_state *state;
+    const mmix_param *param;
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
 /* Where a piece begins in the slab. */
 static size_t mmixi_adamw_at(const mmixi_adamw_job *j, mmixi_range range)
 {
-    return (size_t)(mmixi_of(j->q->tensor) - j->s->params->values) + range.begin;
+    return (size_t)(mmixi_of(j->param->tensor) - j->state->params->values) + range.begin;
 }
 static void mmixi_adamw_squares(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_params *p = j->s->params;
+    const mmix_params *p = j->state->params;
     const mmix_real *g = p->gradients + mmixi_adamw_at(j, range);
     j->square[range.begin / MMIXI_PIECE] = p->m->k->variance(range.end - range.begin, g, 0);
 }
 static void mmixi_adamw_range(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_adamw *o = (const mmix_adamw *)j->o;
-    const mmix_params *p = j->s->params;
+    const mmix_adamw *o = (const mmix_adamw *)j->options;
+    const mmix_params *p = j->state->params;
     size_t at = mmixi_adamw_at(j, range), n = range.end - range.begin;
     double t = (double)*j->steps;
-    double decay = j->q->decay ? o->weight_decay : 0;
+    double decay = j->param->decay ? o->weight_decay : 0;
     mmix_real keep = (mmix_real)(1 - o->lr * decay);
     mmix_real rate = (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t)));
     mmix_real root = (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t)));
-    p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
+    p->m->k->adamw(n, p->values + at, p->gradients + at, j->state->m + at, j->state->v + at,
                    (mmix_real)j->factor, keep, rate, (mmix_real)o->beta1, (mmix_real)o->beta2, root,
                    (mmix_real)o->eps);
 }
@@ -13335,8 +13362,7 @@ static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mm
     mmix_real lr = (mmix_real)o->lr;
     mmix_real momentum = (mmix_real)o->momentum;
     mmix_real fresh = 1;
-    if (momentum > 0)  /* torch: momentum 0 has no b */
-        fresh = (mmix_real)(1 - o->dampening);
+    if (momentum > 0) fresh = (mmix_real)(1 - o->dampening);   /* as in torch, which has no b for 0 */
     for (size_t i = 0; i < n; i++) {
         mmix_real d = scale * g[i] + weight_decay * p[i];
         b[i] = first ? d : momentum * b[i] + fresh * d;
@@ -13346,10 +13372,10 @@ static void mmixi_sgd_update(const mmix_sgd *o, size_t n, mmix_real *p, const mm
 static void mmixi_sgd_range(void *arg, mmixi_range range)
 {
     mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
-    const mmix_params *p = j->s->params;
+    const mmix_params *p = j->state->params;
     size_t at = mmixi_adamw_at(j, range);
-    mmixi_sgd_update((const mmix_sgd *)j->o, range.end - range.begin, p->values + at,
-                     p->gradients + at, j->s->m + at, j->factor, j->q->decay, *j->steps == 1);
+    mmixi_sgd_update((const mmix_sgd *)j->options, range.end - range.begin, p->values + at,
+                     p->gradients + at, j->state->m + at, j->factor, j->param->decay, *j->steps == 1);
 }
 /* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
    is used up. */
@@ -13361,9 +13387,9 @@ static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_adamw_state *
     mmixi_param_here(q->tensor);
     mmixi_adamw_job *j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
     if (!j) return NULL;
-    j->o = options;
-    j->s = s;
-    j->q = q;
+    j->options = options;
+    j->state = s;
+    j->param = q;
     j->steps = s->steps + index;
     mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_squares, j);
     return j;
@@ -13371,12 +13397,12 @@ static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_adamw_state *
 /* ‖gradient‖ of a job, each number counted `scale` times. If it is not finite that is an error. */
 static double mmixi_adamw_norm(mmix_ctx *m, const mmixi_adamw_job *j, double scale)
 {
-    size_t pieces = mmixi_ceil_div(mmix_count(j->q->tensor), MMIXI_PIECE);
+    size_t pieces = mmixi_ceil_div(mmix_count(j->param->tensor), MMIXI_PIECE);
     double norm = sqrt(mmixi_total(j->square, pieces)) * scale;
     if (!(norm - norm == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_%s_step: the gradient of %s has the norm %g, expected a finite one; nothing "
-                  "was changed", j->s->v ? "adamw" : "sgd", j->q->name, norm);
+                  "was changed", j->state->v ? "adamw" : "sgd", j->param->name, norm);
     return norm;
 }
 /* What a gradient of that norm is multiplied by so that the norm is at most `most`. */
@@ -13409,9 +13435,9 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     for (mmixi_adamw_job *j = updates; j && !m->error_kind; j = j->next) {
         if (clip < 0) j->factor *= mmixi_clip(sqrt(square), -clip);
         ++*j->steps;
-        mmixi_overwrite(j->q->tensor);
-        mmixi_ranges(m, mmix_count(j->q->tensor), MMIXI_PIECE,
-                     j->s->v ? mmixi_adamw_range : mmixi_sgd_range, j);
+        mmixi_overwrite(j->param->tensor);
+        mmixi_ranges(m, mmix_count(j->param->tensor), MMIXI_PIECE,
+                     j->state->v ? mmixi_adamw_range : mmixi_sgd_range, j);
     }
     if (!m->error_kind) mmixi_adamw_zero(state, n);
     mmix_rewind(m, mark);
