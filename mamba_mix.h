@@ -16258,7 +16258,8 @@ struct mmix_dino {
     void *sum_user;
 };
 
-/* The bits of a number without its sign. They tell a NaN even from a compiler that was told that
+/* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are largest.
+   They tell a NaN even from a compiler that was told that
    there are none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
 static inline uint64_t mmixi_magnitude_bits(double x)
 {
@@ -17897,12 +17898,12 @@ static int mmixi_result(mmix_ctx *m, const char *who, void *result, size_t bytes
 /* 0, or -1 where a number of t is not finite, or too large for a sum of squares. */
 static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
 {
-    const double bound = MMIXI_DOUBLE ? 1e150 : 1e18;
-    for (size_t r = 0; r < mmixi_rows(t); r++) {
+    const uint64_t bound = mmixi_magnitude_bits(MMIXI_DOUBLE ? 1e150 : 1e18);
+    size_t rows = mmixi_rows(t), cols = mmixi_cols(t);
+    for (size_t r = 0; r < rows; r++) {
         const mmix_real *x = mmixi_of(t) + mmixi_row_offset(t, r);
-        for (size_t i = 0; i < mmixi_cols(t); i++) {
-            if (mmixi_is_finite(x[i]) && fabs(x[i]) < bound)
-                continue;
+        for (size_t i = 0; i < cols; i++) {
+            if (mmixi_magnitude_bits(x[i]) < bound) continue;
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "%s: row %.0f of %s holds %g, expected finite numbers",
                              who, (double)r, name, x[i]);
@@ -18028,12 +18029,9 @@ static void mmixi_scored_merge(const mmixi_scored *a, mmixi_scored *b, size_t be
 {
     size_t left = begin, right = middle;
     for (size_t at = begin; at < end; at++) {
-        int from_left = left < middle;
-        if (from_left && right < end)
-            from_left = a[left].score >= a[right].score;
-        b[at] = from_left ? a[left] : a[right];
-        if (from_left) left++;
-        else right++;
+        if (right >= end || (left < middle && a[left].score >= a[right].score))
+            b[at] = a[left++];
+        else b[at] = a[right++];
     }
 }
 /* Merge sort, the largest score first: stable, and faster than qsort by half. Returns a or b,
@@ -18697,8 +18695,8 @@ static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_
         e[label] -= (mmix_real)j->pixel_weight;
     }
 }
-/* Adds the gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, to the cell's
-   corners. */
+/* The gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, for the tokens left and right
+   of them: cell->side. */
 static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
                                   size_t x, size_t end, mmixi_probe_taps *taps)
 {
@@ -18717,6 +18715,25 @@ static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_ce
             if (share > 0) j->kernel->axpy(C, share, cell->gradient, side);
         }
     }
+}
+/* The gradients of a cell that is one run. */
+static void mmixi_probe_learn_small(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
+{
+    size_t C = j->rates * j->K;
+    mmixi_probe_taps taps;
+    mmixi_probe_row(j->source, cell->y, &taps);
+    mmixi_probe_learn_run(j, cell, cell->y, cell->x, cell->x_end, &taps);
+    mmixi_probe_column(j->source, cell->x, &taps);       /* all pixels have the same four tokens */
+    for (int t = 0; t < 4; t++) {
+        mmix_real share = (mmix_real)taps.y[t / 2].weight;
+        const mmix_real *side = cell->side + (size_t)(t % 2) * C;
+        mmix_real *to = j->d_logits + mmixi_probe_token(j, cell->picture, &taps, t);
+        if (share > 0) j->kernel->axpy(C, share, side, to);
+    }
+}
+/* Adds a run's gradients to the cell's corners. */
+static void mmixi_probe_add_run(const mmixi_probe_cell *cell, const mmixi_probe_taps *taps, size_t C)
+{
     for (int t = 0; t < 4; t++) {
         double share = taps->y[t / 2].weight;
         const mmix_real *side = cell->side + (size_t)(t % 2) * C;
@@ -18725,9 +18742,9 @@ static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_ce
             corner[c] += share * side[c];
     }
 }
-/* Gradients of a cell's pixels. A token may get those of a million pixels: the sum of so many would
-   lose digits in float. */
-static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
+/* The gradients of a cell of several runs. A token may get those of a million pixels: the sum of so
+   many would lose digits in float. */
+static void mmixi_probe_learn_large(const mmixi_probe_job *j, const mmixi_probe_cell *cell)
 {
     size_t C = j->rates * j->K, end;
     mmixi_probe_taps taps;
@@ -18737,6 +18754,7 @@ static void mmixi_probe_learn_cell(const mmixi_probe_job *j, const mmixi_probe_c
         for (size_t x = cell->x; x < cell->x_end; x = end) {
             end = mmixi_min(x + MMIXI_PROBE_RUN, cell->x_end);
             mmixi_probe_learn_run(j, cell, y, x, end, &taps);
+            mmixi_probe_add_run(cell, &taps, C);
         }
     }
     mmixi_probe_column(j->source, cell->x, &taps);       /* all pixels have the same four tokens */
@@ -18777,7 +18795,10 @@ static void mmixi_probe_learn_range(void *arg, mmixi_range range)
             cell.y_end = mmixi_probe_cell_end(s->gh, s->h, cell.y);
             for (cell.x = 0; cell.x < s->w; cell.x = cell.x_end) {
                 cell.x_end = mmixi_probe_cell_end(s->gw, s->w, cell.x);
-                mmixi_probe_learn_cell(j, &cell);
+                size_t rows = cell.y_end - cell.y, columns = cell.x_end - cell.x;
+                if (rows == 1 && columns <= MMIXI_PROBE_RUN)
+                    mmixi_probe_learn_small(j, &cell);
+                else mmixi_probe_learn_large(j, &cell);
             }
         }
     }
