@@ -1933,13 +1933,6 @@ int madvise(void *address, size_t bytes, int advice);
 #pragma GCC push_options
 #pragma GCC optimize("float-store")
 #endif
-#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
-#define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
-#define MMIXI_COLD_END _Pragma("GCC pop_options")
-#else
-#define MMIXI_COLD_BEGIN
-#define MMIXI_COLD_END
-#endif
 
 /* A plain loop: the definition of an op, as the formula above it says it. No op calls it, a compiler drops
    it, and the tests hold the fast code against it. */
@@ -8445,8 +8438,6 @@ static void mmixi_softmax_begin(mmixi_pass *j)
 #undef MMIXI_TABLE
 #undef MMIXI_PART
 
-MMIXI_COLD_BEGIN
-
 /* ==== >>layers =======================================================================
    parameters in one slab, and LoRA's beside them; attention, MLP, SwiGLU, Mamba-2: a few ops each. Where a
    layer can go on from a state, that is the same code with the state in place of zeros.
@@ -9119,8 +9110,6 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
     return rate > 0 ? mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape)) : x;
 }
 
-MMIXI_COLD_END
-
 /* ==== >>losses =======================================================================
    means of -Σ q log softmax(x / T) over rows
 
@@ -9437,8 +9426,6 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
     return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g),
                        NULL);
 }
-
-MMIXI_COLD_BEGIN
 
 /* ==== >>optimisers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
@@ -12010,7 +11997,6 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
 }
-MMIXI_COLD_END
 
 /* ==== >>metrics ======================================================================
    Feature maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies. Sums are in double; every
@@ -12528,7 +12514,7 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
         }
     }
 }
-MMIXI_COLD_BEGIN
+
 MMIXDEF mmix_probe_config mmix_probe_default(void)
 {
     mmix_probe_config o = { 0, 256, 100, 1, { 1e-3 }, 0.9, 0, 0.1, -1, NULL };
@@ -12591,7 +12577,6 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     *result = r;
     return 0;
 }
-MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    Rank              σ of a block; numerical, effective and stable rank; the bounds of the paper
@@ -12666,7 +12651,6 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
 }
 
-MMIXI_COLD_BEGIN
 MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
     mmixi_dims d;
@@ -12739,7 +12723,6 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *out_pro
     *result = r;
     return 0;
 }
-MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
@@ -13532,7 +13515,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #pragma GCC pop_options
 #endif
 
-MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
@@ -14523,7 +14505,6 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
     return n;
 }
-MMIXI_COLD_END
 
 /* An F32, F16 (sign 1, exponent 5, fraction 10 bits) or BF16 of a file. */
 static inline float mmixi_file_float(const uint8_t *p, int from)
@@ -14595,8 +14576,6 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     }
     return 0;
 }
-
-MMIXI_COLD_BEGIN
 
 /* ---- saving ---- */
 /* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
@@ -15414,7 +15393,6 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     if (student) *student = run ? run->student : NULL;
     return run;
 }
-MMIXI_COLD_END
 
 /* ==== >>context ======================================================================
    the table of ops, and creation
