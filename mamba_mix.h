@@ -1962,13 +1962,6 @@ int madvise(void *address, size_t bytes, int advice);
 #pragma GCC push_options
 #pragma GCC optimize("float-store")
 #endif
-#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
-#define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\")")
-#define MMIXI_COLD_END _Pragma("GCC pop_options")
-#else
-#define MMIXI_COLD_BEGIN
-#define MMIXI_COLD_END
-#endif
 
 /* A plain loop: the definition of an op, as the formula above it says it. No op calls it, a compiler drops
    it, and the tests hold the fast code against it. */
@@ -11463,8 +11456,6 @@ static mmixi_form mmixi_form_of(int kind)
     }
 }
 
-MMIXI_COLD_BEGIN
-
 /* ==== >>layers =======================================================================
    parameters in one slab, LoRA's beside them; attention, MLP, SwiGLU, Mamba-2
 
@@ -12518,8 +12509,6 @@ MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint
     return mmix_mul(m, x, mmix_reshape(m, s, x->ndim, x->shape));
 }
 
-MMIXI_COLD_END
-
 /* ==== >>losses =======================================================================
    means over rows of -Σ_k q_k log softmax(x / T)_k
 
@@ -13223,8 +13212,6 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
     mmix_tensor *prototypes = mmix_weight_norm(m, head->weight_v, head->weight_g);
     return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), prototypes, NULL);
 }
-
-MMIXI_COLD_BEGIN
 
 /* ==== >>optimisers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
@@ -17869,7 +17856,6 @@ MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teach
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
 }
-MMIXI_COLD_END
 
 /* ==== >>metrics ======================================================================
    what features are worth: maps, Binary-AUC, IoU, k-NN, linear heads, ranks, PCA, class strategies
@@ -18926,7 +18912,7 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
         }
     }
 }
-MMIXI_COLD_BEGIN
+
 MMIXDEF mmix_probe_config mmix_probe_default(void)
 {
     mmix_probe_config o;
@@ -19077,7 +19063,6 @@ MMIXDEF int mmix_linear_probe(mmix_ctx *m, const mmix_probe_config *o, const mmi
     *result = r;
     return 0;
 }
-MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    Rank              σ of a block; p = σ/Σσ
@@ -19214,7 +19199,6 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     r->effective[index] = sum * mmixi_exp(-logs / sum);  /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
 }
 
-MMIXI_COLD_BEGIN
 MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
     static const char who[] = "mmix_rank_of";
@@ -19375,7 +19359,6 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out
     *result = *r;
     return 0;
 }
-MMIXI_COLD_END
 
 /* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ;  C = Σ (x - mean)(x - mean)ᵀ
@@ -20785,7 +20768,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #pragma GCC pop_options
 #endif
 
-MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
@@ -22863,7 +22845,6 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
     return n;
 }
-MMIXI_COLD_END
 
 /* ---- reading ---- */
 /* Reads an F16: sign 1, exponent 5, fraction 10 bits. */
@@ -23011,8 +22992,6 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     }
     return 0;
 }
-
-MMIXI_COLD_BEGIN
 
 /* ---- saving ---- */
 /* Text that is measured (out NULL) and then written by the same calls. `at` is its length so far;
@@ -24715,7 +24694,6 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     if (student) *student = run ? run->student : NULL;
     return run;
 }
-MMIXI_COLD_END
 
 /* ==== >>context ======================================================================
    the table of ops, and creation
