@@ -21706,7 +21706,6 @@ static int mmixi_npy(mmix_archive *a, const char *name, uint8_t *bytes, size_t s
     return mmixi_archive_append(a, &e);
 }
 
-MMIXI_COLD_END
 /* ---- CRC-32, as zip has it: the remainder of a polynomial's division ----
    table[0] has the remainder of each byte, table[k] that of a byte that k zeros follow. So sixteen
    bytes are taken at a time, by look-ups that do not wait for each other (Kounavis & Berry 2005):
@@ -21746,7 +21745,6 @@ static uint32_t mmixi_crc32(const mmixi_crc *crc, const uint8_t *p, size_t n)
     for (; n; n--, p++) rest = rest >> 8 ^ crc->table[0][(rest ^ *p) & 255];
     return ~rest;
 }
-MMIXI_COLD_BEGIN
 
 /* ---- zip, as np.savez and torch.save write it (PKWARE, APPNOTE.TXT, 4.3) ----
    Its members are stored, not compressed, one after another, each behind a header of its own. The
