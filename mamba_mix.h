@@ -14819,7 +14819,8 @@ static mmixi_names mmixi_names_of(const mmix_archive *a, const char *prefix, con
         if (before >= MMIXI_PART_NAME || rank >= best || strcmp(name + before, f.full)
             || (before && name[before - 1] != '.')) continue;
         best = rank;
-        snprintf(f.prefix, before + 1, "%s", name);
+        memcpy(f.prefix, name, before);
+        f.prefix[before] = '\0';
     }
     if (prefix) snprintf(f.prefix, sizeof f.prefix, "%s", prefix);
     return f;
