@@ -866,6 +866,9 @@ int main(int argc, char **argv)
     settings s;
     memset(&s, 0, sizeof s);
     s.options.thread_start = pin;
+    mmix_ctx *free_to_roam = mmix_create(NULL);          /* once this thread is pinned it counts one core */
+    s.options.threads = mmix_threads(free_to_roam);
+    mmix_destroy(free_to_roam);
     pin(NULL, 0);
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
