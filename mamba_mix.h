@@ -13213,6 +13213,25 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
     return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), prototypes, NULL);
 }
 
+/* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are the
+   largest. They tell a NaN even from a compiler that was told that there are none
+   (-ffinite-math-only), which drops comparisons that only a NaN fails. */
+static inline uint64_t mmixi_magnitude_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & ~((uint64_t)1 << 63);
+}
+static inline int mmixi_is_finite(double x)
+{
+    return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52;
+}
+static inline int mmixi_is_nan(double x)
+{
+    return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52;
+}
+
+
 /* ==== >>optimisers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
 
@@ -16245,18 +16264,6 @@ struct mmix_dino {
     void *sum_user;
 };
 
-/* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are largest.
-   They tell a NaN even from a compiler that was told that
-   there are none (-ffinite-math-only): it drops comparisons that only a NaN fails. */
-static inline uint64_t mmixi_magnitude_bits(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits & ~((uint64_t)1 << 63);
-}
-static inline int mmixi_is_finite(double x) { return mmixi_magnitude_bits(x) < (uint64_t)2047 << 52; }
-static inline int mmixi_is_nan(double x) { return mmixi_magnitude_bits(x) > (uint64_t)2047 << 52; }
-
 MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
     mmix_dino_config c;
@@ -18681,8 +18688,8 @@ static void mmixi_probe_learn_pixel(const mmixi_probe_job *j, const mmixi_probe_
         e[label] -= (mmix_real)j->pixel_weight;
     }
 }
-/* The gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, for the tokens left and right
-   of them: cell->side. */
+/* The gradients of pixels x … end - 1 of row y, at most MMIXI_PROBE_RUN, for the tokens left and
+   right of them: cell->side. */
 static void mmixi_probe_learn_run(const mmixi_probe_job *j, const mmixi_probe_cell *cell, size_t y,
                                   size_t x, size_t end, mmixi_probe_taps *taps)
 {
@@ -18718,7 +18725,8 @@ static void mmixi_probe_learn_small(const mmixi_probe_job *j, const mmixi_probe_
     }
 }
 /* Adds a run's gradients to the cell's corners. */
-static void mmixi_probe_add_run(const mmixi_probe_cell *cell, const mmixi_probe_taps *taps, size_t C)
+static void mmixi_probe_add_run(const mmixi_probe_cell *cell, const mmixi_probe_taps *taps,
+                                size_t C)
 {
     for (int t = 0; t < 4; t++) {
         double share = taps->y[t / 2].weight;
