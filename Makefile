@@ -78,7 +78,7 @@ build/dino_mpi: demos/studies/dino_mpi.c build/mamba_mix.o $(STUDY_HEADERS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
 # NAME_finite told that there are no NaNs, NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
-# implementation and hold it themselves; internals is quick without optimisation, too.
+# implementation and hold it themselves; internals is quick without optimization, too.
 define configuration
 build/mamba_mix$(1).o: mamba_mix.h | build
 	$(2) $(CFLAGS) $(3) -DMAMBA_MIX_IMPLEMENTATION -x c -c -o $$@ $$<

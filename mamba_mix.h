@@ -16,9 +16,9 @@
        {
            mmix_ctx *m = mmix_create(NULL);                          // malloc, all cores, the best SIMD level
            size_t B = 1, L = 6, H = 2, P = 4, N = 3;
-           mmix_tensor *x = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 0);
-           mmix_tensor *b = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 1);
-           mmix_tensor *c = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 2);
+           mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 0);
+           mmix_tensor *b = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 1);
+           mmix_tensor *c = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 2);
            mmix_tensor *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1), *a = mmix_fill(mmix_new1(m, H), -1);
            mmix_require_grad(x);
            mmix_record(m, 1);
@@ -39,7 +39,7 @@
      >>api-tensors >>api-vision       >>random          >>linear      >>softmax attention >>distillation
      >>api-tape    >>api-decoder      >>threads         >>convolution >>layers            >>metrics
      >>api-ops     >>api-metrics      >>micro-kernels   >>patches     >>losses            >>video
-     >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimisers        >>images
+     >>api-mixers  >>api-dino         >>gemm            >>heads       >>optimizers        >>images
      >>api-kernels >>api-distillation >>tensors         >>rope        >>m-mate            >>files
      >>api-files                      >>tape            >>mixing      >>backbones         >>model files
      >>api-images                     >>elementary ops  >>ssd         >>decoder           >>context
@@ -121,16 +121,16 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_data MMIXI_TYPED(mmix_data)
 #define mmix_read MMIXI_TYPED(mmix_read)
 #define mmix_write MMIXI_TYPED(mmix_write)
-#define mmix_save MMIXI_TYPED(mmix_save)
-#define mmix_heads_plain MMIXI_TYPED(mmix_heads_plain)
-#define mmix_raw_kept MMIXI_TYPED(mmix_raw_kept)
-#define mmix_raw_scratch MMIXI_TYPED(mmix_raw_scratch)
+#define mmix_save_for_backward MMIXI_TYPED(mmix_save_for_backward)
+#define mmix_head_view_rows MMIXI_TYPED(mmix_head_view_rows)
+#define mmix_raw_kept_size MMIXI_TYPED(mmix_raw_kept_size)
+#define mmix_raw_scratch_size MMIXI_TYPED(mmix_raw_scratch_size)
 #define mmix_raw_forward MMIXI_TYPED(mmix_raw_forward)
 #define mmix_raw_backward MMIXI_TYPED(mmix_raw_backward)
-#define mmix_picture_normalise MMIXI_TYPED(mmix_picture_normalise)
+#define mmix_picture_normalize MMIXI_TYPED(mmix_picture_normalize)
 #define mmix_augment_crop MMIXI_TYPED(mmix_augment_crop)
 #define mmix_params_create MMIXI_TYPED(mmix_params_create)
-#define mmix_sample MMIXI_TYPED(mmix_sample)
+#define mmix_sample_token MMIXI_TYPED(mmix_sample_token)
 #define mmix_feature_map MMIXI_TYPED(mmix_feature_map)
 #define mmix_dino_loss MMIXI_TYPED(mmix_dino_loss)
 #define mmix_ibot_loss MMIXI_TYPED(mmix_ibot_loss)
@@ -176,7 +176,7 @@ typedef struct mmix_device {
     int (*get)(void *user, void *host, const void *device, size_t size);
     void *user;
     /* NULL, or MMIX_OP_COUNT pairs that outlive the context, by MMIX_OP_…; NULLs: there is no kernel. In
-       them addresses, mmix_data's, mmix_save's and the call's, are those on the device. forward returns 0,
+       them addresses, mmix_data's, mmix_save_for_backward's and the call's, are those on the device. forward returns 0,
        -1 after mmix_fail, or, before it has written or saved anything, 1: it does not do this call, as
        without a backward none that is recorded. Then the op's function runs on the host. A call's backward
        runs where its forward ran. */
@@ -291,7 +291,7 @@ MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, c
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
 /* Normal numbers of mean 0; `stream` tells one tensor's numbers from another's. Returns t, or
    NULL on error, as of an int32 tensor. */
-MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
+MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
 /* MMIX_DTYPE_…; the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
@@ -335,7 +335,7 @@ enum { MMIX_RECORD_LAYERS = 2 };
    steps that record by themselves, mmix_dino_step and mmix_distill_step. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
 /* Asks for the gradient of a leaf: what no recorded op returned. Returns t. Parameters:
-   mmix_params_train. */
+   mmix_params_require_grad. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
 /* The gradient after mmix_backward, of t's shape, in step memory; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
@@ -354,7 +354,7 @@ typedef struct mmix_call {
     int recorded;                            /* 0: no backward will come, keep nothing */
     mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
     mmix_tensor *out[2];
-    /* what forward keeps for backward (mmix_save); freed with the node */
+    /* what forward keeps for backward (mmix_save_for_backward); freed with the node */
     mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
     /* the op's numbers: sizes and flags, reals; a larger op's struct, copied with the node */
@@ -380,7 +380,7 @@ typedef struct mmix_call {
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
 /* Step memory that lasts as long as the call's node, slot < MMIX_MAX_SAVED; NULL on error. */
-MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
+MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
 /* The ops of the table. Who computes elsewhere overrides them one by one; the rest stays as it is. Their
    functions have their tensors in the host's memory, kernels of mmix_device in the device's.
@@ -391,7 +391,7 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     ONE(ADD, add, binary)                                   \
     ONE(MUL, mul, binary)                                   \
     ONE(DIV, div, binary)                                   \
-    ONE(SCALE, scale, binary)                               \
+    ONE(AFFINE, affine, binary)                             \
     ONE(EXP, exp, unary)                                    \
     ONE(LOG, log, unary)                                    \
     ONE(SQRT, sqrt, unary)                                  \
@@ -402,15 +402,15 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     ONE(SUM, sum, sum)                                      \
     ONE(MATMUL, matmul, matmul)                             \
     ONE(CONCAT, concat, concat)                             \
-    ONE(GATHER, gather, gather)                             \
+    ONE(TAKE_ROWS, take_rows, take_rows)                    \
     ONE(SOFTMAX, softmax, unary)                            \
     ONE(LAYER_NORM, layer_norm, norm)                       \
     ONE(RMS_NORM, rms_norm, norm)                           \
     ONE(GATED_RMS_NORM, gated_rms_norm, norm)               \
-    ONE(L2_NORMALISE, l2_normalise, unit)                   \
+    ONE(L2_NORMALIZE, l2_normalize, unit)                   \
     ONE(LINEAR, linear, linear)                             \
-    ONE(CONV1D, conv1d, conv)                               \
-    ONE(RESIZE, resize, resize)                             \
+    ONE(CAUSAL_CONV1D, causal_conv1d, conv)                 \
+    ONE(INTERPOLATE, interpolate, resize)                   \
     ONE(CROSS_ENTROPY, cross_entropy, cross_entropy)            \
     ONE(WEIGHT_NORM, weight_norm, unit)                     \
     ONE(ROPE, rope, rope)                                   \
@@ -422,32 +422,32 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     ONE(FUSE_DIRECTIONS, fuse_directions, fuse)             \
     ONE(KD_HIDDEN, kd_hidden, kd_hidden)                        \
     ONE(KD_TOKEN, kd_token, kd_token)                           \
-    ONE(MAX, max, binary)                                   \
+    ONE(MAXIMUM, maximum, binary)                           \
     ONE(RELU, relu, unary)                                  \
     ONE(ABS, abs, unary)                                    \
     ONE(SIGMOID, sigmoid, unary)                            \
     ONE(TANH, tanh, unary)                                  \
-    ONE(POWER, power, unary)
+    ONE(POW, pow, unary)
 #define MMIXI_OP_ENUMERATOR(NAME, name, family) MMIX_OP_##NAME,
 enum { MMIX_OPS(MMIXI_OP_ENUMERATOR) MMIX_OP_COUNT };
 /* Overrides an op of this context; NULL restores the built-in functions. 0, or -1 for an unknown
    op or functions without a forward. */
-MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
+MMIXDEF int mmix_op_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
-MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
+MMIXDEF mmix_op_functions mmix_op_get(const mmix_ctx *m, int op);
 /* With a device: how many halves of an op, forward or backward, ran on the host (on_device 0), or
    by kernels (1). MMIX_OP_COUNT are custom ops. */
 MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device);
 /* A pointer that overrides keep with their context, NULL at first. */
-MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
-MMIXDEF void *mmix_kernel_user(const mmix_ctx *m);
+MMIXDEF void mmix_op_user_set(mmix_ctx *m, void *user);
+MMIXDEF void *mmix_op_user(const mmix_ctx *m);
 /* The op's name, e.g. "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
 /* A user's own op: out = f(inputs), an output of the given shape. `user` is kept as a pointer and
    arrives as call->options; forward may not be NULL, backward may if no gradient will be asked
    for. */
-MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
+MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
 
 typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
@@ -476,9 +476,9 @@ MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 /* The larger one; where they are equal each gets half of the gradient, as torch.maximum has it. */
-MMIXDEF mmix_tensor *mmix_max(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
+MMIXDEF mmix_tensor *mmix_maximum(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 /* alpha x + beta */
-MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta);
+MMIXDEF mmix_tensor *mmix_affine(mmix_ctx *m, mmix_tensor *x, double alpha, double beta);
 /* e^x; ln x; the square root; x σ(x); x/2 (1 + erf(x/√2)); ln(1 + e^x), x itself above 20 as in PyTorch */
 MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x);
@@ -492,7 +492,7 @@ MMIXDEF mmix_tensor *mmix_relu(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_abs(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_sigmoid(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_tanh(mmix_ctx *m, mmix_tensor *x);
-MMIXDEF mmix_tensor *mmix_power(mmix_ctx *m, mmix_tensor *x, double p);
+MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p);
 /* x with each number set to 0 with probability `rate`, the others over 1 - rate (Srivastava et al. 2014),
    drawn from the seed, step and stream (below 2³²). For training; a rate of 0 gives x itself. */
 MMIXDEF mmix_tensor *mmix_dropout(mmix_ctx *m, mmix_tensor *x, double rate, uint64_t step, uint64_t stream);
@@ -509,7 +509,7 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 /* n tensors, at most MMIX_MAX_INPUTS, one after another along an axis. */
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
 /* Rows of a table: (V, D) and int32 indices (…) → (…, D). */
-MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
+MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
 /* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each sequence. */
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index);
 /* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
@@ -527,17 +527,17 @@ MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *wei
 MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
                                          double eps, size_t groups);
 /* x / max(‖x‖, eps) over the last axis. */
-MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps);
+MMIXDEF mmix_tensor *mmix_l2_normalize(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
 /* residual + s · (x weightᵀ + bias), one s for each index of the first axis (drop path). NULL is 0, 1. */
-MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
 /* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), zeros before the first
    token. x (B, L, D), weight (D, 1, W), bias (D) or NULL. */
-typedef struct mmix_conv1d_options {
+typedef struct mmix_causal_conv1d_options {
     int silu;                                /* act = silu, else none */
     int reverse;                             /* the sequence is read from its end; results stay in place */
     mmix_tensor *initial_state;              /* (B, D, W-1): the tokens before the first, oldest first; not
@@ -545,10 +545,10 @@ typedef struct mmix_conv1d_options {
     mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts only within its own number */
     mmix_tensor **final_state;               /* where to put the last W-1 inputs (B, D, W-1), NULL if W is
                                                 1; or NULL */
-} mmix_conv1d_options;
+} mmix_causal_conv1d_options;
 /* Options NULL: none. */
-MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                 const mmix_conv1d_options *options);
+MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                 const mmix_causal_conv1d_options *options);
 
 /* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
    tokens row by row; pixels beyond the last whole patch are dropped. */
@@ -556,9 +556,9 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 /* x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (align_corners false); a scale
    of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
    bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
-enum { MMIX_BICUBIC, MMIX_BILINEAR, MMIX_BICUBIC_ANTIALIAS };
+enum { MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BILINEAR, MMIX_RESIZE_BICUBIC_ANTIALIAS };
 /* `filter` is one of them. */
-MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
+MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w);
 
 /* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
@@ -581,7 +581,7 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
    of names for all. Heads: q has H, k and v have H or a divisor of it; head h reads group ⌊h / (H/G)⌋.
    ==================================================================================== */
 
-enum { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD };                                        /* mmix_mixer.kind */
+enum { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD };                                        /* mmix_mixer.kind */
 /* .mask, which key j query i sees. CAUSAL: j ≤ i. PREFIX: j ≤ i, or both i and j < prefix. BAND (sliding
    window): i - left ≤ j ≤ i + right. With more keys than queries and a mask the queries are the last L of the
    S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
@@ -589,7 +589,7 @@ enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 /* .feature: φ, ψ */
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
       MMIX_FEATURE_NONE };
-enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
+enum { MMIX_SCAN_FORWARD, MMIX_SCAN_REVERSE, MMIX_SCAN_BOTH };                                      /* .direction of SSD */
 typedef struct mmix_mixer {
     int kind;
     mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
@@ -614,7 +614,7 @@ typedef struct mmix_mixer {
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
        none: q and k are features already, of your own making. */
     int feature;
-    int normalise;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
+    int normalize;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0: yes for elu1 and relu */
     double eps;                  /* 0: 1e-6 */
     /* SSD */
     mmix_tensor *dt;             /* (B, L, H) */
@@ -625,7 +625,7 @@ typedef struct mmix_mixer {
     double dt_low, dt_high;      /* then clamped, if dt_high > 0; at a limit its gradient is 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
     /* The state before the first token, and where to put the one after the last; or NULL. SSD: (B, H, P, N).
-       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for rows' sums. */
+       Causal linear attention: (B, G, P, N), with `normalize` (B, G, P + 1, N), the last for rows' sums. */
     mmix_tensor *initial_state, **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
@@ -654,40 +654,40 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 /* The mean of n rows of M, (B, H, S): what those outputs read. It is the gradient of y with respect to v, and
    costs no more than a backward, where M is L S large. Not recorded; refuses what mmix_mix_matrix does. */
-MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
-typedef void mmix_look(void *user, mmix_ctx *m, const mmix_mixer *mixer);
+MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
+typedef void mmix_mix_hook_function(void *user, mmix_ctx *m, const mmix_mixer *mixer);
 /* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
    models, before it runs: to draw M, to measure ranks. A model that records nothing may go through a batch in
    parts, each block part after part. Nothing is recorded meanwhile, and what look leaves in step memory is
    dropped when it returns. look NULL: no more. */
-MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user);
+MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
-   for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
+   for reading and for tests; options as mmix_mix, MMIX_SCAN_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
 
 /* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state,
    in one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
 
-       mmix_state *s = mmix_state_create(m, layers);
+       mmix_mix_state *s = mmix_mix_state_create(m, layers);
        for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
-typedef struct mmix_state mmix_state;
+typedef struct mmix_mix_state mmix_mix_state;
 /* Empty; NULL on error. */
-MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count);
-MMIXDEF void mmix_state_destroy(mmix_state *s);
+MMIXDEF mmix_mix_state *mmix_mix_state_create(mmix_ctx *m, size_t slot_count);
+MMIXDEF void mmix_mix_state_destroy(mmix_mix_state *s);
 /* The next token is the first again, in all slots. */
-MMIXDEF void mmix_state_clear(mmix_state *s);
+MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s);
 /* A second one with the same content, for another continuation; NULL on error. */
-MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s);
+MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s);
 /* Tokens that a slot has seen; bytes of all slots. */
-MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot);
-MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
+MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot);
+MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s);
 /* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
    remembers all earlier ones (with MMIX_MASK_BAND, twice `left` or `left` and the piece); a prefix must be
    whole in the first piece. The others carry N x P numbers a head. An error leaves the state as it was,
    but for a lack of memory: then clear it or go on from a copy. An initial_state enters with the first
    piece and is NULL with the others; final_state, if asked for, is a copy of the state after this one. */
-MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s, size_t slot);
 
 /* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
    more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod
@@ -721,48 +721,48 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    environment is not read. Gradients are written over what was there, or added, and left out where p is NULL.
 
        mmix_raw x = {0};
-       x.o.kind = MMIX_SOFTMAX;
+       x.o.kind = MMIX_MIXER_SOFTMAX;
        x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64;
-       x.q = mmix_heads_plain(q, L, 8, 64, 8);           // k, v, y likewise
+       x.q = mmix_head_view_rows(q, L, 8, 64, 8);           // k, v, y likewise
        mmix_raw_forward(&x, scratch);
    ==================================================================================== */
 
 /* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
    sequence, token and head are away. Head h of H reads head h / share, share = H / heads. */
-typedef struct mmix_heads { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_heads;
+typedef struct mmix_head_view { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_head_view;
 /* The struct of a row-major array; p may be NULL. */
-MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
+MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
 
 /* The tensors of a mixer, in the order of call->in in the mixers' ops. */
 enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS,
       MMIX_IN_DT, MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
 
 typedef struct mmix_raw {
-    mmix_mixer o;                                /* kind, options, not MMIX_BOTH; its tensors are not read */
+    mmix_mixer o;                                /* kind, options, not MMIX_SCAN_BOTH; its tensors are not read */
     size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
-    mmix_heads q, k, v, y;                       /* of attention k and v have equal shares */
+    mmix_head_view q, k, v, y;                       /* of attention k and v have equal shares */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
     const mmix_real *initial_state;              /* shapes as in mmix_mixer; or NULL */
     mmix_real *final_state;                      /* may be the initial one; or NULL */
     const mmix_real *bias;                       /* softmax attention; or NULL */
     const int32_t *lefts;
-    mmix_heads dt;                               /* SSD; of width 1 */
+    mmix_head_view dt;                               /* SSD; of width 1 */
     const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
     size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
     /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is
-       divided), of softmax attention and with `normalise`; of softmax attention the largest score, which that
-       sum is taken relative to. mmix_raw_kept(x) reals, which softmax attention can do without. */
+       divided), of softmax attention and with `normalize`; of softmax attention the largest score, which that
+       sum is taken relative to. mmix_raw_kept_size(x) reals, which softmax attention can do without. */
     mmix_real *inverse_sum, *row_max, *kept;
-    mmix_heads dy, dq, dk, dv, ddt;
+    mmix_head_view dy, dq, dk, dv, ddt;
     const mmix_real *dfinal;                     /* or NULL */
     mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
     int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
 } mmix_raw;
 /* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m),
    a fifth off the backward's time, 0 beyond 512 keys. Reals of scratch, which is aligned as malloc aligns. */
-MMIXDEF size_t mmix_raw_kept(const mmix_raw *x);
-MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward);
+MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x);
+MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward);
 /* y, the final state, and what is kept. With L = 1 and final_state = initial_state: decoding. */
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
 /* Needs y and what the forward kept. */
@@ -862,56 +862,56 @@ typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_p
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
 /* `from` of a picture is brought to width x height, and `to` of that is kept. */
-typedef struct mmix_resizing { mmix_box from, to; size_t width, height; } mmix_resizing;
+typedef struct mmix_resize_plan { mmix_box from, to; size_t width, height; } mmix_resize_plan;
 /* All of a box; and of a picture to be evaluated the crop x crop pixels in the middle, when its shorter side
    has become `side` >= crop. */
-MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height);
-MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop);
+MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height);
+MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side, size_t crop);
 /* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
-MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r);
-MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch);
+MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r);
+MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch);
 
 /* What can be done to width x height pixels in place. */
 enum {
-    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is grey */
-    MMIX_CHANGE_BRIGHTNESS, MMIX_CHANGE_CONTRAST, MMIX_CHANGE_SATURATION,
-    MMIX_CHANGE_HUE,                         /* by -1/2 … 1/2 of a turn */
-    MMIX_CHANGE_FLIP,                        /* columns reversed; 0 */
-    MMIX_CHANGE_GREY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
-    MMIX_CHANGE_SOLARISE,                    /* levels v from the amount (0 … 256) on become 255 - v */
-    MMIX_CHANGE_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
+    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is gray */
+    MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_CONTRAST, MMIX_ADJUST_SATURATION,
+    MMIX_ADJUST_HUE,                         /* by -1/2 … 1/2 of a turn */
+    MMIX_ADJUST_FLIP,                        /* columns reversed; 0 */
+    MMIX_ADJUST_GRAY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
+    MMIX_ADJUST_SOLARIZE,                    /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_ADJUST_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
 };
 /* Scratch is for blur alone, else NULL. */
-MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height);
-MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
+MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height);
+MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change, double amount,
                                 void *scratch);
 /* out (3, height, width) = (v/255 - mean)/deviation, a deviation not 0; NULL, NULL: ImageNet's (0.485, 0.456,
    0.406; 0.229, 0.224, 0.225), which all the backbones here expect. */
-MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
+MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
-/* (1, 3, height, width) of what is kept of a picture, resized and normalised. NULL on error. */
-MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r);
+/* (1, 3, height, width) of what is kept of a picture, resized and normalized. NULL on error. */
+MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r);
 /* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and size. */
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
 
 /* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order they are
-   applied: random box and resize, flip, jitter, grey, blur, solarise, normalise. Pairs are ranges. */
+   applied: random box and resize, flip, jitter, gray, blur, solarize, normalize. Pairs are ranges. */
 typedef struct mmix_augment {
     size_t global_size, local_size;          /* pixels a side */
     size_t local_count;                      /* local crops of each picture; may be 0 */
     double global_scale[2], local_scale[2];  /* share of the picture's area */
     double aspect[2];                        /* width / height, log-uniform */
-    double flip, jitter, grey;               /* probabilities, … */
-    double blur[3], solarise[3];             /* … of global 0, global 1, locals */
+    double flip, jitter, gray;               /* probabilities, … */
+    double blur[3], solarize[3];             /* … of global 0, global 1, locals */
     double brightness, contrast, saturation; /* strength s: a factor of 1 - s … 1 + s */
     double hue;                              /* -s … s of a turn; the four come in random order */
     double sigma[2];                         /* of the blur, pixels */
     double mean[3], deviation[3];
 } mmix_augment;
 /* The paper's: 2 x 224 (0.4-1), 8 x 96 (0.05-0.4), aspect 3/4-4/3, flip 0.5, jitter 0.8 (0.4, 0.4, 0.2, 0.1),
-   grey 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarise 0 / 0.2 / 0, ImageNet's mean and deviation. */
-MMIXDEF mmix_augment mmix_augment_dino(void);
+   gray 0.2, blur 1 / 0.1 / 0.5 of 0.1-2, solarize 0 / 0.2 / 0, ImageNet's mean and deviation. */
+MMIXDEF mmix_augment mmix_augment_config_dino(void);
 
 /* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Its random numbers
    depend on the context's seed and (step, image, crop) only, not on threads or the order of calls. */
@@ -928,7 +928,7 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
 /* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
    the picture is empty or too large, or a size is 0; the rest of config is taken as checked
    (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
-MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height);
+MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height);
 MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
 /* All crops of the B pictures at places b = first … first + B - 1 of a batch, pictures[index[b]] (index NULL:
    pictures[b]), on all threads: global (2B, 3, s, s) and local (local_count·B, 3, s', s') or NULL, both crop
@@ -946,29 +946,29 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
    1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
    of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
    parameter's name. */
-enum { MMIX_START_CONSTANT = 'C', MMIX_START_NORMAL = 'N', MMIX_START_UNIFORM = 'U', MMIX_START_STEP = 'S',
-      MMIX_START_LOG_UNIFORM = 'L', MMIX_START_SPREAD = 'E', MMIX_START_LAST_TAP = 'T' };
-typedef struct mmix_start { int kind; double a, b; } mmix_start;
+enum { MMIX_INIT_CONSTANT = 'C', MMIX_INIT_NORMAL = 'N', MMIX_INIT_UNIFORM = 'U', MMIX_INIT_STEP = 'S',
+      MMIX_INIT_LOG_UNIFORM = 'L', MMIX_INIT_SPREAD = 'E', MMIX_INIT_LAST_TAP = 'T' };
+typedef struct mmix_init { int kind; double a, b; } mmix_init;
 
 typedef struct mmix_param {
     const char *name;
     mmix_tensor *tensor;
     int decay, frozen;                       /* decay: weight decay holds for it */
-    mmix_start start;
+    mmix_init start;
 } mmix_param;
 
 /* All parameters of one model: values, gradients and moments lie in one slab each, in the order of `at`. The
-   only door for optimiser, saver, EMA and all-reduce. */
+   only door for optimizer, saver, EMA and all-reduce. */
 typedef struct mmix_params {
     mmix_ctx *m;
     mmix_param *at;
     size_t count, elements;                  /* parameters; real numbers in all of them */
-    mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_train */
+    mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_require_grad */
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     size_t capacity, slab, packed_reals;     /* of `at`; of a slab, with padding to 64 bytes; of `packed` */
     int bf16;                                /* matrices are MMIX_DTYPE_BF16; such a list is not trained */
     double deviation;                        /* of what layers begin with at random; 0: 0.02 */
-    struct mmix_params *adapters;            /* of mmix_params_lora; NULL: none */
+    struct mmix_params *adapters;            /* of mmix_params_add_lora; NULL: none */
     struct { size_t rank; double alpha; int targets; } lora;
     int in_run;                              /* a distillation run trains it */
     struct mmixi_owned *owned;               /* what is freed with the list */
@@ -978,7 +978,7 @@ typedef struct mmix_params {
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
 /* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which
-   begins with MMIX_START_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends
+   begins with MMIX_INIT_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends
    in ".bias". */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b);
@@ -986,7 +986,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 MMIXDEF int mmix_params_allocate(mmix_params *p);
 /* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
    gradients. */
-MMIXDEF int mmix_params_train(mmix_params *p, int train);
+MMIXDEF int mmix_params_require_grad(mmix_params *p, int train);
 /* Copies the matrices the way products read them (pack = 1), or frees the copies (0). Worth it for inference
    on few tokens, where copying them each time is a fifth of the work; takes the matrices' memory once more.
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
@@ -1003,9 +1003,9 @@ enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                
    Mamba-2 the first and the last), or both. A begins uniform as in a linear layer, B with 0. They are a list
    of their own, `adapters`. A linear layer takes a weight with its adapter; files of models hold their sum,
    those of runs both. 0, or -1. */
-MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targets);
+MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets);
 /* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
-MMIXDEF int mmix_params_merge(mmix_params *p);
+MMIXDEF int mmix_params_merge_lora(mmix_params *p);
 /* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
    nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
    (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
@@ -1015,7 +1015,7 @@ MMIXDEF int mmix_params_merge(mmix_params *p);
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 /* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
    "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
-MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
+MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix);
 /* The same from a file, prefix NULL, and to a .safetensors file. 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
@@ -1027,25 +1027,25 @@ MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
 /* Layers. An _init adds the layer's parameters to p, their names behind `prefix`, which brings its own dot
    ("layer0."): 0, or -1. A layer makes y (B, L, D) of x (B, L, D), unless it says otherwise; with a
-   residual, residual + s y, s as in mmix_linear_add. */
+   residual, residual + s y, s as in mmix_linear_residual. */
 
 /* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
    proj. */
 typedef struct mmix_attention_layer {
     mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;    /* (3D, D), …; biases may be NULL */
     size_t heads;
-    mmix_mixer options;                      /* of MMIX_SOFTMAX or MMIX_LINEAR; q, k, v are filled in */
+    mmix_mixer options;                      /* of MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR; q, k, v are filled in */
     mmix_rope_options rope;                  /* turns q and k, positions from 0; theta 0: not */
     mmix_tensor *angles;                     /* NULL, or in place of positions: as mmix_rope's */
     int no_key_bias;                         /* the middle third of qkv_bias counts as 0 */
 } mmix_attention_layer;
-/* kind MMIX_SOFTMAX or MMIX_LINEAR; bias 0: qkv and proj have none. Adds, behind `prefix`, qkv.weight, qkv.bias,
+/* kind MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR; bias 0: qkv and proj have none. Adds, behind `prefix`, qkv.weight, qkv.bias,
    proj.weight and proj.bias. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
 /* With a state x are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot);
+MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_mix_state *state, size_t slot);
 
 /* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm;
    out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
@@ -1069,14 +1069,14 @@ typedef struct mmix_mamba2_layer {
 /* State from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1), ssm (B, H, P, N). NULL in:
    zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
    bidirectional layers, not with seq_idx. */
-typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_state *in; size_t slot; } mmix_mamba2_state;
+typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_mix_state *in; size_t slot; } mmix_mamba2_state;
 /* options NULL: the defaults. Adds, behind `prefix`, in_proj.weight; conv1d.weight, conv1d.bias, dt_bias, A_log,
    D and norm.weight; if it is bidirectional conv1d_b.weight, conv1d_b.bias, dt_b_bias, A_log_b, D_b and
    norm_b.weight; out_proj.weight. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
 /* seq_idx (B, L) int32 or NULL; state NULL, or read and then replaced. */
-MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
 
@@ -1085,7 +1085,7 @@ typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight,
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
 /* y (…, O) = fc2(gelu(fc1 x)), x (…, D). */
-MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
+MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
 /* up NULL: gate is both, (2F, D). Biases in this order; NULL: none. */
@@ -1094,12 +1094,12 @@ typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down, *bias[3]; } mm
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
 /* y = down(silu(gate x) · up x), x (…, D) (Shazeer 2020). */
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
    without an error if rate is 0. `stream`, below 2³², tells the layers and crops of one step apart. */
-MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
+MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
 
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), separator tokens after
    each frame. Text is what lies in no span; spans lie in order and apart. */
@@ -1111,7 +1111,7 @@ typedef struct mmix_layout {
     mmix_tensor *positions;  /* rotary: int32 (L), or (3, L) of three axes; NULL: on from what the slot saw */
     /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
     mmix_tensor *initial_state, **final_state;
-    mmix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
+    mmix_mix_state *state;                       /* NULL: a whole sequence; else its next piece, which ends no */
     size_t slot;                             /* span halfway: as mmix_mix_step, in `slot` and `slot + 1` */
     /* One span: in Local-Swin the tokens that are not of its grid see all, and all see them. angles (L, N/2)
        turn q and k of Local-Swin in place of positions; NULL: none do. */
@@ -1169,10 +1169,10 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                             const mmix_mmate_options *options);
 /* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may
    be set in a copy of the layer: of Local-Swin alone, what takes no part gets 0, without o_proj's bias. */
-MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout);
 /* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition:
-   what mmix_mmate must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
+   what mmix_mmate_forward must equal. Of both branches their sum, weighted by their gate, if any. Not recorded. */
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout);
 
@@ -1202,9 +1202,9 @@ enum { MMIX_VISION_BLOCKS = 48 };
 enum { MMIX_POSITIONS_DINO, MMIX_POSITIONS_EXACT, MMIX_POSITIONS_ANTIALIAS, MMIX_POSITIONS_AXIAL };
 
 typedef struct mmix_vision_config {
-    int mixer;                               /* MMIX_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
-    size_t dim, depth, heads;                /* heads: not for MMIX_SSD, where it is 2 dim / head_dim */
-    double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_SSD */
+    int mixer;                               /* MMIX_MIXER_SOFTMAX: ViT, _LINEAR: LinearViT, _SSD: DinoVim */
+    size_t dim, depth, heads;                /* heads: not for MMIX_MIXER_SSD, where it is 2 dim / head_dim */
+    double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_MIXER_SSD */
     size_t patch, grid;                      /* a patch's side in pixels; stored positions: grid², or none */
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
@@ -1212,12 +1212,12 @@ typedef struct mmix_vision_config {
     /* k of MMIX_CLASS_REGISTERS, 0: 12. With attention: so many tokens more behind the class token, without
        positions, that nothing reads (DINOv2, DINOv3; Darcet et al. 2023) */
     size_t registers;
-    int normalise;                           /* as mmix_mixer.normalise, for MMIX_LINEAR */
+    int normalize;                           /* as mmix_mixer.normalize, for MMIX_MIXER_LINEAR */
     int positions;                           /* MMIX_POSITIONS_… */
     /* With attention. swiglu: w3(silu(w1 x) · w2 x) in place of the MLP, mlp_ratio dim wide; layer_scale: the
        residual gets γ · what a half of a block makes, γ (D) (Touvron et al. 2021) */
     int swiglu, layer_scale;
-    mmix_mamba2_options mamba;               /* for MMIX_SSD; bidirectional and out_scale are set here */
+    mmix_mamba2_options mamba;               /* for MMIX_MIXER_SSD; bidirectional and out_scale are set here */
     /* Initial values. deviation: of tokens, stored positions and all matrices but patches' and Mamba's; 0:
        0.02, the systems', which at 768 is 1/√(3 dim), what PyTorch's linear layers begin with. sincos, if not
        0: stored positions of patches begin with sines and cosines of that amplitude (He et al. 2022, A.1) */
@@ -1231,19 +1231,19 @@ typedef struct mmix_vision_config {
    DinoVim in its released form and DinoMamba-Reg, which stores 7 x 7 positions, 256, 512 or 768. DINOv2, for
    518 x 518, 384 to 1536 wide, with 0 or 4 registers (Oquab et al. 2023); DINOv3, 384 to 1280 (Siméoni et al.
    2025), S+ and H+ with swiglu. Heads are 64 wide. */
-MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch);
-MMIXDEF mmix_vision_config mmix_linearvit(size_t dim);
-MMIXDEF mmix_vision_config mmix_dinovim(size_t dim);
-MMIXDEF mmix_vision_config mmix_mambareg(size_t dim);
-MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers);
-MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu);
+MMIXDEF mmix_vision_config mmix_vision_config_vit(size_t dim, size_t patch);
+MMIXDEF mmix_vision_config mmix_vision_config_linearvit(size_t dim);
+MMIXDEF mmix_vision_config mmix_vision_config_dinovim(size_t dim);
+MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim);
+MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers);
+MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu);
 
 typedef struct mmix_vision mmix_vision;
 /* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
 /* A backbone of `config`, of the teacher's sizes, with its weights: by name, and q, k, v and o of its
    attention in both branches of what took its place. NULL on error. */
-MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config);
+MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config);
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
 MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
@@ -1256,8 +1256,8 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t 
    mmix_params_read (prefix NULL) in one. NULL on error. With dtype MMIX_DTYPE_BF16 the matrices stay bf16, in
    half the memory and rounded to 8 bits if the file has more; products widen them, so that results are those
    of the rounded numbers. Such a backbone is not trained; gradients pass through it. */
-MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
-MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype);
+MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path);
+MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 /* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. For
    others names and shapes tell it: DINO, DINOv2, DINOv3, MAE, MoCo v3, timm's ViTs (also those with registers),
    Hugging Face's files and state dicts. What these leave open stands in the config.json that Hugging Face puts
@@ -1302,7 +1302,7 @@ typedef struct mmix_vision_options {
    recorded. */
 MMIXDEF mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                            size_t block);
-/* image (B, 3, h, w), normalised; options NULL for none. All members NULL on error. Not recording, memory
+/* image (B, 3, h, w), normalized; options NULL for none. All members NULL on error. Not recording, memory
    does not grow with depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options);
@@ -1310,15 +1310,15 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/text.h has
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/studies/text.h has
    llama2.c's tokenizer. Greedy continuation of a text:
 
-       mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
+       mmix_decoder *d = mmix_decoder_load(m, "stories260K.bin");
        tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
        size_t shape[2] = { 1, tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64) };
        mmix_sequence text = { mmix_from_i32(m, 2, shape, prompt), NULL, 0, NULL };
-       size_t made = mmix_decoder_continue(m, d, &text, NULL, more, 200);
+       size_t made = mmix_decoder_generate(m, d, &text, NULL, more, 200);
        for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
@@ -1356,9 +1356,9 @@ MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config confi
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
 /* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors (or .bin of
    PyTorch) of a Llama, Mistral or Qwen2 with its config.json in the same folder. NULL on error. */
-MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
+MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
 /* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
-MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
                                                 size_t size);
 /* Writes parameters, adapters merged, and config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
@@ -1379,11 +1379,11 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* What a decoder remembers of the tokens before, none at first: with attention keys and values of all, with
    M-MATE states of one size (and the last text_window keys). Not longer than d lives. NULL on error. */
-MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
+MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
 /* Reads the next tokens, one or many (a span is in one piece, and starts from the piece's first token); the
    logits (B, K) after the last. Not recorded. After an error clear the state or go on from a copy. */
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_state *s);
+                                       mmix_mix_state *s);
 
 /* How a token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of which
    the likeliest top_k (0: all), and of those the likeliest with together `top_p` (0: all) are kept, by the
@@ -1396,12 +1396,12 @@ typedef struct mmix_sampling {
 } mmix_sampling;
 /* One token from logits (K); place: its number in the sequence. 0 on error: logits are NULL after a chain of
    calls that failed, one is not a number, or all are -infinity. */
-MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
+MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
 /* Continues a sequence (B, L), its rows in step memory, by at most `count` tokens, the stop token included:
    tokens (B, count); a row that stopped is filled with the stop token. Returns the longest row's number of
    tokens, 0 after an error. sampling NULL: the largest logit, no stop. */
-MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
 
 /* ==== >>api-metrics ==================================================================
@@ -1519,7 +1519,7 @@ typedef struct mmix_probe_config {
 } mmix_probe_config;
 /* DINO's: batch 256, 100 epochs, rate 1e-3, momentum 0.9, no decay. Our own: held 0.1, void_label -1. The
    caller sets classes. */
-MMIXDEF mmix_probe_config mmix_probe_default(void);
+MMIXDEF mmix_probe_config mmix_probe_config_default(void);
 typedef struct mmix_probe_result {
     mmix_tensor *head;                       /* (classes, dim + 1): that of the best rate */
     mmix_tensor *weight, *bias;              /* its columns for mmix_linear: (classes, dim), (classes) */
@@ -1530,7 +1530,7 @@ typedef struct mmix_probe_result {
     mmix_miou_result test;
 } mmix_probe_result;
 /* Linear heads by SGD on the mean cross-entropy of the pixels that count: a linear probe, or with masks a
-   segmentation head, whose logits become the mask's size as by mmix_resize (MMIX_BILINEAR). Batches are drawn
+   segmentation head, whose logits become the mask's size as by mmix_interpolate (MMIX_RESIZE_BILINEAR). Batches are drawn
    without replacement, anew each epoch; what is left of one is left out. Of several rates the first that is
    best on the pictures held out, never the test ones, is taken; a loss that is not finite loses. test may be
    NULL. Draws come from the context's seed. Memory: a batch, twice its logits, three times the heads. */
@@ -1555,7 +1555,7 @@ typedef struct mmix_rank {
 } mmix_rank;
 /* Ranks of the blocks of M (…, rows, cols), by singular values in double: matrices are cut into block x block
    (the last ones smaller; 0: one block). eps 0: that of mmix_real, the noise in what it holds. */
-MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result);
+MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
    rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
    I = J, too), ≤ C for softmax attention and on a causal diagonal. */
@@ -1568,7 +1568,7 @@ typedef struct mmix_mixer_rank {
     double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
                                                 M_IJ x_J of all heads side by side, times out_projᵀ */
 } mmix_mixer_rank;
-/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_rank_of's. */
+/* out_proj (D, H·P), or NULL: without it; block 0: ⌊L/2⌋; eps as mmix_block_rank's. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block,
                           double eps, mmix_mixer_rank *result);
 /* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at positions, or of all
@@ -1585,7 +1585,7 @@ typedef struct mmix_video_config {
     double temperature;
 } mmix_video_config;
 /* DINO's on DAVIS: 7, 12, 5, 0.1. */
-MMIXDEF mmix_video_config mmix_video_davis(void);
+MMIXDEF mmix_video_config mmix_video_config_davis(void);
 typedef struct mmix_video mmix_video;
 /* Object segmentation without training (Jabri et al. 2020; Caron et al. 2021, section 4.2.2): each patch of a
    new frame takes the labels of the patches before it that look most alike. tokens (gh·gw, D) or
@@ -1620,11 +1620,11 @@ MMIXDEF int mmix_video_jf(mmix_ctx *m, const mmix_tensor *predicted, const mmix_
                           mmix_video_scores *scores);
 
 /* ==== >>api-dino =====================================================================
-   self-distillation without labels, optimiser and schedules
+   self-distillation without labels, optimizer and schedules
    ==================================================================================== */
 
 /* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp), `hidden` wide
-   and `bottleneck` at the end, L2 normalisation, weight-normed linear map to K prototypes
+   and `bottleneck` at the end, L2 normalization, weight-normed linear map to K prototypes
    (last_layer.weight_g, weight_v). */
 typedef struct mmix_dino_head {
     mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
@@ -1670,25 +1670,25 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 
 /* AdamW (Loshchilov & Hutter 2019): p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
 typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_adamw;
-MMIXDEF mmix_adamw mmix_adamw_default(void);                      /* 1e-3, 0.01, 0.9, 0.999, 1e-8 */
+MMIXDEF mmix_adamw mmix_adamw_config_default(void);                      /* 1e-3, 0.01, 0.9, 0.999, 1e-8 */
 /* The moments of one parameter list; each parameter counts its own steps. */
-typedef struct mmix_adamw_state { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_adamw_state;
+typedef struct mmix_optimizer { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_optimizer;
 /* Moments of 0 for p, which it also makes trainable; 0, or -1. Free them before p. */
-MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p);
-MMIXDEF void mmix_adamw_free(mmix_adamw_state *state);
+MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p);
+MMIXDEF void mmix_optimizer_free(mmix_optimizer *state);
 /* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)), `clip` < 0 all of them by
    min(1, -clip/(‖all gradients‖ + 1e-6)); skip (count flags) or NULL leaves parameters out altogether: no
    decay, no moments, no step counted. Gradients are zeroed for the next step. Returns ‖all gradients‖ before
    clipping. After an error, as of a gradient that is not finite, 0, and nothing has changed. */
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
+MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip);
 /* SGD (Sutskever et al. 2013; torch.optim.SGD): g ← g + wd p; b ← g in the first step, later momentum b +
    (1 - dampening) g; p ← p - lr b, nesterov: p - lr (g + momentum b). */
 typedef struct mmix_sgd { double lr, weight_decay, momentum, dampening; int nesterov; } mmix_sgd;
-MMIXDEF mmix_sgd mmix_sgd_default(void);                          /* 1e-3, 0, 0.9, 0, 0 */
-/* As mmix_adamw_init and _step: b is the state's m, there is no v; mmix_adamw_free frees it. */
-MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p);
-MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
+MMIXDEF mmix_sgd mmix_sgd_config_default(void);                          /* 1e-3, 0, 0.9, 0, 0 */
+/* As mmix_adamw_init and _step: b is the state's m, there is no v; mmix_optimizer_free frees it. */
+MMIXDEF int mmix_sgd_init(mmix_optimizer *state, mmix_params *p);
+MMIXDEF double mmix_sgd_step(mmix_optimizer *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip);
 /* teacher ← momentum teacher + (1 - momentum) student, in the same order. 0, or -1 if the names differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
@@ -1713,7 +1713,7 @@ typedef struct mmix_dino_config {
     int teacher_drop_path;                   /* 1: the teacher has drop path, too, as in DinoMamba's code */
     uint64_t seed;
     int read;                                /* by the head: MMIX_READ_… */
-    size_t shards;                           /* of a batch; 0: 1. See mmix_dino_share */
+    size_t shards;                           /* of a batch; 0: 1. See mmix_dino_set_allreduce */
     /* iBOT (Zhou et al. 2022), if patch_weight is not 0: of the share mask_chance of the global crops the
        student does not see a part of the patches, drawn from mask_part, in blocks. What the teacher says of
        them, by the same head, is a second loss, of this weight. The paper's: 1, 0.5, 0.1 to 0.5 */
@@ -1721,8 +1721,8 @@ typedef struct mmix_dino_config {
 } mmix_dino_config;
 /* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
    collapses there). */
-MMIXDEF mmix_dino_config mmix_dino_default(void);
-MMIXDEF mmix_dino_config mmix_dino_small_data(void);
+MMIXDEF mmix_dino_config mmix_dino_config_default(void);
+MMIXDEF mmix_dino_config mmix_dino_config_small_data(void);
 
 typedef struct mmix_dino_stats {
     size_t step, steps, epoch;               /* this step (from 0), of how many */
@@ -1746,12 +1746,12 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
                                  mmix_dino_stats *stats);
 /* Makes of x (n), one shard's share, the sum over all shards, ((x0 + x1) + x2) + … in their order, the same
    in each process. 0, or else the step fails. */
-typedef int mmix_sum_function(void *user, mmix_real *x, size_t n);
+typedef int mmix_allreduce(void *user, mmix_real *x, size_t n);
 /* Training on several machines. A batch is cut into config.shards runs of pictures, and what they bring
    (gradients, the next centre, the loss) is added. A process alone goes through all of them; after this call
    it makes `shard` and leaves the rest to `sum`, once a step. Both ways give the same bits. All processes
    hold the same run and pictures. sum NULL: alone again. 0, or -1. */
-MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user);
+MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user);
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …), with iBOT before them mask_token; the centre
    (K), with iBOT that of patches behind it. */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
@@ -1769,8 +1769,8 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 /* ==== >>api-distillation =============================================================
    attention in, M-MATE out: weights reused, then learned in stages (arXiv 2601.01322, section 3.2)
 
-       mmix_decoder *student = mmix_linmu_from(teacher, NULL);
-       mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
+       mmix_decoder *student = mmix_decoder_student(teacher, NULL);
+       mmix_distill *run = mmix_distill_create(teacher, student, mmix_distill_config_linmu());
        while (fill(&batch, run->number) && mmix_distill_step(run, &batch, &stats) > 0) mmix_reset(m);
    ==================================================================================== */
 
@@ -1786,10 +1786,10 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 
 /* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all
    else is copied, with the teacher's adapters added. options NULL: the defaults. NULL on error. */
-MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
+MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher, const mmix_mmate_options *options);
 /* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
    mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
-MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
+MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence);
 
 /* What trains: the branches (a gate between them belongs to both), adapters, everything else. */
@@ -1799,7 +1799,7 @@ typedef struct mmix_stage {
     /* λ of L_hid (kd_hidden, relative, of the mixers' outputs), L_tok (kd_token at answer tokens), L_seq
        (cross-entropy on answers that the teacher decodes), L_sup (on the true ones); T of L_tok */
     double hidden, token, sequence, supervised, temperature;
-    size_t steps, warmup;                    /* optimiser steps; the rate rises over the first of them */
+    size_t steps, warmup;                    /* optimizer steps; the rate rises over the first of them */
     double lr, min_lr, weight_decay, clip;   /* then falls by half a cosine */
     double patches;                          /* of backbones, below */
     int hidden_outputs, teacher_inputs;      /* as those of the config, for this stage alone */
@@ -1807,15 +1807,15 @@ typedef struct mmix_stage {
 #define MMIX_MAX_STAGES 8
 typedef struct mmix_distill_config {
     mmix_stage stage[MMIX_MAX_STAGES];
-    size_t stages, step_tokens;              /* answer tokens that make an optimiser step; 0: a call's */
-    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_lora's */
-    int calibrate;                           /* 1: mmix_linmu_calibrate on the first batch */
+    size_t stages, step_tokens;              /* answer tokens that make an optimizer step; 0: a call's */
+    size_t lora_rank; double lora_alpha; int lora_targets;           /* as mmix_params_add_lora's */
+    int calibrate;                           /* 1: mmix_decoder_calibrate on the first batch */
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
 } mmix_distill_config;
 /* Three: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on SwiGLU),
    L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3, 5e-4: these, and λ = T = 1, are in no source. */
-MMIXDEF mmix_distill_config mmix_linmu_stages(void);
+MMIXDEF mmix_distill_config mmix_distill_config_linmu(void);
 
 /* Sequences with answers. */
 typedef struct mmix_distill_batch {
@@ -1829,11 +1829,11 @@ typedef struct mmix_distill_batch {
 } mmix_distill_batch;
 
 typedef struct mmix_distill_stats {
-    size_t stage, step, steps;               /* before this call; optimiser steps of the stage */
+    size_t stage, step, steps;               /* before this call; optimizer steps of the stage */
     double loss, hidden, token, sequence, supervised;            /* of this batch; each without its λ */
-    double lr, gradient_norm;                /* of the optimiser step, if there was one */
+    double lr, gradient_norm;                /* of the optimizer step, if there was one */
     size_t tokens;                           /* answer tokens, or images */
-    int updated;                             /* 1: the optimiser made a step */
+    int updated;                             /* 1: the optimizer made a step */
     double patches;
 } mmix_distill_stats;
 /* A run; fields are for reading. */
@@ -1842,10 +1842,10 @@ typedef struct mmix_distill {
     const mmix_decoder *teacher;
     mmix_decoder *student;
     mmix_distill_config config;
-    uint64_t stage, step;                    /* optimiser steps made in the stage */
+    uint64_t stage, step;                    /* optimizer steps made in the stage */
     uint64_t number;                         /* of the next call, from 0 on: a resumed run goes on with it */
     uint64_t tokens, adapters;               /* answer tokens whose gradients wait; 1 if LoRA is there */
-    mmix_adamw_state adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
+    mmix_optimizer adamw[2];               /* of decoder and adapters; zeroed where nothing trains */
     char *note;                              /* of a loaded run, "" if there is none; NULL for a new one */
     const mmix_vision *vision_teacher;       /* of a run of backbones, in place of decoders */
     mmix_vision *vision_student;
@@ -1856,9 +1856,9 @@ typedef struct mmix_distill {
    train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
-/* Adapters stay with the student, for mmix_params_merge; all its parameters may train again. */
+/* Adapters stay with the student, for mmix_params_merge_lora; all its parameters may train again. */
 MMIXDEF void mmix_distill_destroy(mmix_distill *run);
-/* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
+/* Losses and gradients of one batch, and an optimizer step when enough tokens have come. 1: go on, 0: the
    stages are over (nothing was done), -1: mmix_error. The caller resets the batch; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
 /* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
@@ -1871,7 +1871,7 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
 
-/* Backbones: the same engine, without labels. A student of mmix_vision_from learns its teacher's features
+/* Backbones: the same engine, without labels. A student of mmix_vision_student learns its teacher's features
    from images (B, 3, h, w). In a stage `hidden` is λ of the blocks' mixers or outputs, `token` of the class
    token and `patches` of the patch tokens after the final norm: relative square error + 1 - cosine.
    MMIX_TRAIN_FLEX is linear attention, too, and MMIX_TRAIN_REST all else; `sequence` and `supervised` are for
@@ -1879,7 +1879,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
 /* Three: each block's new mixer on the teacher's inputs; these, end to end, on the blocks' outputs;
    everything on the features. 300 steps each, at 1e-3, 1e-4 and 3e-6. Of a ViT-S of 12 blocks the second
    diverged at 1e-3 within ten steps, and in the third 3e-5 forgot what the stages before had learned. */
-MMIXDEF mmix_distill_config mmix_vision_stages(void);
+MMIXDEF mmix_distill_config mmix_distill_config_vision(void);
 MMIXDEF mmix_distill *mmix_vision_distill_create(const mmix_vision *teacher, mmix_vision *student,
                                                  mmix_distill_config config);
 /* As mmix_distill_step and mmix_distill_losses, of a batch of images. */
@@ -1888,7 +1888,7 @@ MMIXDEF int mmix_vision_distill_losses(mmix_distill *run, mmix_tensor *images, m
 /* What mmix_distill_save wrote of such a run. */
 MMIXDEF mmix_distill *mmix_vision_distill_load(const mmix_vision *teacher, const char *path,
                                                mmix_vision **student);
-/* As mmix_linmu_calibrate, of Flex-MA and of linear attention; where the teacher is Local-Swin nothing is. */
+/* As mmix_decoder_calibrate, of Flex-MA and of linear attention; where the teacher is Local-Swin nothing is. */
 MMIXDEF int mmix_vision_calibrate(mmix_vision *student, const mmix_vision *teacher, mmix_tensor *images);
 
 #ifdef __cplusplus
@@ -2023,7 +2023,7 @@ struct mmix_ctx {
 
     /* the ops, see >>tape */
     mmix_op_functions table[MMIX_OP_COUNT];
-    void *table_user;                            /* mmix_kernel_user */
+    void *table_user;                            /* mmix_op_user */
     size_t calls[2][MMIX_OP_COUNT + 1];          /* mmix_op_calls */
 
     /* the device's memory */
@@ -2048,7 +2048,7 @@ struct mmix_ctx {
     int in_parallel;
     mmixi_pool *pool;
 
-    mmix_look *look;                             /* mmix_mix_watch */
+    mmix_mix_hook_function *look;                             /* mmix_mix_hook */
     void *look_user;
 };
 
@@ -3181,15 +3181,15 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
 #define MMIXI_ARGS_softmax_backward \
     (size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along, mmix_real *dx, int add)
 /* y = (x - mean) rstd w + b; w, b may be NULL */
-#define MMIXI_ARGS_normalise                                                                       \
+#define MMIXI_ARGS_normalize                                                                       \
     (size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, const mmix_real *b, \
      mmix_real *y)
 /* its backward in two passes: with x̂ = (x - mean) rstd and g = w dy, the sums of g and of g x̂;
    then dx = or += rstd (g - g_mean - x̂ gx_mean), dw += dy x̂, db += dy; w, dw, db may be NULL */
-#define MMIXI_ARGS_normalise_sums                                                                  \
+#define MMIXI_ARGS_normalize_sums                                                                  \
     (size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, \
      mmix_real *g, mmix_real *gx)
-#define MMIXI_ARGS_normalise_backward                                                              \
+#define MMIXI_ARGS_normalize_backward                                                              \
     (size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, \
      mmix_real g_mean, mmix_real gx_mean, mmix_real *dx, int add, mmix_real *dw, mmix_real *db)
 /* one row of an SSD chunk: decay = before e, or 0 where that is below e^-80; weight = decay score
@@ -3228,7 +3228,7 @@ static inline mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows,
     V(mul_add) V(finish) V(exp_each) V(silu) V(gelu) V(softplus)                                \
     V(silu_backward) V(gelu_backward) V(softplus_backward)                                      \
     R(exp_row) V(softmax) V(softmax_backward)                                                   \
-    V(normalise) V(normalise_sums) V(normalise_backward)                                        \
+    V(normalize) V(normalize_sums) V(normalize_backward)                                        \
     V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)
 #define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
 #define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
@@ -3713,7 +3713,7 @@ MMIXI_KERNEL(void, softmax)
 #undef MMIXI_SHORT_TAIL
 }
 
-MMIXI_KERNEL(void, normalise)
+MMIXI_KERNEL(void, normalize)
 {
     const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
     MMIXI_EACH(
@@ -3723,7 +3723,7 @@ MMIXI_KERNEL(void, normalise)
         MMIXI_TO(y, v);
     );
 }
-MMIXI_KERNEL(void, normalise_sums)
+MMIXI_KERNEL(void, normalize_sums)
 {
     const MMIXI_V vmean = MMIXI_SET(mean);
     MMIXI_V s = MMIXI_SET(0), sx = s;
@@ -3736,7 +3736,7 @@ MMIXI_KERNEL(void, normalise_sums)
     *g = MMIXI_NAME(lanes_sum)(s);
     *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
 }
-MMIXI_KERNEL(void, normalise_backward)
+MMIXI_KERNEL(void, normalize_backward)
 {
     const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
     const MMIXI_V vg = MMIXI_SET(g_mean), vgx = MMIXI_SET(-gx_mean);
@@ -4954,11 +4954,11 @@ MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
     }
     return t;
 }
-MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
+MMIXDEF mmix_tensor *mmix_fill_normal(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
     void *data;
     size_t n = mmix_count(t);
-    if (!m || !t || !mmixi_fillable(t, "mmix_randn", 0)) return NULL;
+    if (!m || !t || !mmixi_fillable(t, "mmix_fill_normal", 0)) return NULL;
     data = mmixi_data(t, t->dtype);
     for (size_t i = 0; i < n; i++) {
         double normal = mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i);
@@ -5224,7 +5224,7 @@ MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
     owner = mmixi_owner(t);
     if (owner->lasting && !owner->grad)
         mmix_fail(owner->m, MMIX_ERROR_ARGUMENT,
-                  "mmix_require_grad: for parameters call mmix_params_train");
+                  "mmix_require_grad: for parameters call mmix_params_require_grad");
     else if (!owner->wants) owner->wants = MMIXI_LEAF;
     return t;
 }
@@ -5321,11 +5321,11 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
     if (m) m->recording = on;
     return was;
 }
-MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
+MMIXDEF mmix_real *mmix_save_for_backward(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
     void *p;
-    if (!mmixi_given(m, "mmix_save", "*call", call)) return NULL;
-    if (mmixi_within(m, "mmix_save", "slot", slot, 0, MMIX_MAX_SAVED - 1)) return NULL;
+    if (!mmixi_given(m, "mmix_save_for_backward", "*call", call)) return NULL;
+    if (mmixi_within(m, "mmix_save_for_backward", "slot", slot, 0, MMIX_MAX_SAVED - 1)) return NULL;
     p = mmixi_reals(m, count, 1);
     call->saved[slot] = (mmix_real *)mmixi_other(m, p, m->inside == MMIXI_KERNEL);
     call->saved_count[slot] = count;
@@ -5635,13 +5635,13 @@ static int mmixi_has_forward(mmix_ctx *m, const char *who, const mmix_op_functio
     if (functions->forward) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: functions.forward is NULL", who);
 }
-MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
+MMIXDEF mmix_tensor *mmix_custom_op(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim,
                                  const size_t *shape, mmix_op_functions functions, const void *user)
 {
     mmix_call call;
-    if (mmixi_inputs(m, "mmix_custom", &call, inputs, n)) return NULL;
-    if (mmixi_has_forward(m, "mmix_custom", &functions)) return NULL;
-    call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape, NULL);
+    if (mmixi_inputs(m, "mmix_custom_op", &call, inputs, n)) return NULL;
+    if (mmixi_has_forward(m, "mmix_custom_op", &functions)) return NULL;
+    call.out[0] = mmixi_new(m, "mmix_custom_op", MMIX_DTYPE_REAL, ndim, shape, NULL);
     return mmixi_run_functions(m, &functions, &call, user, 0);
 }
 
@@ -5929,9 +5929,9 @@ static void mmixi_sum_task_rows(const mmixi_kernels *k, size_t n, mmixi_sum_task
     if (end - begin <= MMIXI_SUM_SHORT) task(arg, begin, end, to);
     else mmixi_sum_task_halves(k, n, task, arg, begin, end, to, spare);
 }
-/* Σ g and Σ g x̂ of a row, as the micro-kernel normalise_sums has them: it keeps a sum for each
+/* Σ g and Σ g x̂ of a row, as the micro-kernel normalize_sums has them: it keeps a sum for each
    lane, so it gets no more than MMIXI_SUM_SHORT vectors at a time. */
-static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy,
+static void mmixi_normalize_sums(const mmixi_kernels *k, size_t n, const mmix_real *dy,
                                  const mmix_real *x, mmix_real mean, mmix_real rstd,
                                  const mmix_real *w, double *g, double *gx)
 {
@@ -5940,7 +5940,7 @@ static void mmixi_normalise_sums(const mmixi_kernels *k, size_t n, const mmix_re
     *gx = 0;
     for (size_t i = 0; i < n; i += most) {
         mmix_real part, part_x;
-        k->normalise_sums(mmixi_min(most, n - i), dy + i, x + i, mean, rstd, w ? w + i : NULL,
+        k->normalize_sums(mmixi_min(most, n - i), dy + i, x + i, mean, rstd, w ? w + i : NULL,
                           &part, &part_x);
         *g += part;
         *gx += part_x;
@@ -6067,7 +6067,7 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
         case MMIX_OP_ADD:
             mmixi_add_row(k, n, alpha, a, a_step, beta, b, b_step, y);
             break;
-        case MMIX_OP_SCALE:
+        case MMIX_OP_AFFINE:
             mmixi_affine_row(k, n, alpha, a, a_step, beta, y);
             break;
         case MMIX_OP_MUL:
@@ -6077,7 +6077,7 @@ static void mmixi_binary_rows(const mmix_call *c, mmixi_range range)
             for (size_t j = 0; j < n; j++)
                 y[j] = a[j * a_step] / b[j * b_step];
             break;
-        default:                                 /* MMIX_OP_MAX */
+        default:                                 /* MMIX_OP_MAXIMUM */
             for (size_t j = 0; j < n; j++)
                 y[j] = mmixi_larger(a[j * a_step], b[j * b_step]);
         }
@@ -6112,7 +6112,7 @@ static inline mmix_real mmixi_binary_term(const mmixi_binary_gradient *g, mmix_r
     switch (g->c->op) {
     case MMIX_OP_MUL: return dy * other;
     case MMIX_OP_DIV: return g->i == 0 ? dy / other : dy / x * -y;
-    case MMIX_OP_MAX: return dy * mmixi_max_share(x, other);
+    case MMIX_OP_MAXIMUM: return dy * mmixi_max_share(x, other);
     default: return (mmix_real)g->c->number[g->i] * dy;
     }
 }
@@ -6121,7 +6121,7 @@ static void mmixi_binary_row_backward(const mmixi_binary_gradient *g, size_t r, 
                                       int add)
 {
     const mmixi_kernels *k = g->c->m->k;
-    int op = g->c->op, linear = op == MMIX_OP_ADD || op == MMIX_OP_SCALE;
+    int op = g->c->op, linear = op == MMIX_OP_ADD || op == MMIX_OP_AFFINE;
     int dense = g->dy_step == 1 && g->x_step == 1;
     size_t n = g->n;
     const mmix_real *dy = g->c->dy[0] + mmixi_row_offset(&g->y, r);
@@ -6302,7 +6302,7 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
 {
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS] = { 0 };
-    const char *spec = op == MMIX_OP_SCALE ? "x ..." : "a ..., b ...";
+    const char *spec = op == MMIX_OP_AFFINE ? "x ..." : "a ..., b ...";
     if (!mmixi_expect(m, who, NULL, spec, a, b)) return NULL;
     int ndim = a->ndim;
     if (b && b->ndim > ndim) ndim = b->ndim;
@@ -6320,14 +6320,14 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     call.number[1] = beta;
     return mmixi_run(m, op, &call, NULL, 0);
 }
-MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
+MMIXDEF mmix_tensor *mmix_affine(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
-    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, NULL, alpha, beta);
+    return mmixi_binary(m, "mmix_affine", MMIX_OP_AFFINE, x, NULL, alpha, beta);
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
     if (!x) return NULL;
-    return mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_SCALE, x, NULL, 1, 0);
+    return mmixi_binary(m, "mmix_reshape of a view with gaps", MMIX_OP_AFFINE, x, NULL, 1, 0);
 }
 #define MMIXI_BINARY(name, op, beta) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
@@ -6338,7 +6338,7 @@ MMIXI_BINARY(add, MMIX_OP_ADD, 1)
 MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
 MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
 MMIXI_BINARY(div, MMIX_OP_DIV, 1)
-MMIXI_BINARY(max, MMIX_OP_MAX, 1)
+MMIXI_BINARY(max, MMIX_OP_MAXIMUM, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
@@ -6561,9 +6561,9 @@ MMIXI_UNARY(abs, MMIX_OP_ABS)
 MMIXI_UNARY(sigmoid, MMIX_OP_SIGMOID)
 MMIXI_UNARY(tanh, MMIX_OP_TANH)
 #undef MMIXI_UNARY
-MMIXDEF mmix_tensor *mmix_power(mmix_ctx *m, mmix_tensor *x, double p)
+MMIXDEF mmix_tensor *mmix_pow(mmix_ctx *m, mmix_tensor *x, double p)
 {
-    return mmixi_unary(m, "mmix_power", MMIX_OP_POWER, x, p);
+    return mmixi_unary(m, "mmix_pow", MMIX_OP_POW, x, p);
 }
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
@@ -6660,7 +6660,7 @@ MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
 }
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmix_scale(m, mmixi_sum_of(m, "mmix_mean", x), 1 / (double)mmix_count(x), 0);
+    return mmix_affine(m, mmixi_sum_of(m, "mmix_mean", x), 1 / (double)mmix_count(x), 0);
 }
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
 {
@@ -6920,7 +6920,7 @@ static int mmixi_scatter(mmix_ctx *m, mmixi_row_list *j)
     return 0;
 }
 /* in: table (V, D), index */
-static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
+static int mmixi_take_rows_forward(mmix_ctx *m, mmix_call *c)
 {
     mmixi_mat table = mmixi_values(c->in[0]);
     mmixi_mat list = mmixi_values(c->out[0]);
@@ -6928,7 +6928,7 @@ static int mmixi_gather_forward(mmix_ctx *m, mmix_call *c)
     mmixi_row_list_run(m, &j, mmixi_take_columns);
     return 0;
 }
-static int mmixi_gather_backward(mmix_ctx *m, mmix_call *c)
+static int mmixi_take_rows_backward(mmix_ctx *m, mmix_call *c)
 {
     if (!c->dx[0]) return 0;
     mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]);
@@ -6936,17 +6936,17 @@ static int mmixi_gather_backward(mmix_ctx *m, mmix_call *c)
     mmixi_row_list j = mmixi_row_list_of(m, c->in[1], list, table, table.rows);
     return mmixi_scatter(m, &j);
 }
-MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
+MMIXDEF mmix_tensor *mmix_take_rows(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
     /* The table is named twice: a gradient that inputs share begins with zeros, and is added to. */
     mmix_call call = mmixi_call(table, index, table);
     size_t shape[MMIX_MAX_DIMS + 1];
-    if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)) return NULL;
-    if (!mmixi_index_ok(m, "mmix_gather", "index", index, table->shape[0]))
+    if (!mmixi_expect(m, "mmix_take_rows", NULL, "table **, index:i32 ...", table, index)) return NULL;
+    if (!mmixi_index_ok(m, "mmix_take_rows", "index", index, table->shape[0]))
         return NULL;
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->ndim] = table->shape[1];
-    return mmixi_run_new(m, "mmix_gather", MMIX_OP_GATHER, &call, index->ndim + 1, shape);
+    return mmixi_run_new(m, "mmix_take_rows", MMIX_OP_TAKE_ROWS, &call, index->ndim + 1, shape);
 }
 /* in: x (B, L, D), part (B, n, D), index (n). x gets dy itself as its gradient. */
 static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *c)
@@ -7212,7 +7212,7 @@ static void mmixi_norm_rows(void *arg, mmixi_range range)
             if (p->center) mean = k->sum(d, x) / (mmix_real)d;
             double variance = k->variance(d, x, mean) / (double)(mmix_real)d;
             mmix_real rstd = (mmix_real)(1 / sqrt(variance + p->eps));
-            k->normalise(d, x, mean, rstd, w, p->b, y);
+            k->normalize(d, x, mean, rstd, w, p->b, y);
             if (p->kept) mmixi_norm_kept(p, r)[g] = rstd;
         }
         if (p->kept) mmixi_norm_kept(p, r)[p->groups] = mean;
@@ -7222,7 +7222,7 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
 {
     size_t rows = mmixi_rows(c->in[0]);
     size_t D = mmixi_cols(c->in[0]);
-    if (c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + 1)))
+    if (c->recorded && !mmix_save_for_backward(m, c, 0, rows * (c->size[0] + 1)))
         return -1;
     mmixi_norm_pass p = mmixi_norm_pass_of(c);
     mmix_mark mark = mmix_mark_here(m);
@@ -7249,10 +7249,10 @@ static void mmixi_norm_row_backward(const mmixi_norm_pass *p, size_t r, const mm
         size_t at = g * d;
         const mmix_real *w = p->w ? p->w + at : NULL;
         double sum, along;
-        mmixi_normalise_sums(k, d, dy + at, x + at, mean, rstd[g], w, &sum, &along);
+        mmixi_normalize_sums(k, d, dy + at, x + at, mean, rstd[g], w, &sum, &along);
         mmix_real g_mean = p->center ? (mmix_real)sum / (mmix_real)d : 0;
         mmix_real gx_mean = (mmix_real)along / (mmix_real)d;
-        k->normalise_backward(d, dy + at, x + at, mean, rstd[g], w, g_mean, gx_mean,
+        k->normalize_backward(d, dy + at, x + at, mean, rstd[g], w, g_mean, gx_mean,
                               dx + at, add, dw + at, db + at);
     }
 }
@@ -7361,10 +7361,10 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
                       groups);
 }
 
-/* ---- L2 normalisation and weight norm --------------------------------------------------------
+/* ---- L2 normalization and weight norm --------------------------------------------------------
    y = g x / max(‖x‖, eps),   dx = g/‖x‖ (dy - x̂ (x̂·dy)),   dg = x̂·dy,   x̂ = x/‖x‖
 
-   x (rows, D). Weight norm has a g for each row and no eps, L2 normalisation no g. Where eps is
+   x (rows, D). Weight norm has a g for each row and no eps, L2 normalization no g. Where eps is
    the larger one the length is a constant, and dx = g/eps dy. Salimans & Kingma 2016, eq. 2 and 3.
    torch: F.normalize(x); nn.utils.weight_norm of a Linear */
 
@@ -7418,11 +7418,11 @@ static int mmixi_unit_backward(mmix_ctx *m, mmix_call *c)
     (void)m;
     return mmixi_over_rows(c, c->in[0], mmixi_unit_rows_backward);
 }
-MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
+MMIXDEF mmix_tensor *mmix_l2_normalize(mmix_ctx *m, mmix_tensor *x, double eps)
 {
     if (m && !(eps >= 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_l2_normalise: eps %g, expected at least 0", eps);
-    return mmixi_unary(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, x, eps);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_l2_normalize: eps %g, expected at least 0", eps);
+    return mmixi_unary(m, "mmix_l2_normalize", MMIX_OP_L2_NORMALIZE, x, eps);
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
@@ -7574,7 +7574,7 @@ static int mmixi_linear_fits(mmix_ctx *m, const char *who, const mmix_tensor *x,
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                  mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
-    const char *who = residual || s ? "mmix_linear_add" : "mmix_linear";
+    const char *who = residual || s ? "mmix_linear_residual" : "mmix_linear";
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
@@ -7600,10 +7600,10 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     mmix_tensor *y = mmixi_linear(m, x, weight, bias, residual, s, 0);
     if (!y || !lora || !lora->A) return y;
     double scale = lora->alpha / (double)lora->A->shape[0];
-    mmix_tensor *down = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
-    return mmix_linear_add(m, down, lora->B, NULL, y, s);
+    mmix_tensor *down = mmix_affine(m, mmix_linear(m, x, lora->A, NULL), scale, 0);
+    return mmix_linear_residual(m, down, lora->B, NULL, y, s);
 }
-MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+MMIXDEF mmix_tensor *mmix_linear_residual(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                      mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s)
 {
     return mmix_lora_linear(m, x, weight, bias, mmixi_lora_of(weight), residual, s);
@@ -7611,7 +7611,7 @@ MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *w
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
                                  mmix_tensor *bias)
 {
-    return mmix_linear_add(m, x, weight, bias, NULL, NULL);
+    return mmix_linear_residual(m, x, weight, bias, NULL, NULL);
 }
 
 /* ==== >>convolution ==================================================================
@@ -7934,12 +7934,12 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
     mmix_rewind(m, mark);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
-                                 mmix_tensor *bias, const mmix_conv1d_options *options)
+MMIXDEF mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
+                                 mmix_tensor *bias, const mmix_causal_conv1d_options *options)
 {
-    const char *who = "mmix_conv1d";
+    const char *who = "mmix_causal_conv1d";
     mmix_call call = mmixi_call(x, weight, bias);
-    mmix_conv1d_options o;
+    mmix_causal_conv1d_options o;
     mmixi_dims d;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
@@ -7961,7 +7961,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
             call.out[1] = mmix_new3(m, d.B, d.D, d.V);
         *o.final_state = call.out[1];
     }
-    return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
+    return mmixi_run(m, MMIX_OP_CAUSAL_CONV1D, &call, NULL, 0);
 }
 
 /* ==== >>patches ======================================================================
@@ -8118,19 +8118,19 @@ static mmix_tensor *mmixi_resize_axis(mmix_ctx *m, mmix_tensor *x, int filter, s
     call.size[0] = (size_t)filter;
     call.size[1] = axis;
     call.number[0] = scale > 0 ? 1 / scale : (double)x->shape[axis] / (double)n;
-    return mmixi_run_new(m, "mmix_resize", MMIX_OP_RESIZE, &call, 4, shape);
+    return mmixi_run_new(m, "mmix_interpolate", MMIX_OP_INTERPOLATE, &call, 4, shape);
 }
 /* Whether a scale is 0, which stands for out/in, or in its bounds. */
 static int mmixi_resize_scale_ok(mmix_ctx *m, const char *name, double scale)
 {
-    return scale == 0 || !mmixi_within(m, "mmix_resize", name, scale, 1e-6, 1e6);
+    return scale == 0 || !mmixi_within(m, "mmix_interpolate", name, scale, 1e-6, 1e6);
 }
-MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
+MMIXDEF mmix_tensor *mmix_interpolate(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h,
                                  size_t out_w, double scale_h, double scale_w)
 {
-    static const char who[] = "mmix_resize";
+    static const char who[] = "mmix_interpolate";
     if (!mmixi_expect(m, who, NULL, "x ****", x)
-        || mmixi_within(m, who, "filter", filter, MMIX_BICUBIC, MMIX_BICUBIC_ANTIALIAS)
+        || mmixi_within(m, who, "filter", filter, MMIX_RESIZE_BICUBIC, MMIX_RESIZE_BICUBIC_ANTIALIAS)
         || mmixi_within(m, who, "out_w", (double)out_w, 1, INT32_MAX)
         || !mmixi_resize_scale_ok(m, "scale_w, if not 0,", scale_w)
         || mmixi_within(m, who, "out_h", (double)out_h, 1, INT32_MAX)
@@ -8146,9 +8146,9 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
    which there are H, read the same head of the tensor.
    ==================================================================================== */
 
-MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
+MMIXDEF mmix_head_view mmix_head_view_rows(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
 {
-    mmix_heads v;
+    mmix_head_view v;
     v.p = p;
     v.head = (ptrdiff_t)width;
     v.token = (ptrdiff_t)heads * v.head;
@@ -8158,9 +8158,9 @@ MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t
 }
 /* t is (B, L, heads, width) or (B, L, heads). data are its own values or its gradient, which lies
    as they do. */
-static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
+static inline mmix_head_view mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
-    mmix_heads v;
+    mmix_head_view v;
     v.p = (mmix_real *)data;
     v.batch = (ptrdiff_t)t->stride[0];
     v.token = (ptrdiff_t)t->stride[1];
@@ -8168,7 +8168,7 @@ static inline mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *d
     v.share = H / t->shape[2];
     return v;
 }
-static inline mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
+static inline mmix_real *mmixi_at(const mmix_head_view *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token
         + (ptrdiff_t)(h / v->share) * v->head;
@@ -8275,7 +8275,7 @@ static int mmixi_rope_forward(mmix_ctx *m, mmix_call *c)
 {
     size_t R = ((const mmix_rope_options *)c->options)->dim;
     mmix_mark mark = mmix_mark_here(m);
-    if (!mmix_save(m, c, 0, c->size[0] * R))
+    if (!mmix_save_for_backward(m, c, 0, c->size[0] * R))
         return -1;
     mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     mmixi_over_rows(c, c->in[0], mmixi_rope_rows);
@@ -8349,7 +8349,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    Y = M X: what the three mixers have in common
 
        softmax attention   M_ij = e^(s_ij) / Σ_t e^(s_it),   s_ij = scale · q_i·k_j + bias_ij
-       linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalise` divided by Σ_t φ(q_i)·ψ(k_t) + eps
+       linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalize` divided by Σ_t φ(q_i)·ψ(k_t) + eps
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
    for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The next three rooms hold one mixer each:
@@ -8385,7 +8385,7 @@ typedef struct mmixi_scan_plan {
     mmix_real *dhead;                /* of each sequence dA, dbias (B, H), dD (B, H, D_width) */
     /* Where dC (MMIX_IN_Q) and dB (MMIX_IN_K) are collected. `parts` tasks add to the same rows. If
        that is one task the target is the gradient itself, else each has `part` reals of its own. */
-    mmix_heads target[2];
+    mmix_head_view target[2];
     size_t parts[2], part[2];
 } mmixi_scan_plan;
 
@@ -8553,13 +8553,13 @@ enum { MMIXI_SIMD_BEST = MMIX_SIMD_NEON };
 enum { MMIXI_SIMD_BEST = MMIX_SIMD_AVX512 };
 #endif
 
-MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
+MMIXDEF size_t mmix_raw_kept_size(const mmix_raw *x)
 {
     mmixi_pass p;
     mmixi_pass_begin(&p, *x, 0, NULL);
     return p.kept;
 }
-MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward)
+MMIXDEF size_t mmix_raw_scratch_size(const mmix_raw *x, int backward)
 {
     mmixi_pass p;
     return mmixi_pass_begin(&p, *x, backward, NULL);
@@ -8628,7 +8628,7 @@ static int mmixi_mixer_save(mmix_ctx *m, mmix_call *c, const mmixi_pass *p)
 {
     const size_t n[3] = { p->sums, p->maxima, p->kept_pays ? p->kept : 0 };
     for (int i = 0; i < 3; i++)
-        if (n[i] && !mmix_save(m, c, i, n[i])) return -1;
+        if (n[i] && !mmix_save_for_backward(m, c, i, n[i])) return -1;
     return 0;
 }
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
@@ -8674,14 +8674,14 @@ MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tenso
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
 {
     mmix_mixer x = mmix_mixer_softmax(q, k, v);
-    x.kind = MMIX_LINEAR;
+    x.kind = MMIX_MIXER_LINEAR;
     return x;
 }
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A,
                                   mmix_tensor *B, mmix_tensor *C)
 {
     mmix_mixer y = mmix_mixer_softmax(C, B, x);
-    y.kind = MMIX_SSD;
+    y.kind = MMIX_MIXER_SSD;
     y.dt = dt;
     y.A = A;
     return y;
@@ -8743,8 +8743,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return 0;
     }
     if (!mmixi_form_of(x->kind).check) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or "
-                  "MMIX_SSD", who, x->kind);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR or "
+                  "MMIX_MIXER_SSD", who, x->kind);
         return 0;
     }
     return mmixi_form_of(x->kind).check(m, who, x);
@@ -8830,14 +8830,14 @@ static mmix_tensor *mmixi_rows_once(mmix_ctx *m, const mmix_mixer *o, void *arg)
 static mmix_tensor *mmixi_face_of(mmix_ctx *m, const mmix_mixer *x, mmixi_face *face, void *arg)
 {
     mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
-    if (o.direction != MMIX_BOTH) return face(m, &o, arg);
-    o.direction = MMIX_FORWARD;
+    if (o.direction != MMIX_SCAN_BOTH) return face(m, &o, arg);
+    o.direction = MMIX_SCAN_FORWARD;
     mmix_tensor *forward = face(m, &o, arg);
-    o.direction = MMIX_REVERSE;
+    o.direction = MMIX_SCAN_REVERSE;
     mmix_tensor *reverse = face(m, &o, arg);
     return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, forward, reverse, 0.5, 0.5);
 }
-MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
+MMIXDEF void mmix_mix_hook(mmix_ctx *m, mmix_mix_hook_function *look, void *user)
 {
     m->look = look;
     m->look_user = user;
@@ -8845,7 +8845,7 @@ MMIXDEF void mmix_mix_watch(mmix_ctx *m, mmix_look *look, void *user)
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
-    mmix_look *watch = m->look;
+    mmix_mix_hook_function *watch = m->look;
     if (watch) {
         mmix_mark mark = mmix_mark_here(m);
         int record = mmix_record(m, 0);
@@ -8881,12 +8881,12 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     mmixi_matrix_rows none = { NULL, 0 };
     return mmixi_mix_shown(m, "mmix_mix_matrix", x, mmixi_matrix_once, &none);
 }
-MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
+MMIXDEF mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *x, const size_t *rows,
                                    size_t n)
 {
     mmixi_matrix_rows list = { rows, n };
-    if (!mmixi_given(m, "mmix_mix_rows", "*rows, n", rows, n)) return NULL;
-    return mmixi_mix_shown(m, "mmix_mix_rows", x, mmixi_rows_once, &list);
+    if (!mmixi_given(m, "mmix_mix_rows_mean", "*rows, n", rows, n)) return NULL;
+    return mmixi_mix_shown(m, "mmix_mix_rows_mean", x, mmixi_rows_once, &list);
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
@@ -8895,7 +8895,7 @@ MMIXDEF mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *x, const size_
    there are. Softmax attention carries keys and values (B, tokens, G, ·), M-MATE's text also
    places; other mixers a state (B, H, P, N), and a convolution its last inputs (B, D, W-1, 1). */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
-struct mmix_state {
+struct mmix_mix_state {
     mmix_ctx *m;
     const void *owner;                           /* the decoder that stepped first, NULL: none did */
     size_t next_position;                        /* a decoder's, if it has rotary positions of three axes */
@@ -8906,11 +8906,11 @@ struct mmix_state {
 enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
 /* Part i of 3 · slot_count. */
-static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i)
+static mmix_tensor *mmixi_carried_part(const mmix_mix_state *s, size_t i)
 {
     return &s->slot[i / 3].part[i % 3];
 }
-MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
+MMIXDEF size_t mmix_mix_state_bytes(const mmix_mix_state *s)
 {
     if (!s) return 0;
     size_t bytes = s->slot_count * (sizeof *s + sizeof *s->slot);
@@ -8918,20 +8918,20 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
         bytes += mmixi_held(mmixi_carried_part(s, i));
     return bytes;
 }
-MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slot_count)
+MMIXDEF mmix_mix_state *mmix_mix_state_create(mmix_ctx *m, size_t slot_count)
 {
-    size_t bytes = mmixi_mul(slot_count, sizeof(mmix_state) + sizeof(mmixi_state_slot));
+    size_t bytes = mmixi_mul(slot_count, sizeof(mmix_mix_state) + sizeof(mmixi_state_slot));
     if (!slot_count || bytes == SIZE_MAX)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_state_create: %.0f slots, expected 1 to what "
                   "memory has room for", (double)slot_count);
-    mmix_state *s = (mmix_state *)mmixi_zeroed(m, bytes);
+    mmix_mix_state *s = (mmix_mix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
     s->m = m;
     s->slot_count = slot_count;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
-MMIXDEF void mmix_state_clear(mmix_state *s)
+MMIXDEF void mmix_mix_state_clear(mmix_mix_state *s)
 {
     if (!s) return;
     for (size_t i = 0; i < 3 * s->slot_count; i++) {
@@ -8942,14 +8942,14 @@ MMIXDEF void mmix_state_clear(mmix_state *s)
     s->owner = NULL;
     s->next_position = 0;
 }
-MMIXDEF void mmix_state_destroy(mmix_state *s)
+MMIXDEF void mmix_mix_state_destroy(mmix_mix_state *s)
 {
-    mmix_state_clear(s);
-    if (s) mmixi_free(s->m, s, mmix_state_bytes(s));
+    mmix_mix_state_clear(s);
+    if (s) mmixi_free(s->m, s, mmix_mix_state_bytes(s));
 }
-MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
+MMIXDEF mmix_mix_state *mmix_mix_state_copy(const mmix_mix_state *s)
 {
-    mmix_state *copy = s ? mmix_state_create(s->m, s->slot_count) : NULL;
+    mmix_mix_state *copy = s ? mmix_mix_state_create(s->m, s->slot_count) : NULL;
     if (!copy) return NULL;
     copy->owner = s->owner;
     copy->next_position = s->next_position;
@@ -8963,14 +8963,14 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
         if (!data) continue;
         to->data = mmixi_twinned(s->m, mmixi_alloc(s->m, mmixi_held(from)), mmixi_held(from));
         if (!to->data) {
-            mmix_state_destroy(copy);
+            mmix_mix_state_destroy(copy);
             return NULL;
         }
         memcpy(to->data, data, mmixi_held(from));
     }
     return copy;
 }
-MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
+MMIXDEF size_t mmix_mix_state_tokens(const mmix_mix_state *s, size_t slot)
 {
     return s && slot < s->slot_count ? s->slot[slot].tokens : 0;
 }
@@ -9029,7 +9029,7 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
     return all;
 }
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
-static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B,
+static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_mix_state *s, size_t slot, size_t B,
                                        size_t D, size_t W)
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
@@ -9038,7 +9038,7 @@ static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, 
     if (last) last->ndim = 3;
     return last;
 }
-static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
+static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_mix_state *s, size_t slot)
 {
     if (s && s->m == m && slot < s->slot_count) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
@@ -9056,7 +9056,7 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_mixer *
         return mmixi_mixer_refuse(m, who, x, "seq_idx and windows have no steps");
     if (x->initial_state && at->tokens)
         return mmixi_mixer_refuse(m, who, x, "an initial state, but the slot carries one");
-    if (later || o->direction != MMIX_FORWARD)
+    if (later || o->direction != MMIX_SCAN_FORWARD)
         return mmixi_mixer_refuse(m, who, x, "the mixer lets tokens see later ones");
     if (L != x->k->shape[1])
         return mmixi_mixer_refuse(m, who, x, "as many keys as queries, those before are in the "
@@ -9107,7 +9107,7 @@ static mmix_tensor *mmixi_step_state(mmix_ctx *m, mmix_mixer *o, mmixi_state_slo
     o->initial_state = state;
     return m->error_kind ? NULL : mmixi_mix_once(m, o, state);
 }
-MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s,
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_mix_state *s,
                                    size_t slot)
 {
     if (!mmixi_mixer_check(m, "mmix_mix_step", mixer)
@@ -9272,7 +9272,7 @@ static void mmixi_ssd_delta(const mmixi_pass *p, size_t head, mmixi_mat dt, mmix
 static void mmixi_ssd_delta_all(const mmixi_pass *p, size_t b, size_t h, mmix_real *room)
 {
     const mmix_raw *r = &p->r;
-    const mmix_heads *dt = &r->dt;
+    const mmix_head_view *dt = &r->dt;
     mmixi_mat tokens = mmixi_matrix(mmixi_at(dt, b, 0, h), r->L, 1, dt->token);
     mmixi_ssd_delta(p, h, tokens, room + r->L, room);
 }
@@ -9335,9 +9335,9 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     mmixi_pass p;
     size_t shape[4], L;
     if (!mmixi_mixer_check(m, "mmix_ssd_reference", x)) return NULL;
-    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_SSD, one "
-                                             "direction at a time, not MMIX_BOTH"));
+    if (x->kind != MMIX_MIXER_SSD || x->direction == MMIX_SCAN_BOTH)
+        return mmixi_none(mmixi_mixer_refuse(m, "mmix_ssd_reference", x, "expected MMIX_MIXER_SSD, one "
+                                             "direction at a time, not MMIX_SCAN_BOTH"));
     mmix_mixer o = mmixi_mixer_settled(x, x->k->shape[3]);
     mmixi_form_of(x->kind).state_shape(x, shape);
     L = x->q->shape[1];
@@ -9447,7 +9447,7 @@ static size_t mmixi_chunk_layout(const mmixi_pass *p, mmixi_chunk *c, size_t q,
 }
 /* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last
    token with a negative step, so nothing is ever flipped. */
-static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_heads *v, size_t cols)
+static inline mmixi_mat mmixi_tokens(const mmixi_scan_task *t, const mmix_head_view *v, size_t cols)
 {
     ptrdiff_t step = t->turn * v->token;
     mmix_real *first = mmixi_at(v, t->b, t->origin, t->head) + (ptrdiff_t)t->start * step;
@@ -9723,7 +9723,7 @@ static void mmixi_chunk_dy(const mmixi_pass *p, const mmixi_scan_task *t, mmixi_
     c->dy = c->near_y;
 }
 /* Whether a head reads an array of B, C or x that the task's head before did not. */
-static int mmixi_reads_anew(const mmixi_scan_task *t, const mmix_heads *v, size_t head)
+static int mmixi_reads_anew(const mmixi_scan_task *t, const mmix_head_view *v, size_t head)
 {
     return head == t->first || head % v->share == 0;
 }
@@ -9760,7 +9760,7 @@ static void mmixi_chunk_target(const mmixi_pass *p, const mmixi_scan_task *t, in
         *target = mmixi_tokens(t, &s->target[input], r->N);
         target->p += t->first / s->heads % s->parts[input] * part;
     }
-    const mmix_heads *from = input == MMIX_IN_Q ? &r->q : &r->k;
+    const mmix_head_view *from = input == MMIX_IN_Q ? &r->q : &r->k;
     if (!mmixi_reads_anew(t, from, t->head)) return;
     if (s->linear || part || !r->add[input]) mmixi_zero_rows(*target);
 }
@@ -10034,14 +10034,14 @@ static void mmixi_scan_split(mmixi_pass *p)
     p->tasks = r->B * s->blocks;
 }
 /* Where dC, or dB, is collected; `gradient` has no p if nobody wants it. */
-static void mmixi_scan_target(mmixi_pass *p, int input, mmix_heads gradient, size_t share)
+static void mmixi_scan_target(mmixi_pass *p, int input, mmix_head_view gradient, size_t share)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
     s->parts[input] = mmixi_ceil_div(share, s->heads);
     s->target[input] = gradient;
     if (gradient.p && s->parts[input] == 1) return;
-    s->target[input] = mmix_heads_plain(NULL, r->L, r->H / share, r->N, r->H);
+    s->target[input] = mmix_head_view_rows(NULL, r->L, r->H / share, r->N, r->H);
     s->part[input] = r->B * (size_t)s->target[input].batch;
 }
 /* The lengths of chunks, and how many states a head keeps. */
@@ -10093,7 +10093,7 @@ static void mmixi_ssd_settle(mmix_mixer *o, size_t N)
 {
     (void)N;
     o->scale = 1;
-    o->normalise = -1;
+    o->normalize = -1;
     o->mask = MMIX_MASK_CAUSAL;
     o->window[0] = 0;
     o->bias = NULL;
@@ -10109,11 +10109,11 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_expect(m, who, &d, D, x->D)) return 0;
     if (d.H % d.G || d.H % d.X || d.H % d.Z)
         return mmixi_mixer_refuse(m, who, x, "the heads of x, B and C must divide dt's");
-    if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
-        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_FORWARD, _REVERSE or "
+    if (x->direction < MMIX_SCAN_FORWARD || x->direction > MMIX_SCAN_BOTH)
+        return mmixi_mixer_refuse(m, who, x, "expected a direction of MMIX_SCAN_FORWARD, _REVERSE or "
                                   "_BOTH");
-    if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state))
-        return mmixi_mixer_refuse(m, who, x, "MMIX_BOTH takes and returns no state");
+    if (x->direction == MMIX_SCAN_BOTH && (x->initial_state || x->final_state))
+        return mmixi_mixer_refuse(m, who, x, "MMIX_SCAN_BOTH takes and returns no state");
     return 1;
 }
 static size_t mmixi_ssd_heads(const mmix_mixer *x) { return x->dt->shape[2]; }
@@ -10145,7 +10145,7 @@ static void mmixi_ssd_begin(mmixi_pass *p)
 {
     const mmix_raw *r = &p->r;
     mmixi_scan_plan *s = &p->scan;
-    s->reverse = p->o.direction == MMIX_REVERSE;
+    s->reverse = p->o.direction == MMIX_SCAN_REVERSE;
     s->step = r->L == 1 && r->final_state && r->final_state == r->initial_state;
     s->V = r->P;
     s->shared = 1;
@@ -10176,7 +10176,7 @@ static void mmixi_ssd_start(mmixi_pass *p)
         memset(p->scan.dhead, 0, mmixi_ssd_dhead(p) * sizeof(mmix_real));
 }
 /* Sums up what the tasks made of dC or dB, token by token. */
-static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_heads *to,
+static void mmixi_ssd_sum_tokens(const mmixi_pass *p, int input, const mmix_head_view *to,
                                  mmixi_range range)
 {
     const mmix_raw *r = &p->r;
@@ -10232,7 +10232,7 @@ static mmixi_form mmixi_ssd_form(void)
 /* ==== >>linear attention =============================================================
    y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
 
-   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row
+   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalize` row
    i is divided by its sum + eps; a column of ones beside V makes that sum another column of the
    product, so that forward and backward know only one matrix product: y = num / den, dnum = dy /
    den, dden = -(dy · y) / den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient
@@ -10257,10 +10257,10 @@ MMIXI_PLAIN size_t mmixi_plain_linear_sees(size_t i, size_t S, int causal)
     return causal ? i + 1 : S;
 }
 
-/* den (L) takes what each row is divided by, for the backward: ones without `normalise`. */
+/* den (L) takes what each row is divided by, for the backward: ones without `normalize`. */
 MMIXI_PLAIN void mmixi_plain_linear_attention(mmix_real *y, mmix_real *den, const mmix_real *f,
                                     const mmix_real *g, const mmix_real *v, size_t L, size_t S,
-                                    size_t N, size_t P, int causal, int normalise, double eps)
+                                    size_t N, size_t P, int causal, int normalize, double eps)
 {
     for (size_t i = 0; i < L; i++) {
         size_t sees = mmixi_plain_linear_sees(i, S, causal);
@@ -10274,7 +10274,7 @@ MMIXI_PLAIN void mmixi_plain_linear_attention(mmix_real *y, mmix_real *den, cons
                 y_i[p] += (mmix_real)M * v[j * P + p];
             sum += M;
         }
-        den[i] = normalise ? (mmix_real)sum : 1;
+        den[i] = normalize ? (mmix_real)sum : 1;
         for (size_t p = 0; p < P; p++)
             y_i[p] /= den[i];
     }
@@ -10286,7 +10286,7 @@ MMIXI_PLAIN void mmixi_plain_linear_attention_backward(mmix_real *df, mmix_real 
                                              const mmix_real *den, const mmix_real *f,
                                              const mmix_real *g, const mmix_real *v, size_t L,
                                              size_t S, size_t N, size_t P, int causal,
-                                             int normalise)
+                                             int normalize)
 {
     for (size_t i = 0; i < L; i++) {
         size_t sees = mmixi_plain_linear_sees(i, S, causal);
@@ -10296,7 +10296,7 @@ MMIXI_PLAIN void mmixi_plain_linear_attention_backward(mmix_real *df, mmix_real 
             for (size_t p = 0; p < P; p++) {
                 mmix_real dnum = dy_i[p] / den[i], v_jp = v[j * P + p];
                 dv[j * P + p] += M * dnum;
-                dM += dnum * (normalise ? v_jp - y_i[p] : v_jp);
+                dM += dnum * (normalize ? v_jp - y_i[p] : v_jp);
             }
             for (size_t n = 0; n < N; n++) {
                 df[i * N + n] += dM * g[j * N + n];
@@ -10321,7 +10321,7 @@ static void mmixi_linear_matrix(const mmixi_pass *p, size_t b, size_t h, mmix_re
             M[t] = p->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
             sum += (double)M[t];
         }
-        if (p->o.normalise < 0) continue;
+        if (p->o.normalize < 0) continue;
         for (size_t t = 0; t < r->S; t++)
             M[t] = (mmix_real)((double)M[t] / sum);
     }
@@ -10512,7 +10512,7 @@ static mmixi_mat mmixi_linear_task_begin(const mmixi_pass *p, size_t index, mmix
     t->number = 1;
     if (r->kept) state.p = mmixi_state_kept(p, t);
     if (p->o.feature == MMIX_FEATURE_EFFICIENT) {
-        const mmix_heads *k = &r->k;
+        const mmix_head_view *k = &r->k;
         mmix_real *keys = mmixi_at(k, t->b, 0, t->head);
         mmixi_token_softmax(c, mmixi_matrix(keys, r->S, r->N, k->token));
     }
@@ -10581,9 +10581,9 @@ static void mmixi_linear_backward_task(const mmixi_pass *p, size_t index, mmix_r
 
 /* ---- the form of linear attention ---- */
 
-static int mmixi_linear_normalises(const mmix_mixer *x)
+static int mmixi_linear_normalizes(const mmix_mixer *x)
 {
-    if (x->normalise) return x->normalise > 0;
+    if (x->normalize) return x->normalize > 0;
     return x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
 }
 static void mmixi_linear_settle(mmix_mixer *o, size_t N)
@@ -10591,9 +10591,9 @@ static void mmixi_linear_settle(mmix_mixer *o, size_t N)
     (void)N;
     o->scale = 1;
     if (!(o->eps > 0)) o->eps = 1e-6;
-    o->normalise = mmixi_linear_normalises(o) ? 1 : -1;
+    o->normalize = mmixi_linear_normalizes(o) ? 1 : -1;
     o->window[0] = 0;
-    o->direction = MMIX_FORWARD;
+    o->direction = MMIX_SCAN_FORWARD;
     o->dt = NULL;
     o->A = NULL;
     o->D = NULL;
@@ -10603,7 +10603,7 @@ static int mmixi_linear_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     mmixi_dims d;
     memset(&d, 0, sizeof d);
-    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_linear_normalises(x);
+    d.R = mmix_shape(x->v, 3) + (size_t)mmixi_linear_normalizes(x);
     if (!mmixi_expect(m, who, &d, "+q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, initial_state? BGRN",
                       x->q, x->k, x->v, x->seq_idx, x->initial_state)
         || !mmixi_attention_check(m, who, x, &d)) return 0;
@@ -10637,7 +10637,7 @@ static void mmixi_linear_state_shape(const mmix_mixer *o, size_t *shape)
 {
     shape[0] = o->v->shape[0];
     shape[1] = o->v->shape[2];
-    shape[2] = o->v->shape[3] + (size_t)mmixi_linear_normalises(o);
+    shape[2] = o->v->shape[3] + (size_t)mmixi_linear_normalizes(o);
     shape[3] = o->k->shape[3];
 }
 static void mmixi_linear_begin(mmixi_pass *p)
@@ -10647,7 +10647,7 @@ static void mmixi_linear_begin(mmixi_pass *p)
     s->linear = 1;
     s->full = p->o.mask != MMIX_MASK_CAUSAL;
     s->V = r->P;
-    if (p->o.normalise > 0) {
+    if (p->o.normalize > 0) {
         s->V = r->P + 1;
         p->sums = r->B * r->H * r->L;
     }
@@ -10984,26 +10984,26 @@ static size_t mmixi_softmax_token(const mmixi_softmax_task *t, size_t i)
     return t->order ? t->order[i].at : i;
 }
 /* Where the row of token i is in an array of the interface. */
-static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_heads *a,
+static inline mmix_real *mmixi_softmax_row(const mmixi_softmax_task *t, const mmix_head_view *a,
                                            size_t i)
 {
     return mmixi_at(a, t->b, mmixi_softmax_token(t, i), t->head);
 }
 /* Puts the rows of the tokens from i on where they belong, or with add 1 adds them there. */
 static void mmixi_softmax_put(const mmixi_pass *p, const mmixi_softmax_task *t, mmixi_mat rows,
-                              const mmix_heads *a, size_t i, int add)
+                              const mmix_head_view *a, size_t i, int add)
 {
     for (size_t r = 0; r < rows.rows; r++)
         mmixi_put(p->k, rows.cols, mmixi_row(rows, r), mmixi_softmax_row(t, a, i + r), add);
 }
 /* The rows of n tokens from i on, as they lie: without windows one behind the other. */
-static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_heads *a, size_t i,
+static mmixi_mat mmixi_softmax_lie(const mmixi_softmax_task *t, const mmix_head_view *a, size_t i,
                                    size_t n, size_t cols)
 {
     return mmixi_matrix(mmixi_at(a, t->b, i, t->head), n, cols, a->token);
 }
 /* A copy of such rows, in `room`. */
-static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_heads *a,
+static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_head_view *a,
                                       size_t i, size_t n, mmixi_mat room)
 {
     room.rows = n;
@@ -11012,7 +11012,7 @@ static mmixi_mat mmixi_softmax_gather(const mmixi_softmax_task *t, const mmix_he
     return room;
 }
 /* The rows as they lie, or copied into `room` if they lie apart. */
-static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_heads *a,
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_head_view *a,
                                        size_t i, size_t n, mmixi_mat room)
 {
     if (t->order) return mmixi_softmax_gather(t, a, i, n, room);
@@ -11020,7 +11020,7 @@ static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *t, const mmix_h
 }
 /* The rows of dk or dv that a tile adds its products to. They begin at 0, unless the gradient is to
    be added to what is there. */
-static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_heads *a,
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *t, const mmix_head_view *a,
                                     mmixi_mat room, int add)
 {
     mmixi_mat sums = room;
@@ -11271,12 +11271,12 @@ static void mmixi_softmax_settle(mmix_mixer *o, size_t N)
 {
     if (o->scale == 0) o->scale = 1 / sqrt((double)N);
     o->eps = 0;
-    o->normalise = 1;
+    o->normalize = 1;
     for (int a = 0; a < 3 && o->window[0]; a++) {
         o->grid[a] = mmixi_max(o->grid[a], 1);
         o->window[a] = mmixi_max(o->window[a], 1);
     }
-    o->direction = MMIX_FORWARD;
+    o->direction = MMIX_SCAN_FORWARD;
     o->dt = NULL;
     o->A = NULL;
     o->D = NULL;
@@ -11447,9 +11447,9 @@ static mmixi_form mmixi_form_of(int kind)
 {
     mmixi_form none;
     switch (kind) {
-    case MMIX_SOFTMAX: return mmixi_softmax_form();
-    case MMIX_LINEAR: return mmixi_linear_form();
-    case MMIX_SSD: return mmixi_ssd_form();
+    case MMIX_MIXER_SOFTMAX: return mmixi_softmax_form();
+    case MMIX_MIXER_LINEAR: return mmixi_linear_form();
+    case MMIX_MIXER_SSD: return mmixi_ssd_form();
     default:
         memset(&none, 0, sizeof none);
         return none;
@@ -11615,17 +11615,17 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     size_t n = mmix_count(t);
     double a = q->start.a, b = q->start.b;
     switch (q->start.kind) {
-    case MMIX_START_CONSTANT: return a;
-    case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
-    case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    case MMIX_START_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)n);
+    case MMIX_INIT_CONSTANT: return a;
+    case MMIX_INIT_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
+    case MMIX_INIT_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
+    case MMIX_INIT_SPREAD: return mmixi_start_step(a, b, ((double)i + 0.5) / (double)n);
     default: break;                              /* of a uniform random number */
     }
     double u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
     switch (q->start.kind) {
-    case MMIX_START_UNIFORM: return a + (b - a) * u;
-    case MMIX_START_STEP: return mmixi_start_step(a, b, u);
-    default: return mmixi_log(a + (b - a) * u);          /* MMIX_START_LOG_UNIFORM */
+    case MMIX_INIT_UNIFORM: return a + (b - a) * u;
+    case MMIX_INIT_STEP: return mmixi_start_step(a, b, u);
+    default: return mmixi_log(a + (b - a) * u);          /* MMIX_INIT_LOG_UNIFORM */
     }
 }
 
@@ -11694,11 +11694,11 @@ static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
     return !p->m->error_kind;
 }
 
-MMIXDEF int mmix_params_train(mmix_params *p, int train)
+MMIXDEF int mmix_params_require_grad(mmix_params *p, int train)
 {
-    if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
+    if (!mmixi_params_ready(p, "mmix_params_require_grad", train)) return -1;
     if (p->bf16)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: the matrices are bf16");
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_require_grad: the matrices are bf16");
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
         p->gradients = NULL;
@@ -11769,47 +11769,47 @@ static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *w)
 
    An error stays in the context, and all that comes after it returns NULL. */
 
-static mmix_start mmixi_start_of(int kind, double a, double b)
+static mmix_init mmixi_start_of(int kind, double a, double b)
 {
-    mmix_start start;
+    mmix_init start;
     start.kind = kind;
     start.a = a;
     start.b = b;
     return start;
 }
 
-static mmix_start mmixi_start_zeros(void) { return mmixi_start_of(MMIX_START_CONSTANT, 0, 0); }
-static mmix_start mmixi_start_ones(void) { return mmixi_start_of(MMIX_START_CONSTANT, 1, 0); }
+static mmix_init mmixi_start_zeros(void) { return mmixi_start_of(MMIX_INIT_CONSTANT, 0, 0); }
+static mmix_init mmixi_start_ones(void) { return mmixi_start_of(MMIX_INIT_CONSTANT, 1, 0); }
 
 /* Most layers begin with this: the deviation is the list's own, or 0.02 as in the systems. */
-static mmix_start mmixi_start_normal(const mmix_params *p)
+static mmix_init mmixi_start_normal(const mmix_params *p)
 {
-    return mmixi_start_of(MMIX_START_NORMAL, p->deviation > 0 ? p->deviation : 0.02, 0);
+    return mmixi_start_of(MMIX_INIT_NORMAL, p->deviation > 0 ? p->deviation : 0.02, 0);
 }
 
 /* PyTorch's linear layers and convolutions begin with this (Kaiming, a = √5), times `scale`. `fan`
    is how many numbers go into one output. */
-static mmix_start mmixi_start_uniform(size_t fan, double scale)
+static mmix_init mmixi_start_uniform(size_t fan, double scale)
 {
     double bound = scale / sqrt((double)fan);
-    return mmixi_start_of(MMIX_START_UNIFORM, -bound, bound);
+    return mmixi_start_of(MMIX_INIT_UNIFORM, -bound, bound);
 }
 
 static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name,
-                                mmix_start start, int ndim, const size_t *shape)
+                                mmix_init start, int ndim, const size_t *shape)
 {
     return mmix_params_add(p, prefix, name, ndim, shape, start.kind, start.a, start.b);
 }
 
 static mmix_tensor *mmixi_param_vector(mmix_params *p, const char *prefix, const char *name,
-                                       mmix_start start, size_t n)
+                                       mmix_init start, size_t n)
 {
     return mmixi_param(p, prefix, name, start, 1, &n);
 }
 
 /* (O, I) */
 static mmix_tensor *mmixi_param_matrix(mmix_params *p, const char *prefix, const char *name,
-                                       mmix_start start, size_t O, size_t I)
+                                       mmix_init start, size_t O, size_t I)
 {
     const size_t shape[2] = { O, I };
     return mmixi_param(p, prefix, name, start, 2, shape);
@@ -11864,7 +11864,7 @@ static void mmixi_lora_beside(mmix_params *p, const mmix_param *q)
         snprintf(prefix, sizeof prefix, "%.*s", (int)(length - cut), q->name);
     else
         snprintf(prefix, sizeof prefix, "%s.", q->name);
-    mmix_start uniform = mmixi_start_uniform(I, 1), zeros = mmixi_start_zeros();
+    mmix_init uniform = mmixi_start_uniform(I, 1), zeros = mmixi_start_zeros();
     lora->A = mmixi_param_matrix(p->adapters, prefix, "lora_A.weight", uniform, rank, I);
     lora->B = mmixi_param_matrix(p->adapters, prefix, "lora_B.weight", zeros, O, rank);
     lora->alpha = p->lora.alpha;
@@ -11890,14 +11890,14 @@ static size_t mmixi_lora_block(mmix_params *p, size_t begin)
     return end;
 }
 
-MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targets)
+MMIXDEF int mmix_params_add_lora(mmix_params *p, size_t rank, double alpha, int targets)
 {
-    if (!mmixi_params_ready(p, "mmix_params_lora", 1)) return -1;
+    if (!mmixi_params_ready(p, "mmix_params_add_lora", 1)) return -1;
     if (!rank || p->adapters || p->bf16 || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))) {
         const char *more = "";
         if (p->bf16) more = ", of bf16";
         if (p->adapters) more = "; there are adapters already";
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: rank %.0f, targets %d%s",
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, more);
     }
     p->lora.rank = rank;
@@ -11908,7 +11908,7 @@ MMIXDEF int mmix_params_lora(mmix_params *p, size_t rank, double alpha, int targ
     for (size_t begin = 0; begin < p->count;)
         begin = mmixi_lora_block(p, begin);
     if (!p->adapters->count)
-        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_lora: there is no matrix of targets %d",
+        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_add_lora: there is no matrix of targets %d",
                   targets);
     if (!mmix_params_allocate(p->adapters)) return 0;
     mmixi_lora_drop(p);
@@ -11945,11 +11945,11 @@ static mmix_real *mmixi_params_merged(const mmix_params *p)
     return copy;
 }
 
-MMIXDEF int mmix_params_merge(mmix_params *p)
+MMIXDEF int mmix_params_merge_lora(mmix_params *p)
 {
-    if (!mmixi_params_ready(p, "mmix_params_merge", 1)) return -1;
+    if (!mmixi_params_ready(p, "mmix_params_merge_lora", 1)) return -1;
     if (p->adapters && p->in_run)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge: a run holds these "
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_merge_lora: a run holds these "
                          "adapters; mmix_distill_destroy comes first");
     mmix_mark mark = mmix_mark_here(p->m);
     mmix_real *merged = mmixi_params_merged(p);
@@ -12090,7 +12090,7 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
     for (size_t b = 0; b < B; b++)
         for (size_t i = 0; i < n; i++)
             mmix_data_i32(rows)[b * n + i] = (int32_t)(b * L) + at[i];
-    return mmix_gather(m, mmixi_flat(m, x), rows);
+    return mmix_take_rows(m, mmixi_flat(m, x), rows);
 }
 
 /* Hands the value of layer i to whoever asked for it. It is copied if a tensor was made for it
@@ -12153,13 +12153,13 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     static const char who[] = "mmix_attention_init";
     if (!mmixi_init_given(who, p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
-    if (!heads || D % heads || (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR))
+    if (!heads || D % heads || (kind != MMIX_MIXER_SOFTMAX && kind != MMIX_MIXER_LINEAR))
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: width %.0f, %.0f heads, kind %d; expected "
-                         "heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", who,
+                         "heads that divide the width, kind MMIX_MIXER_SOFTMAX or MMIX_MIXER_LINEAR", who,
                          (double)D, (double)heads, kind);
     layer->heads = heads;
     layer->options.kind = kind;
-    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     layer->qkv_weight = mmixi_param_matrix(p, prefix, "qkv.weight", normal, 3 * D, D);
     if (bias)
         layer->qkv_bias = mmixi_param_vector(p, prefix, "qkv.bias", zeros, 3 * D);
@@ -12181,12 +12181,12 @@ static mmix_tensor *mmixi_attention_bias(mmix_ctx *m, const mmix_attention_layer
 /* What q and k of L tokens are turned by: the layer's angles, or positions (L) that go on from the
    tokens the slot has seen. NULL if they are not turned. */
 static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_layer *layer,
-                                              size_t L, const mmix_state *state, size_t slot)
+                                              size_t L, const mmix_mix_state *state, size_t slot)
 {
     if (layer->angles || !(layer->rope.theta > 0))
         return layer->angles;
     mmix_tensor *positions = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    size_t seen = mmix_state_tokens(state, slot);
+    size_t seen = mmix_mix_state_tokens(state, slot);
     if (!positions) return NULL;
     for (size_t t = 0; t < L; t++)
         mmix_data_i32(positions)[t] = (int32_t)(seen + t);
@@ -12195,14 +12195,14 @@ static mmix_tensor *mmixi_attention_positions(mmix_ctx *m, const mmix_attention_
 
 /* What proj reads, (B, L, D). Nothing may be recorded if there is a state. */
 static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_layer *layer,
-                                          mmix_tensor *x, mmix_state *state, size_t slot)
+                                          mmix_tensor *x, mmix_mix_state *state, size_t slot)
 {
     mmix_mixer mixer = layer->options;
     size_t H = layer->heads;
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x))
+    if (!mmixi_expect(m, "mmix_attention_forward", &d, "x BLD", x))
         return NULL;
-    if (state && !mmixi_slot_check(m, "mmix_attention", state, slot))
+    if (state && !mmixi_slot_check(m, "mmix_attention_forward", state, slot))
         return NULL;
     size_t N = d.D / H;
     mmix_tensor *qkv = mmix_linear(m, x, layer->qkv_weight, mmixi_attention_bias(m, layer, d.D));
@@ -12216,15 +12216,15 @@ static mmix_tensor *mmixi_attention_heads(mmix_ctx *m, const mmix_attention_laye
     return mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
 }
 
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state,
+MMIXDEF mmix_tensor *mmix_attention_forward(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_mix_state *state,
                                     size_t slot)
 {
-    if (!mmixi_given(m, "mmix_attention", "*layer", layer)) return NULL;
+    if (!mmixi_given(m, "mmix_attention_forward", "*layer", layer)) return NULL;
     int record = m->recording;
     if (state) mmix_record(m, 0);
     x = mmixi_attention_heads(m, layer, x, state, slot);
-    x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
+    x = mmix_linear_residual(m, x, layer->proj_weight, layer->proj_bias, residual, s);
     mmix_record(m, record);
     return x;
 }
@@ -12235,7 +12235,7 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
                           size_t F, size_t O)
 {
     if (!mmixi_init_given("mmix_mlp_init", p, layer, prefix)) return -1;
-    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     layer->fc1_weight = mmixi_param_matrix(p, prefix, "fc1.weight", normal, F, D);
     layer->fc1_bias = mmixi_param_vector(p, prefix, "fc1.bias", zeros, F);
     layer->fc2_weight = mmixi_param_matrix(p, prefix, "fc2.weight", normal, O, F);
@@ -12243,17 +12243,17 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
     return p->m->error_kind ? -1 : 0;
 }
 
-MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_mlp_forward(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x,
                               mmix_tensor *residual, mmix_tensor *s)
 {
-    if (!mmixi_given(m, "mmix_mlp", "*layer", layer)) return NULL;
+    if (!mmixi_given(m, "mmix_mlp_forward", "*layer", layer)) return NULL;
     /* gelu is part of the product, unless its input is needed: by its backward, or by an
        adapter. */
     if (mmixi_infers(m) && !mmixi_lora_of(layer->fc1_weight))
         x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
     else
         x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
-    return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
+    return mmix_linear_residual(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -12261,7 +12261,7 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 {
     if (!mmixi_init_given("mmix_swiglu_init", p, layer, prefix)) return -1;
     memset(layer, 0, sizeof *layer);
-    mmix_start normal = mmixi_start_normal(p);
+    mmix_init normal = mmixi_start_normal(p);
     layer->gate = mmixi_param_matrix(p, prefix, "gate_proj.weight", normal, F, D);
     layer->up = mmixi_param_matrix(p, prefix, "up_proj.weight", normal, F, D);
     layer->down = mmixi_param_matrix(p, prefix, "down_proj.weight", normal, D, F);
@@ -12281,20 +12281,20 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
         gate = mmix_slice(m, gate, -1, 0, F);
     }
     mmix_tensor *u = mmix_mul(m, mmix_silu(m, gate), up);
-    return mmix_linear_add(m, u, l->down, l->bias[2], in[1], in[2]);
+    return mmix_linear_residual(m, u, l->down, l->bias[2], in[1], in[2]);
 }
 
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_swiglu_forward(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *in[3] = { x, residual, s };
     mmixi_dims d;
-    if (!mmixi_given(m, "mmix_swiglu", "*layer", layer)) return NULL;
+    if (!mmixi_given(m, "mmix_swiglu_forward", "*layer", layer)) return NULL;
     int is_long = mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS;
     if (!mmixi_infers(m) || s || !is_long)
         return mmixi_swiglu(m, layer, in);
 
-    if (!mmixi_expect(m, "mmix_swiglu", &d, "x BLD, residual? BLD", x, residual))
+    if (!mmixi_expect(m, "mmix_swiglu_forward", &d, "x BLD, residual? BLD", x, residual))
         return NULL;
     mmix_tensor *y = mmix_new2(m, d.B * d.L, mmix_shape(layer->down, 0));
     mmix_swiglu_layer packed = *layer;           /* once for all pieces */
@@ -12327,9 +12327,9 @@ static void mmixi_mamba2_direction_init(mmix_mamba2_direction *w, mmix_params *p
     };
     const char *const *name = names[reverse];
     const size_t conv[3] = { channels, 1, conv_width };
-    mmix_start uniform = mmixi_start_uniform(conv_width, 1), ones = mmixi_start_ones();
-    mmix_start step = mmixi_start_of(MMIX_START_STEP, 1e-3, 1e-1);
-    mmix_start rates = mmixi_start_of(MMIX_START_LOG_UNIFORM, 1, 16);
+    mmix_init uniform = mmixi_start_uniform(conv_width, 1), ones = mmixi_start_ones();
+    mmix_init step = mmixi_start_of(MMIX_INIT_STEP, 1e-3, 1e-1);
+    mmix_init rates = mmixi_start_of(MMIX_INIT_LOG_UNIFORM, 1, 16);
     w->conv_weight = mmixi_param(p, prefix, name[0], uniform, 3, conv);
     w->conv_bias = mmixi_param_vector(p, prefix, name[1], uniform, channels);
     w->dt_bias = mmixi_param_vector(p, prefix, name[2], step, heads);
@@ -12361,7 +12361,7 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
                          "%.0f in %.0f groups", who, (double)E, (double)o->head_dim,
                          (double)o->groups);
     layer->heads = H;
-    mmix_start in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
+    mmix_init in = mmixi_start_uniform(D, 1), out = mmixi_start_uniform(E, o->out_scale);
     layer->in_proj = mmixi_param_matrix(p, prefix, "in_proj.weight", in, E + channels + H, D);
     for (int reverse = 0; reverse <= (o->bidirectional != 0); reverse++)
         mmixi_mamba2_direction_init(&layer->dir[reverse], p, prefix, reverse, channels,
@@ -12370,10 +12370,10 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     return p->m->error_kind ? -1 : 0;
 }
 
-/* mmix_conv1d. If there is a state, x are the next tokens of its slot, which carries the inputs
+/* mmix_causal_conv1d. If there is a state, x are the next tokens of its slot, which carries the inputs
    before them. */
 static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight,
-                                    mmix_tensor *bias, mmix_conv1d_options o, mmix_state *s,
+                                    mmix_tensor *bias, mmix_causal_conv1d_options o, mmix_mix_state *s,
                                     size_t slot)
 {
     mmix_tensor *last, *past = NULL;
@@ -12382,7 +12382,7 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
         o.initial_state = past;
         o.final_state = &last;
     }
-    x = mmix_conv1d(m, x, weight, bias, &o);
+    x = mmix_causal_conv1d(m, x, weight, bias, &o);
     if (x && past) mmix_write(past, mmixi_of(last));
     return x;
 }
@@ -12398,12 +12398,12 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     const mmix_mamba2_direction *w = &layer->dir[direction];
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
     size_t channels = E + 2 * G * N;
-    mmix_state *in = state ? state->in : NULL;
+    mmix_mix_state *in = state ? state->in : NULL;
     size_t slot = state ? state->slot : 0;
     mmix_mark mark = mmix_mark_here(m);
     if (in) state = NULL;                        /* the slot carries everything */
 
-    mmix_conv1d_options conv;
+    mmix_causal_conv1d_options conv;
     memset(&conv, 0, sizeof conv);
     conv.silu = 1;
     conv.reverse = direction;
@@ -12417,7 +12417,7 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
 
     mmix_tensor *x = mmixi_split_heads(m, xbc, 0, H, o->head_dim);
     mmix_tensor *dt = mmix_slice(m, u, 2, E + channels, H);
-    mmix_tensor *A = mmix_scale(m, mmix_exp(m, w->A_log), -1, 0);
+    mmix_tensor *A = mmix_affine(m, mmix_exp(m, w->A_log), -1, 0);
     mmix_tensor *B = mmixi_split_heads(m, xbc, E, G, N);
     mmix_tensor *C = mmixi_split_heads(m, xbc, E + G * N, G, N);
     mmix_mixer ssd = mmix_mixer_ssd(x, dt, A, B, C);
@@ -12439,15 +12439,15 @@ static mmix_tensor *mmixi_mamba2_scan(mmix_ctx *m, const mmix_mamba2_layer *laye
     return state ? y : mmixi_keep_only(m, mark, y);
 }
 
-MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_mamba2_forward(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    static const char who[] = "mmix_mamba2";
+    static const char who[] = "mmix_mamba2_forward";
     mmixi_dims d;
     if (!mmixi_given(m, who, "*layer", layer)) return NULL;
     int both = layer->options.bidirectional != 0;
-    mmix_state *in = state ? state->in : NULL;
+    mmix_mix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
     if (state && both)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over",
@@ -12462,13 +12462,13 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     int record = m->recording;
     if (in) mmix_record(m, 0);
     mmix_tensor *u = mmix_linear(m, x, layer->in_proj, NULL);
-    mmix_tensor *y = mmixi_mamba2_scan(m, layer, MMIX_FORWARD, u, seq_idx, state);
+    mmix_tensor *y = mmixi_mamba2_scan(m, layer, MMIX_SCAN_FORWARD, u, seq_idx, state);
     if (both) {
-        mmix_tensor *reverse = mmixi_mamba2_scan(m, layer, MMIX_REVERSE, u, seq_idx, state);
+        mmix_tensor *reverse = mmixi_mamba2_scan(m, layer, MMIX_SCAN_REVERSE, u, seq_idx, state);
         y = mmixi_binary(m, who, MMIX_OP_ADD, y, reverse, 0.5, 0.5);
     }
     if (!state || in) y = mmixi_keep_only(m, mark, y);
-    y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
+    y = mmix_linear_residual(m, y, layer->out_proj, NULL, residual, s);
     mmix_record(m, record);
     return y;
 }
@@ -12491,7 +12491,7 @@ static mmix_tensor *mmixi_drop(mmix_ctx *m, uint32_t purpose, size_t n, double r
     return s;
 }
 
-MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step,
+MMIXDEF mmix_tensor *mmix_drop_path_scales(mmix_ctx *m, size_t B, double rate, uint64_t step,
                                     uint64_t stream)
 {
     return mmixi_drop(m, MMIXI_RANDOM_DROP_PATH, B, rate, step, stream);
@@ -12681,7 +12681,7 @@ static inline mmix_real mmixi_loss_exp(const mmixi_loss_pass *p, size_t n, const
 {
     if (p->inverse_T == 1)
         return p->k->exp_row(n, 1, x, top, e);
-    p->k->normalise(n, x, top, 1, NULL, NULL, u);
+    p->k->normalize(n, x, top, 1, NULL, NULL, u);
     return p->k->exp_row(n, p->inverse_T, u, 0, e);
 }
 
@@ -12748,7 +12748,7 @@ static double mmixi_targets_row(const mmixi_loss_pass *p, size_t r, mmix_real *s
         sum += mmixi_loss_exp(p, n, x + i, top, u, e);
         for (size_t t = 0; t < targets; t++) {
             double block_mass, block_along;
-            mmixi_normalise_sums(p->k, n, q[t] + i, x + i, top, 1, NULL, &block_mass, &block_along);
+            mmixi_normalize_sums(p->k, n, q[t] + i, x + i, top, 1, NULL, &block_mass, &block_along);
             mass += block_mass;
             along += block_along;
         }
@@ -12796,12 +12796,12 @@ static double mmixi_kd_token_row(const mmixi_loss_pass *p, size_t r, mmix_real *
     for (size_t i = 0; i < K; i += MMIXI_LOSS_BLOCK) {
         size_t n = mmixi_loss_width(K, i);
         double block_mass, block_along;
-        k->normalise(n, x + i, top, 1, NULL, NULL, u);
+        k->normalize(n, x + i, top, 1, NULL, NULL, u);
         sum += k->exp_row(n, p->inverse_T, u, 0, e);
-        k->normalise(n, t + i, teacher_top, -1, NULL, NULL, d);              /* -v */
+        k->normalize(n, t + i, teacher_top, -1, NULL, NULL, d);              /* -v */
         k->exp_row(n, -p->inverse_T, d, 0, q);
         k->add(n, u, d, d);
-        mmixi_normalise_sums(k, n, q, d, 0, 1, NULL, &block_mass, &block_along);
+        mmixi_normalize_sums(k, n, q, d, 0, 1, NULL, &block_mass, &block_along);
         teacher_sum += block_mass;
         along += block_along;
     }
@@ -12957,7 +12957,7 @@ static int mmixi_loss_run_backward(mmix_ctx *m, mmix_call *c, mmixi_loss_row_bac
 }
 static int mmixi_loss_save(mmix_ctx *m, mmix_call *c)
 {
-    return mmix_save(m, c, MMIXI_LOSS_ROWS, 4 * mmixi_rows(c->in[0])) ? 0 : -1;
+    return mmix_save_for_backward(m, c, MMIXI_LOSS_ROWS, 4 * mmixi_rows(c->in[0])) ? 0 : -1;
 }
 static int mmixi_cross_entropy_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -13020,7 +13020,7 @@ static int mmixi_dino_loss_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *teacher = c->in[1];
     size_t rows = mmixi_rows(teacher);
-    if (mmixi_loss_save(m, c) || !mmix_save(m, c, MMIXI_LOSS_TEACHER, mmix_count(teacher)))
+    if (mmixi_loss_save(m, c) || !mmix_save_for_backward(m, c, MMIXI_LOSS_TEACHER, mmix_count(teacher)))
         return -1;
     mmix_mark mark = mmix_mark_here(m);
     mmixi_dino_teacher j = { c, (const mmixi_loss_options *)c->options, mmixi_doubles(m, rows, 1) };
@@ -13178,7 +13178,7 @@ MMIXDEF mmix_tensor *mmix_ibot_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
                               student_temp, teacher_temp, momentum, stats);
 }
 
-/* ---- DINO's head: linear layers with gelu between them, L2 normalisation, prototypes ---- */
+/* ---- DINO's head: linear layers with gelu between them, L2 normalization, prototypes ---- */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
@@ -13210,7 +13210,7 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
         x = mmix_linear(m, x, head->weight[i], head->bias[i]);
     }
     mmix_tensor *prototypes = mmix_weight_norm(m, head->weight_v, head->weight_g);
-    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), prototypes, NULL);
+    return mmix_linear(m, mmix_l2_normalize(m, x, 1e-12), prototypes, NULL);
 }
 
 /* The bits of a number without its sign, in the order of the magnitudes: infinity and NaN are the
@@ -13232,7 +13232,7 @@ static inline int mmixi_is_nan(double x)
 }
 
 
-/* ==== >>optimisers ===================================================================
+/* ==== >>optimizers ===================================================================
    AdamW and SGD with clipping, the teacher's moving average, schedules
 
        AdamW   m ← β1 m + (1 - β1) g,  v ← β2 v + (1 - β2) g²
@@ -13263,7 +13263,7 @@ MMIXI_PLAIN void mmixi_plain_adamw(mmix_real *p, mmix_real *m, mmix_real *v, con
 
 enum { MMIXI_PIECE = 16384 };
 static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
-MMIXDEF mmix_adamw mmix_adamw_default(void)
+MMIXDEF mmix_adamw mmix_adamw_config_default(void)
 {
     mmix_adamw o;
     o.lr = 1e-3;
@@ -13273,7 +13273,7 @@ MMIXDEF mmix_adamw mmix_adamw_default(void)
     o.eps = 1e-8;
     return o;
 }
-MMIXDEF mmix_sgd mmix_sgd_default(void)
+MMIXDEF mmix_sgd mmix_sgd_config_default(void)
 {
     mmix_sgd o;
     memset(&o, 0, sizeof o);
@@ -13287,11 +13287,11 @@ static size_t mmixi_moments_bytes(const mmix_params *p, size_t moments)
 {
     return moments * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
-static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, const char *who,
+static int mmixi_moments_init(mmix_optimizer *state, mmix_params *p, const char *who,
                               size_t moments)
 {
     if (state) memset(state, 0, sizeof *state);
-    if (!p || !mmixi_given(p->m, who, "*state", state) || mmix_params_train(p, 1))
+    if (!p || !mmixi_given(p->m, who, "*state", state) || mmix_params_require_grad(p, 1))
         return -1;
     state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_moments_bytes(p, moments));
     if (!state->m) return -1;
@@ -13300,22 +13300,22 @@ static int mmixi_moments_init(mmix_adamw_state *state, mmix_params *p, const cha
     state->steps = (uint64_t *)(void *)(state->m + moments * p->slab);
     return 0;
 }
-MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
+MMIXDEF int mmix_adamw_init(mmix_optimizer *state, mmix_params *p)
 {
     return mmixi_moments_init(state, p, "mmix_adamw_init", 2);
 }
-MMIXDEF int mmix_sgd_init(mmix_adamw_state *state, mmix_params *p)
+MMIXDEF int mmix_sgd_init(mmix_optimizer *state, mmix_params *p)
 {
     return mmixi_moments_init(state, p, "mmix_sgd_init", 1);
 }
-MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
+MMIXDEF void mmix_optimizer_free(mmix_optimizer *state)
 {
     if (!state || !state->params) return;
     mmixi_free(state->params->m, state->m, mmixi_moments_bytes(state->params, state->v ? 2 : 1));
     memset(state, 0, sizeof *state);
 }
 /* Zeroes the gradients of n lists. */
-static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
+static void mmixi_adamw_zero(const mmix_optimizer *state, int n)
 {
     for (int i = 0; i < n; i++)
         mmix_params_zero_grad(state[i].params);
@@ -13326,7 +13326,7 @@ static void mmixi_adamw_zero(const mmix_adamw_state *state, int n)
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const void *options;                         /* mmix_adamw, or mmix_sgd if the state has no v */
-    const mmix_adamw_state *state;
+    const mmix_optimizer *state;
     const mmix_param *param;
     uint64_t *steps;
     double factor, square[1];                    /* as many as there are pieces */
@@ -13385,7 +13385,7 @@ static void mmixi_sgd_range(void *arg, mmixi_range range)
 }
 /* A job for a parameter whose gradient was written, with the squares of its pieces; NULL if memory
    is used up. */
-static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_adamw_state *s, size_t index,
+static mmixi_adamw_job *mmixi_adamw_job_of(mmix_ctx *m, const mmix_optimizer *s, size_t index,
                                            const void *options)
 {
     const mmix_param *q = s->params->at + index;
@@ -13417,13 +13417,13 @@ static double mmixi_clip(double norm, double most) { return fmin(1, most / (norm
    count `scale` times; clip bounds the norm of each parameter's, or if it is negative -clip that of
    all together; skip (NULL: none) marks parameters of the last list that stay. Returns ‖all
    gradients‖, or -1. */
-static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const void *options,
+static double mmixi_adamw_lists(mmix_ctx *m, mmix_optimizer *state, int n, const void *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job *updates = NULL;
     double square = 0;
-    for (mmix_adamw_state *s = state; s < state + n; s++) {
+    for (mmix_optimizer *s = state; s < state + n; s++) {
         const unsigned char *skipped = s + 1 == state + n ? skip : NULL;
         for (size_t i = 0; s->params && !m->error_kind && i < s->params->count; i++) {
             const mmix_param *q = s->params->at + i;
@@ -13449,7 +13449,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
-static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char *who, const void *options,
+static double mmixi_optimizer_step(mmix_optimizer *state, int sgd, const char *who, const void *options,
                                    const mmixi_setting *settings, double clip, const unsigned char *skip)
 {
     mmix_ctx *m = state && state->params ? state->params->m : NULL;
@@ -13457,10 +13457,10 @@ static double mmixi_optimiser_step(mmix_adamw_state *state, int sgd, const char 
         || mmixi_settings_check(m, who, options, settings))
         return 0;
     if (sgd == (state->v != NULL))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimiser", who);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: state is that of another optimizer", who);
     return fmax(0, mmixi_adamw_lists(m, state, 1, options, 1, clip, skip));
 }
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
+MMIXDEF double mmix_adamw_step(mmix_optimizer *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
     static const mmixi_setting settings[] = {
@@ -13471,9 +13471,9 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
         MMIXI_REAL_OF(mmix_adamw, eps, 0, 1e30, MMIXI_IN_ALL),
         MMIXI_SETTINGS_END
     };
-    return mmixi_optimiser_step(state, 0, "mmix_adamw_step", options, settings, clip, skip);
+    return mmixi_optimizer_step(state, 0, "mmix_adamw_step", options, settings, clip, skip);
 }
-MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, double clip,
+MMIXDEF double mmix_sgd_step(mmix_optimizer *state, const mmix_sgd *options, double clip,
                              const unsigned char *skip)
 {
     static const mmixi_setting settings[] = {
@@ -13484,7 +13484,7 @@ MMIXDEF double mmix_sgd_step(mmix_adamw_state *state, const mmix_sgd *options, d
         MMIXI_INT_OF(mmix_sgd, nesterov, 0, 1, MMIXI_IN_ALL),
         MMIXI_SETTINGS_END
     };
-    return mmixi_optimiser_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
+    return mmixi_optimizer_step(state, 1, "mmix_sgd_step", options, settings, clip, skip);
 }
 
 /* ---- the teacher: θ_t ← momentum θ_t + (1 - momentum) θ_s, over the whole slab ---- */
@@ -13751,7 +13751,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a,
                          "%s: `global` expects a whole sequence of one span", who);
     a->B = d.B;
     a->L = d.L;
-    a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    a->seen = mmix_mix_state_tokens(a->of.state, a->of.slot);
     if (a->of.n_spans) {
         const mmix_span *last = &a->of.spans[a->of.n_spans - 1];
         a->first = a->of.spans[0].start;
@@ -13832,7 +13832,7 @@ enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int which, mmix_tensor *x,
                                   mmix_tensor *residual)
 {
-    return mmix_linear_add(m, x, p->weight[which], p->bias[which], residual, NULL);
+    return mmix_linear_residual(m, x, p->weight[which], p->bias[which], residual, NULL);
 }
 
 /* A mixer of tokens u (B, n, D) with its q, k, v or C, B, X as heads (B, n, H or G, N). If `conv`
@@ -13840,7 +13840,7 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int wh
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u,
                                   mmix_tensor *conv, const mmixi_layout *a)
 {
-    mmix_conv1d_options causal;
+    mmix_causal_conv1d_options causal;
     mmix_tensor *part[3];
     memset(&causal, 0, sizeof causal);
     for (int i = 0; i < 3; i++)
@@ -14030,17 +14030,17 @@ static mmix_tensor *mmixi_fuse(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tens
     fuse.in[3] = a->runs;
     fuse.size[0] = a->first;
     fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
-    return mmixi_run_like(m, "mmix_mmate", MMIX_OP_FUSE_DIRECTIONS, &fuse);
+    return mmixi_run_like(m, "mmix_mmate_forward", MMIX_OP_FUSE_DIRECTIONS, &fuse);
 }
 
 /* Fills in dt and A of one direction's scan of tokens u. */
 static void mmixi_flex_rates(mmix_ctx *m, const mmix_mmate_layer *f, int direction, mmix_tensor *u,
                              mmix_mixer *scan)
 {
-    int own = f->dir[direction].A_log ? direction : MMIX_FORWARD;    /* none: they are shared */
+    int own = f->dir[direction].A_log ? direction : MMIX_SCAN_FORWARD;    /* none: they are shared */
     scan->dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
     scan->dt_bias = f->dir[own].dt_bias;
-    scan->A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+    scan->A = mmix_affine(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
 }
 
 /* Scans x in the layer's order, forward over all tokens and in reverse from the first span to the
@@ -14051,12 +14051,12 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_tensor *order = mmixi_visits(m, a, f->index, 0);
     mmix_tensor *u = mmixi_tokens_listed(m, x, order);
     mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
-    scan.kind = MMIX_SSD;
+    scan.kind = MMIX_MIXER_SSD;
     scan.dt_softplus = 1;
     scan.D = f->D;
     scan.initial_state = a->of.initial_state;
     scan.final_state = a->of.final_state;
-    mmixi_flex_rates(m, f, MMIX_FORWARD, u, &scan);
+    mmixi_flex_rates(m, f, MMIX_SCAN_FORWARD, u, &scan);
     mmix_tensor *forward = mmixi_mix_on_from(m, &scan, order, a, 0);
     if (!a->of.n_spans) return forward;
 
@@ -14065,13 +14065,13 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     scan.v = mmix_slice(m, scan.v, 1, a->first, a->n);
     u = mmix_slice(m, u, 1, a->first, a->n);
     order = mmix_slice(m, order, 0, a->first, a->n);
-    scan.direction = MMIX_REVERSE;
+    scan.direction = MMIX_SCAN_REVERSE;
     scan.initial_state = NULL;
     scan.final_state = NULL;
     if (f->options.directions == MMIX_FUSE_SUM) scan.D = NULL;       /* D x is in the sum once */
     if (a->of.n_spans > 1)
         scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-    mmixi_flex_rates(m, f, MMIX_REVERSE, u, &scan);
+    mmixi_flex_rates(m, f, MMIX_SCAN_REVERSE, u, &scan);
     mmix_tensor *reverse = mmixi_mix_on(m, &scan, order, a);
     return mmixi_fuse(m, f, forward, reverse, u, a);
 }
@@ -14279,7 +14279,7 @@ static mmix_tensor *mmixi_swin_onto(mmix_ctx *m, const mmix_mmate_layer *w, mmix
         /* this is y + (1 - u) (swin - y), with 1 - σ(z) = σ(-z) = e^-softplus(z) */
         mmix_tensor *z = mmixi_tokens_listed(m, x, list);
         z = mmix_linear(m, z, w->branch_gate_weight, w->branch_gate_bias);
-        mmix_tensor *share = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+        mmix_tensor *share = mmix_exp(m, mmix_affine(m, mmix_softplus(m, z), -1, 0));
         swin = mmix_mul(m, share, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
     }
     return mmix_add_rows(m, y, swin, list);
@@ -14310,7 +14310,7 @@ static mmix_tensor *mmixi_swin_global(mmix_ctx *m, const mmix_mmate_layer *w, mm
                                       mmix_tensor *y, int gate, const mmixi_layout *a)
 {
     if (w->options.causal_window)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate: causal_window and "
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_forward: causal_window and "
                                     "layout.global do not go together"));
     mmix_mixer mixer = mmixi_attend(m, w, &w->swin, x, a, &a->all);
     mixer.mask = MMIX_MASK_NONE;
@@ -14366,10 +14366,10 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
     return y;
 }
 
-MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+MMIXDEF mmix_tensor *mmix_mmate_forward(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    static const char who[] = "mmix_mmate";
+    static const char who[] = "mmix_mmate_forward";
     mmixi_layout a;
     if (!mmixi_given(m, who, "*layer", layer)) return NULL;
     static const char spec[] = "x BLD, residual? BLD";
@@ -14408,7 +14408,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
 static void mmixi_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix,
                                    size_t D, size_t heads, size_t kv_heads, size_t width, int bias)
 {
-    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     mmix_tensor **w = layer->weight, **b = layer->bias;
     size_t E = heads * width, K = kv_heads * width;
     layer->heads = heads;
@@ -14432,10 +14432,10 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
                             size_t width)
 {
     const mmix_mmate_options *o = &f->options;
-    const mmix_start zeros = mmixi_start_zeros();
-    const mmix_start step = mmixi_start_of(MMIX_START_SPREAD, 1e-3, 1e-1);
+    const mmix_init zeros = mmixi_start_zeros();
+    const mmix_init step = mmixi_start_of(MMIX_INIT_SPREAD, 1e-3, 1e-1);
     /* whose silu is 1 */
-    const mmix_start gate_of_1 = mmixi_start_of(MMIX_START_CONSTANT, 1.2784645427610738, 0);
+    const mmix_init gate_of_1 = mmixi_start_of(MMIX_INIT_CONSTANT, 1.2784645427610738, 0);
     size_t H = f->flex.heads, E = H * width, C = E + 2 * f->flex.kv_heads * width;
     f->dir[0].dt_proj = mmixi_param_matrix(p, prefix, "dt_proj.weight", zeros, H, D);
     f->dir[0].dt_bias = mmixi_param_vector(p, prefix, "dt_bias", step, H);
@@ -14453,7 +14453,7 @@ static void mmixi_flex_init(mmix_mmate_layer *f, mmix_params *p, const char *pre
         f->D = mmixi_param_vector(p, prefix, "D", zeros, H);
     if (o->conv_width > 1) {                     /* at first the identity */
         const size_t shape[3] = { C, 1, o->conv_width };
-        f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_START_LAST_TAP,
+        f->conv_weight = mmix_params_add(p, prefix, "conv1d.weight", 3, shape, MMIX_INIT_LAST_TAP,
                                          0, 0);
     }
     if (o->output_gate) {
@@ -14497,7 +14497,7 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     if (o->branches != MMIX_BRANCH_FLEX)
         mmixi_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias);
     if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate) {
-        mmix_start zeros = mmixi_start_zeros();
+        mmix_init zeros = mmixi_start_zeros();
         snprintf(gate, sizeof gate, "%sbranch_gate.", prefix);
         layer->branch_gate_weight = mmixi_param_matrix(p, gate, "weight", zeros, 1, D);
         layer->branch_gate_bias = mmixi_param_vector(p, gate, "bias", zeros, 1);
@@ -14606,7 +14606,7 @@ struct mmix_vision {
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads,
                                             size_t patch)
 {
-    int vim = mixer == MMIX_SSD;
+    int vim = mixer == MMIX_MIXER_SSD;
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer;
@@ -14623,24 +14623,24 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     return c;
 }
 
-MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
+MMIXDEF mmix_vision_config mmix_vision_config_vit(size_t dim, size_t patch)
 {
-    return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
+    return mmixi_vision_base(MMIX_MIXER_SOFTMAX, dim, 12, dim / 64, patch);
 }
 
-MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
+MMIXDEF mmix_vision_config mmix_vision_config_linearvit(size_t dim)
 {
-    return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
+    return mmixi_vision_base(MMIX_MIXER_LINEAR, dim, 12, dim / 64, 16);
 }
 
-MMIXDEF mmix_vision_config mmix_dinovim(size_t dim)
+MMIXDEF mmix_vision_config mmix_vision_config_dinovim(size_t dim)
 {
-    return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
+    return mmixi_vision_base(MMIX_MIXER_SSD, dim, 24, 0, 16);
 }
 
-MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
+MMIXDEF mmix_vision_config mmix_vision_config_mambareg(size_t dim)
 {
-    mmix_vision_config c = mmix_dinovim(dim);
+    mmix_vision_config c = mmix_vision_config_dinovim(dim);
     c.class_token = MMIX_CLASS_REGISTERS;
     c.registers = 12;
     c.grid = 7;
@@ -14654,9 +14654,9 @@ static size_t mmixi_vision_depth(size_t dim, size_t largest_dim, size_t largest_
     return dim < largest_dim ? 24 : largest_depth;
 }
 
-MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
+MMIXDEF mmix_vision_config mmix_vision_config_dinov2(size_t dim, size_t registers)
 {
-    mmix_vision_config c = mmix_vit(dim, 14);
+    mmix_vision_config c = mmix_vision_config_vit(dim, 14);
     c.grid = 37;
     c.registers = registers;
     c.layer_scale = 1;
@@ -14667,9 +14667,9 @@ MMIXDEF mmix_vision_config mmix_dinov2(size_t dim, size_t registers)
     return c;
 }
 
-MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
+MMIXDEF mmix_vision_config mmix_vision_config_dinov3(size_t dim, int swiglu)
 {
-    mmix_vision_config c = mmix_vit(dim, 16);
+    mmix_vision_config c = mmix_vision_config_vit(dim, 16);
     c.registers = 4;
     c.layer_scale = 1;
     c.swiglu = swiglu;
@@ -14681,7 +14681,7 @@ MMIXDEF mmix_vision_config mmix_dinov3(size_t dim, int swiglu)
 
 /* All numbers of a config, in the order of files. */
 static const mmixi_setting mmixi_vision_settings[] = {
-    MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_SOFTMAX, MMIX_SSD, MMIXI_IN_ALL),
+    MMIXI_INT_OF(mmix_vision_config, mixer, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SSD, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, dim, 1, INT32_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, depth, 1, MMIXI_DEPTH_MAX, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, heads, 0, INT32_MAX, MMIXI_IN_ALL),
@@ -14692,7 +14692,8 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_REAL_OF(mmix_vision_config, drop_path, 0, 0.99, MMIXI_IN_ALL),
     MMIXI_INT_OF(mmix_vision_config, class_token, MMIX_CLASS_FIRST, MMIX_CLASS_LAST, MMIXI_IN_ALL),
     MMIXI_SIZE_OF(mmix_vision_config, registers, 0, INT32_MAX, MMIXI_IN_NEWER),
-    MMIXI_ANY_INT_OF(mmix_vision_config, normalise, MMIXI_IN_ALL),
+    MMIXI_SETTING("normalise", MMIXI_INT_NUMBER, int, mmix_vision_config, normalize, -INT32_MAX,
+                  INT32_MAX, MMIXI_IN_ALL),      /* as files spell it */
     MMIXI_INT_OF(mmix_vision_config, positions, 0, MMIX_POSITIONS_AXIAL, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, swiglu, MMIXI_IN_NEWER),
     MMIXI_ANY_INT_OF(mmix_vision_config, layer_scale, MMIXI_IN_NEWER),
@@ -14732,7 +14733,7 @@ static int mmixi_vision_kind(const mmix_vision_config *c, size_t i)
 {
     if (i < MMIX_VISION_BLOCKS && c->blocks[i])
         return c->blocks[i];
-    return c->mixer == MMIX_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
+    return c->mixer == MMIX_MIXER_LINEAR ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_SOFTMAX;
 }
 
 /* How many tokens the features are the mean of. */
@@ -14794,7 +14795,7 @@ static void mmixi_vision_declare_tokens(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
     mmix_params *p = v->params;
-    mmix_start normal = mmixi_start_normal(p);
+    mmix_init normal = mmixi_start_normal(p);
     int registers_are_read = c->class_token == MMIX_CLASS_REGISTERS;
     int axial = c->positions == MMIX_POSITIONS_AXIAL;
     size_t k = registers_are_read ? c->registers : 1;
@@ -14814,9 +14815,9 @@ static void mmixi_vision_declare_tokens(mmix_vision *v)
     /* PyTorch's convolutions begin uniform, Vim's code with LeCun's normal distribution. */
     const size_t patch[4] = { c->dim, 3, c->patch, c->patch };
     size_t fan = 3 * c->patch * c->patch;
-    mmix_start weight = mmixi_start_uniform(fan, 1), bias = weight;
-    if (c->mixer == MMIX_SSD) {
-        weight = mmixi_start_of(MMIX_START_NORMAL, 1 / sqrt((double)fan), 0);
+    mmix_init weight = mmixi_start_uniform(fan, 1), bias = weight;
+    if (c->mixer == MMIX_MIXER_SSD) {
+        weight = mmixi_start_of(MMIX_INIT_NORMAL, 1 / sqrt((double)fan), 0);
         bias = mmixi_start_zeros();
     }
     v->patch_weight = mmixi_param(p, "patch_embed.proj.", "weight", weight, 4, patch);
@@ -14851,8 +14852,8 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
     }
     snprintf(part, sizeof part, "blocks.%d.attn.", (int)i);
     mmix_attention_init(&b->attention, v->params, part, c->dim, c->heads,
-                        kind == MMIX_BLOCK_LINEAR ? MMIX_LINEAR : MMIX_SOFTMAX, 1);
-    b->attention.options.normalise = c->normalise;
+                        kind == MMIX_BLOCK_LINEAR ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX, 1);
+    b->attention.options.normalize = c->normalize;
     b->attention.options.feature = c->feature;
     b->attention.no_key_bias = c->positions == MMIX_POSITIONS_AXIAL;
 }
@@ -14861,7 +14862,7 @@ static void mmixi_vision_declare_mixer(mmix_vision *v, size_t i)
 static void mmixi_vision_declare_swiglu(mmix_swiglu_layer *layer, mmix_params *p,
                                         const char *prefix, size_t D, size_t F, int apart)
 {
-    mmix_start normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
+    mmix_init normal = mmixi_start_normal(p), zeros = mmixi_start_zeros();
     if (apart) {
         layer->gate = mmixi_param_matrix(p, prefix, "w1.weight", normal, F, D);
         layer->up = mmixi_param_matrix(p, prefix, "w2.weight", normal, F, D);
@@ -14906,7 +14907,7 @@ static void mmixi_vision_declare_vit(mmix_vision *v, size_t i)
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
-    int vim = c->mixer == MMIX_SSD;
+    int vim = c->mixer == MMIX_MIXER_SSD;
     mmixi_vision_declare_tokens(v);
     for (size_t i = 0; i < c->depth; i++) {
         if (vim) mmixi_vision_declare_vim(v, i);
@@ -14938,7 +14939,7 @@ static void mmixi_vision_sincos(const mmix_vision *v)
 static int mmixi_vision_heads_fit(const mmix_vision_config *c)
 {
     int axial = c->positions == MMIX_POSITIONS_AXIAL;
-    if (c->mixer == MMIX_SSD) return !axial;
+    if (c->mixer == MMIX_MIXER_SSD) return !axial;
     if (!c->heads || c->dim % c->heads) return 0;
     return !axial || c->dim / c->heads % 4 == 0;
 }
@@ -14947,7 +14948,7 @@ static int mmixi_vision_heads_fit(const mmix_vision_config *c)
 static void mmixi_vision_settle(mmix_ctx *m, mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
-    int vim = c->mixer == MMIX_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
+    int vim = c->mixer == MMIX_MIXER_SSD, axial = c->positions == MMIX_POSITIONS_AXIAL;
     if (axial) c->grid = 1;                      /* nothing is stored */
     mmixi_settings_check(m, who, c, mmixi_vision_settings);
     if (!vim)
@@ -15005,7 +15006,7 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
     return mmixi_vision_create(m, config, MMIXI_BEGIN_RANDOM);
 }
 
-MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_config config)
+MMIXDEF mmix_vision *mmix_vision_student(const mmix_vision *teacher, mmix_vision_config config)
 {
     if (!teacher) return NULL;
     const mmix_params *from = teacher->params;
@@ -15015,7 +15016,7 @@ MMIXDEF mmix_vision *mmix_vision_from(const mmix_vision *teacher, mmix_vision_co
     const mmix_real *values = mmixi_params_merged(from);
     int axial = config.positions == MMIX_POSITIONS_AXIAL;
     int bad = !v || m->error_kind
-        || mmixi_mmate_reuse("mmix_vision_from", v->params, from, values, 1, axial);
+        || mmixi_mmate_reuse("mmix_vision_student", v->params, from, values, 1, axial);
     mmix_rewind(m, mark);
     if (!bad) return v;
     mmix_vision_destroy(v);
@@ -15069,7 +15070,7 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
     uint64_t n = h / c->patch * (w / c->patch), sum = 0;
     uint64_t L = n + mmixi_vision_class_count(c) + mmixi_vision_unread(c);
     for (size_t i = 0; i < c->depth; i++) {
-        if (c->mixer == MMIX_SSD)
+        if (c->mixer == MMIX_MIXER_SSD)
             sum += L * 4 * o->d_inner * o->d_state;
         else
             sum += L * c->dim * mmixi_vision_mixer_cost(c, mmixi_vision_kind(c, i), L, n);
@@ -15127,8 +15128,8 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmixi_vision_run *
         return at;
     double more = c->positions == MMIX_POSITIONS_DINO ? 0.1 : 0;
     double scale_h = ((double)h + more) / (double)g, scale_w = ((double)w + more) / (double)g;
-    int filter = c->positions == MMIX_POSITIONS_ANTIALIAS ? MMIX_BICUBIC_ANTIALIAS : MMIX_BICUBIC;
-    at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), filter, h, w, scale_h, scale_w);
+    int filter = c->positions == MMIX_POSITIONS_ANTIALIAS ? MMIX_RESIZE_BICUBIC_ANTIALIAS : MMIX_RESIZE_BICUBIC;
+    at = mmix_interpolate(m, mmixi_vision_planes(m, at, g, g), filter, h, w, scale_h, scale_w);
     return mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, c->dim, 0);
 }
 
@@ -15201,7 +15202,7 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_vision_run *r,
 /* What a backbone says of each image, (B, D): the mean of its class tokens x (B, count, D). */
 static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
+    return mmix_affine(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
 
 /* ---- blocks: x += s γ ∘ f(norm x), twice; Mamba's have one half ----
@@ -15229,7 +15230,7 @@ static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, m
 {
     const mmixi_vision_block *b = r->b;
     if (b->mamba.heads)
-        return mmix_mamba2(m, &b->mamba, u, onto, s, NULL, NULL);
+        return mmix_mamba2_forward(m, &b->mamba, u, onto, s, NULL, NULL);
     if (mmixi_vision_has_mmate(b)) {
         mmixi_layout layout = r->layout;
         layout.B = mmix_shape(u, 0);             /* the images that go at a time */
@@ -15237,7 +15238,7 @@ static mmix_tensor *mmixi_vision_mixer(mmix_ctx *m, const mmixi_vision_run *r, m
     }
     mmix_attention_layer attention = b->attention;
     attention.angles = r->angles;
-    return mmix_attention(m, &attention, u, onto, s, NULL, 0);
+    return mmix_attention_forward(m, &attention, u, onto, s, NULL, 0);
 }
 
 /* f of the second half, in the same way. */
@@ -15246,8 +15247,8 @@ static mmix_tensor *mmixi_vision_ffn(mmix_ctx *m, const mmixi_vision_run *r, mmi
 {
     const mmixi_vision_block *b = r->b;
     if (b->swiglu.down)
-        return mmix_swiglu(m, &b->swiglu, u, onto, s);
-    return mmix_mlp(m, &b->mlp, u, onto, s);
+        return mmix_swiglu_forward(m, &b->swiglu, u, onto, s);
+    return mmix_mlp_forward(m, &b->mlp, u, onto, s);
 }
 
 /* x + s γ ∘ u, where γ (D) and s (B) may be NULL. */
@@ -15420,7 +15421,7 @@ static mmix_tensor *mmixi_vision_begin(mmix_ctx *m, const char *who, mmixi_visio
     if (options) r->o = *options;
     const mmix_vision_options *o = &r->o;
     mmix_vision_config c = v->config;
-    if (o->class_last && c.mixer != MMIX_SSD) c.class_token = MMIX_CLASS_LAST;
+    if (o->class_last && c.mixer != MMIX_MIXER_SSD) c.class_token = MMIX_CLASS_LAST;
 
     if (!mmixi_expect(m, who, &d, "image B3HW", image))
         return NULL;
@@ -15481,7 +15482,7 @@ static mmix_tensor *mmixi_vision_block_run(mmix_ctx *m, mmixi_vision_run *r, mmi
         double rate = c->drop_path * (double)r->i / (double)(c->depth - 1);
         for (uint64_t half = 0; half < 2; half++) {
             uint64_t stream = o->stream * 1024 + 2 * r->i + half;
-            in[1 + half] = mmix_drop_path(m, r->B, rate, o->step, stream);
+            in[1 + half] = mmix_drop_path_scales(m, r->B, rate, o->step, stream);
         }
     }
     r->b = &r->v->block[r->i];
@@ -15568,8 +15569,8 @@ static void mmixi_vision_look(void *user, mmix_ctx *m, const mmix_mixer *mixer)
     size_t *rows = (size_t *)mmixi_step_array(m, n, 1, sizeof *rows);
     if (!rows) return;
     mmix_vision_class_index(&r->v->config, mmix_count(r->patches), rows);
-    mmix_real directions = mixer->kind == MMIX_SSD ? 2 : 1;
-    mmixi_vision_read(r, mmix_mix_rows(m, mixer, rows, n), 1, 0, directions);
+    mmix_real directions = mixer->kind == MMIX_MIXER_SSD ? 2 : 1;
+    mmixi_vision_read(r, mmix_mix_rows_mean(m, mixer, rows, n), 1, 0, directions);
 }
 
 /* The same for a block with M-MATE, whose M is made by several mixers. */
@@ -15598,11 +15599,11 @@ static mmix_tensor *mmixi_vision_attention(mmix_ctx *m, mmixi_vision_run *r, siz
     if (mmixi_vision_has_mmate(b)) {
         mmixi_vision_look_mmate(m, r, b, x);
     } else {
-        mmix_look *look = m->look;
+        mmix_mix_hook_function *look = m->look;
         void *user = m->look_user;
-        mmix_mix_watch(m, mmixi_vision_look, r);
+        mmix_mix_hook(m, mmixi_vision_look, r);
         mmixi_vision_blocks(m, r, block + 1);
-        mmix_mix_watch(m, look, user);
+        mmix_mix_hook(m, look, user);
     }
     return mmixi_keep_only(m, mark, r->attention);
 }
@@ -15642,7 +15643,7 @@ static void mmixi_decoder_declare_layer(mmix_decoder *d, size_t i)
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
     mmixi_decoder_layer *l = &d->layer[i];
-    mmix_start ones = mmixi_start_ones();
+    mmix_init ones = mmixi_start_ones();
     mmix_mmate_options o;
     char layer[40], mixer[64], mlp[64];
     int mmate = c->mixer == MMIX_DECODER_MMATE;
@@ -15665,7 +15666,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
     size_t K = c->vocabulary, D = c->dim;
-    mmix_start normal = mmixi_start_normal(p);
+    mmix_init normal = mmixi_start_normal(p);
     d->embedding = mmixi_param_matrix(p, "", "model.embed_tokens.weight", normal, K, D);
     if (c->media)
         mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D);
@@ -15795,7 +15796,7 @@ static mmix_tensor *mmixi_decoder_embed_tokens(mmix_ctx *m, const char *who,
             size_t t = (size_t)mmix_data_i32(list)[i];
             mmix_data_i32(tokens)[b * n + i] = mmixi_decoder_token(m, who, s, q, b, t);
         }
-    return mmix_gather(m, s->d->embedding, tokens);
+    return mmix_take_rows(m, s->d->embedding, tokens);
 }
 
 /* The tokens' features (B, L, D): embeddings, and for the grid tokens of media an MLP of these. */
@@ -15818,7 +15819,7 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     mmix_tensor *x = others ? mmixi_decoder_embed_tokens(m, who, s, q, others) : NULL;
     mmix_tensor *y = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (x) y = mmix_add_rows(m, y, x, others);
-    return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
+    return mmix_add_rows(m, y, mmix_mlp_forward(m, &d->projector, q->media, NULL, NULL), grid);
 }
 
 /* Half a layer, x += f(norm x). */
@@ -15827,7 +15828,7 @@ static mmix_tensor *mmixi_decoder_half(mmix_ctx *m, const void *user, mmix_tenso
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm[s->half], s->d->config.eps);
     if (s->half)
-        return mmix_swiglu(m, &s->l->ffn, u, *x, NULL);
+        return mmix_swiglu_forward(m, &s->l->ffn, u, *x, NULL);
     mmixi_layer_tap(s->o.normed, s->i, u);
     return mmixi_mmate(m, &s->l->mmate, u, s->o.mixed ? NULL : *x, &s->a);
 }
@@ -15883,7 +15884,7 @@ static void mmixi_decoder_asked(mmix_ctx *m, const mmixi_decoder_pass *s)
    there. NULL on error. */
 static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
                                       const mmix_decoder *d, const mmix_sequence *q,
-                                      const mmix_decoder_options *options, mmix_state *state,
+                                      const mmix_decoder_options *options, mmix_mix_state *state,
                                       size_t end)
 {
     mmix_layout layout;
@@ -15949,13 +15950,13 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d,
 /* Layer i has the slots 2i and 2i + 1. */
 static size_t mmixi_decoder_slots(const mmix_decoder *d) { return 2 * d->config.depth; }
 
-MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
+MMIXDEF mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    return d ? mmix_state_create(d->m, mmixi_decoder_slots(d)) : NULL;
+    return d ? mmix_mix_state_create(d->m, mmixi_decoder_slots(d)) : NULL;
 }
 
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d,
-                                       const mmix_sequence *piece, mmix_state *state)
+                                       const mmix_sequence *piece, mmix_mix_state *state)
 {
     static const char who[] = "mmix_decoder_step";
     mmixi_decoder_pass s;
@@ -16048,15 +16049,15 @@ static size_t mmixi_sample_draw(mmix_ctx *m, const mmix_real *logits, size_t K,
     return best;
 }
 
-MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K,
+MMIXDEF int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K,
                             const mmix_sampling *sampling, uint64_t place)
 {
-    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K))
+    if (!mmixi_given(m, "mmix_sample_token", "*logits, K", logits, K))
         return 0;
     size_t best = mmixi_sample_best(logits, K);
     mmix_real largest = logits[best];
     if (!(largest > -(mmix_real)INFINITY)) {     /* -infinity excludes a token, but not all */
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample_token: the logits are not finite: that of token "
                   "%.0f of %.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
                   largest != largest ? "not a number" : "-infinity, as all are",
                   (double)(place >> 32), (double)(place & UINT32_MAX));
@@ -16085,18 +16086,18 @@ static size_t mmixi_decoder_draw(mmix_ctx *m, const mmix_tensor *logits,
         int has_ended = stop && made && last[b] == stop;
         uint64_t place = (uint64_t)b << 32 | seen;
         if (!has_ended)
-            last[b] = mmix_sample(m, mmixi_of(logits) + b * K, K, sampling, place);
+            last[b] = mmix_sample_token(m, mmixi_of(logits) + b * K, K, sampling, place);
         tokens[b * count + made] = last[b];
         if (!stop || last[b] != stop) unfinished++;
     }
     return unfinished;
 }
 
-MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
+MMIXDEF size_t mmix_decoder_generate(mmix_ctx *m, const mmix_decoder *d,
                                      const mmix_sequence *sequence, const mmix_sampling *sampling,
                                      int32_t *tokens, size_t count)
 {
-    static const char who[] = "mmix_decoder_continue";
+    static const char who[] = "mmix_decoder_generate";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
     if (!mmixi_given(m, who, "*decoder, *sequence", d, sequence))
@@ -16107,7 +16108,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
         return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
-    mmix_state *s = mmix_decoder_state_create(d);
+    mmix_mix_state *s = mmix_decoder_state_create(d);
     mmix_sequence last;
     memset(&last, 0, sizeof last);
     last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
@@ -16116,7 +16117,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
         tokens[i] = stop;
     while (s && unfinished && made < count) {
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
-        size_t seen = mmix_state_tokens(s, 0);
+        size_t seen = mmix_mix_state_tokens(s, 0);
         unfinished = 0;
         if (logits)
             unfinished = mmixi_decoder_draw(m, logits, sampling, seen, mmix_data_i32(last.tokens),
@@ -16124,15 +16125,15 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d,
         made++;
         mmix_rewind(m, mark);
     }
-    mmix_state_destroy(s);
+    mmix_mix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
 
 /* ---- attention in, M-MATE out ---- */
-MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher,
+MMIXDEF mmix_decoder *mmix_decoder_student(const mmix_decoder *teacher,
                                       const mmix_mmate_options *options)
 {
-    static const char who[] = "mmix_linmu_from";
+    static const char who[] = "mmix_decoder_student";
     if (!teacher) return NULL;
     mmix_ctx *m = teacher->m;
     mmix_decoder_config c = teacher->config;
@@ -16173,7 +16174,7 @@ static void mmixi_calibrate(mmix_ctx *m, mmix_tensor *const o[2], mmix_tensor *c
         }
         double share = sqrt(square[0] / square[1]);
         if (share > 0 && share <= FLT_MAX) {
-            mmix_tensor *scaled = mmix_scale(m, columns[1], share, 0);
+            mmix_tensor *scaled = mmix_affine(m, columns[1], share, 0);
             if (scaled) mmix_write(columns[1], mmixi_of(scaled));
         }
         mmix_rewind(m, mark);
@@ -16189,10 +16190,10 @@ static int mmixi_linmu_alike(const mmix_decoder *student, const mmix_decoder *te
         && t->head_dim == s->head_dim;
 }
 
-MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
+MMIXDEF int mmix_decoder_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
-    static const char who[] = "mmix_linmu_calibrate";
+    static const char who[] = "mmix_decoder_calibrate";
     mmixi_decoder_pass s;
     if (!student || !teacher || student->m->error_kind) return -1;
     mmix_ctx *m = student->m;
@@ -16253,27 +16254,27 @@ struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
     mmixi_dino_net net[2];                       /* the student's, the teacher's */
-    mmix_adamw_state adamw[2];                   /* the student's backbone, its head */
+    mmix_optimizer adamw[2];                   /* the student's backbone, its head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
     uint64_t step, iters;                        /* the counters of files, in this order */
     uint64_t at_uniform, at_zero;                /* steps in a row: loss at ln K, entropy at 0 */
     char *note;
     size_t shard;                                /* this process's, if `sum` adds up all */
-    mmix_sum_function *sum;
+    mmix_allreduce *sum;
     void *sum_user;
 };
 
-MMIXDEF mmix_dino_config mmix_dino_default(void)
+MMIXDEF mmix_dino_config mmix_dino_config_default(void)
 {
     mmix_dino_config c;
     memset(&c, 0, sizeof c);
-    c.vision = mmix_vit(384, 16);
+    c.vision = mmix_vision_config_vit(384, 16);
     c.head_hidden = 2048;
     c.head_bottleneck = 256;
     c.prototypes = 65536;
     c.head_layers = 3;
-    c.augment = mmix_augment_dino();
+    c.augment = mmix_augment_config_dino();
     c.batch = 256;
     c.epochs = 100;
     c.lr = 5e-4;
@@ -16295,10 +16296,10 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
     c.mask_part[1] = 0.5;
     return c;
 }
-MMIXDEF mmix_dino_config mmix_dino_small_data(void)
+MMIXDEF mmix_dino_config mmix_dino_config_small_data(void)
 {
-    mmix_dino_config c = mmix_dino_default();
-    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
+    mmix_dino_config c = mmix_dino_config_default();
+    c.vision = mmixi_vision_base(MMIX_MIXER_SOFTMAX, 128, 4, 4, 8);
     c.vision.grid = 8;
     c.vision.drop_path = 0;
     c.vision.deviation = 0.05;                   /* 1/√(3 · 128) */
@@ -16334,9 +16335,11 @@ static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.aspect, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.flip, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.jitter, MMIXI_IN_ALL),
-    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.grey, MMIXI_IN_ALL),
+    MMIXI_SETTING("augment.grey", MMIXI_REAL_NUMBER, double, mmix_dino_config, augment.gray,
+                  -HUGE_VAL, HUGE_VAL, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.blur, MMIXI_IN_ALL),
-    MMIXI_ANY_REAL_OF(mmix_dino_config, augment.solarise, MMIXI_IN_ALL),
+    MMIXI_SETTING("augment.solarise", MMIXI_REAL_NUMBER, double, mmix_dino_config, augment.solarize,
+                  -HUGE_VAL, HUGE_VAL, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.brightness, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.contrast, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.saturation, MMIXI_IN_ALL),
@@ -16376,7 +16379,7 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
     for (int i = 2; i-- > 0;) {
-        mmix_adamw_free(&d->adamw[i]);
+        mmix_optimizer_free(&d->adamw[i]);
         mmix_vision_destroy(d->net[i].vision);
         mmix_params_destroy(d->net[i].params);
     }
@@ -16616,7 +16619,7 @@ static mmix_tensor *mmixi_dino_read_picture(const mmix_dino *d, const mmix_featu
 static mmix_tensor *mmixi_dino_read_patches(const mmix_dino *d, const mmix_features *f,
                                             const mmixi_dino_mask *mask)
 {
-    mmix_tensor *hidden = mmix_gather(d->m, mmixi_flat(d->m, f->patches), mask->at);
+    mmix_tensor *hidden = mmix_take_rows(d->m, mmixi_flat(d->m, f->patches), mask->at);
     mmix_tensor *both[2] = { hidden, hidden };
     if (d->config.read == MMIX_READ_BOTH)
         return mmix_concat(d->m, 1, both, 2);
@@ -16704,7 +16707,7 @@ static mmix_tensor *mmixi_dino_slice_loss(const mmixi_dino_shard *j, mmix_tensor
                                           c->student_temp, j->teacher_temp, c->center_momentum,
                                           NULL);
     j->sum[MMIXI_DINO_PATCHES] += part * mmix_item(patches);
-    return mmix_add(m, loss, mmix_scale(m, patches, c->patch_weight, 0));
+    return mmix_add(m, loss, mmix_affine(m, patches, c->patch_weight, 0));
 }
 /* Gradients and sums of pictures at … at + pictures - 1 of the batch. 0, or -1. */
 static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t pictures)
@@ -16729,7 +16732,7 @@ static int mmixi_dino_slice(const mmixi_dino_shard *j, size_t at, size_t picture
     mmix_tensor *loss = NULL;
     if (!m->error_kind)
         loss = mmixi_dino_slice_loss(j, student, teacher, &mask, pictures, part);
-    loss = mmix_scale(m, loss, part, 0);
+    loss = mmix_affine(m, loss, part, 0);
     mmix_record(m, 0);
     if (!loss || mmix_backward(m, loss)) return -1;
     for (size_t k = 0; k < K; k++)
@@ -16846,11 +16849,11 @@ static const mmix_real *mmixi_dino_gradients(const mmix_dino *d, const mmixi_din
     mmixi_dino_report(d, share, s);
     return share + MMIXI_DINO_CENTER;
 }
-MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, void *user)
+MMIXDEF int mmix_dino_set_allreduce(mmix_dino *d, size_t shard, mmix_allreduce *sum, void *user)
 {
     if (!d || d->m->error_kind) return -1;
     size_t shards = mmixi_max(1, d->config.shards);
-    if (mmixi_within(d->m, "mmix_dino_share", "shard", (double)shard, 0, (double)shards - 1))
+    if (mmixi_within(d->m, "mmix_dino_set_allreduce", "shard", (double)shard, 0, (double)shards - 1))
         return -1;
     d->shard = shard;
     d->sum = sum;
@@ -16864,7 +16867,7 @@ MMIXDEF int mmix_dino_share(mmix_dino *d, size_t shard, mmix_sum_function *sum, 
 static mmix_adamw mmixi_dino_schedules(const mmix_dino *d, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
-    mmix_adamw adamw = mmix_adamw_default();
+    mmix_adamw adamw = mmix_adamw_config_default();
     double lr = c->lr * (double)c->batch / 256;
     s->lr = mmix_schedule_cosine(lr, c->min_lr, c->epochs, d->iters, c->warmup_epochs, 0, d->step);
     s->weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
@@ -17000,7 +17003,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
    One call runs the teacher without recording and then the student on the same tokens. Logits are
    computed at the answer positions alone. A call's gradients are weighted by its number of answer
    tokens, so that batches of any size add up to the gradient of one large batch (L_hid nearly: it
-   is relative to the mean square of its own batch), and the optimiser makes a step when enough
+   is relative to the mean square of its own batch), and the optimizer makes a step when enough
    tokens have come. Each stage freezes what it does not train and begins with moments of 0.
    ==================================================================================== */
 
@@ -17019,7 +17022,7 @@ static mmix_stage mmixi_stage_of(int train, double lr, double min_lr, size_t war
     stage.clip = 1;
     return stage;
 }
-MMIXDEF mmix_distill_config mmix_linmu_stages(void)
+MMIXDEF mmix_distill_config mmix_distill_config_linmu(void)
 {
     const int both = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     mmix_distill_config c;
@@ -17045,7 +17048,7 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
     c.calibrate = 1;
     return c;
 }
-MMIXDEF mmix_distill_config mmix_vision_stages(void)
+MMIXDEF mmix_distill_config mmix_distill_config_vision(void)
 {
     const int mixers = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     mmix_distill_config c;
@@ -17140,7 +17143,7 @@ static int mmixi_distill_adapt(mmix_distill *run, int train)
     mmix_distill_config *c = &run->config;
     mmix_params *model = run->params;
     if ((train & MMIX_TRAIN_LORA) && !model->adapters
-        && mmix_params_lora(model, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
+        && mmix_params_add_lora(model, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (!model->adapters) return 0;
     /* They may be the caller's, with sizes of their own: a saved run has to say what they are. */
     c->lora_rank = model->lora.rank;
@@ -17160,8 +17163,8 @@ static int mmixi_distill_begin(mmix_distill *run)
     if (mmixi_distill_adapt(run, over ? 0 : train)) return -1;
     mmix_params *list[2] = { run->params, run->params->adapters };
     for (int i = 0; i < 2; i++) {
-        mmix_adamw_free(&run->adamw[i]);
-        mmix_params_train(list[i], 0);
+        mmix_optimizer_free(&run->adamw[i]);
+        mmix_params_require_grad(list[i], 0);
         mmixi_stage_freeze(train, list[i], run->vision_student);
         if (over || !mmixi_stage_trains(train, list[i], run->vision_student))
             continue;
@@ -17261,7 +17264,7 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     draft.params = student->params;
     return mmixi_distill_new(who, &draft);
 }
-/* Whether mmix_vision_from may have made the student of this teacher with attention. 1, or 0 with a
+/* Whether mmix_vision_student may have made the student of this teacher with attention. 1, or 0 with a
    message, or without one if either is NULL. */
 static int mmixi_vision_alike(const char *who, const mmix_vision *teacher,
                               const mmix_vision *student)
@@ -17271,10 +17274,10 @@ static int mmixi_vision_alike(const char *who, const mmix_vision *teacher,
     const mmix_vision_config *t = &teacher->config, *s = &student->config;
     int same_sizes = t->depth == s->depth && t->dim == s->dim && t->heads == s->heads
         && t->patch == s->patch && t->registers == s->registers;
-    int scans = t->mixer == MMIX_SSD || s->mixer == MMIX_SSD;
+    int scans = t->mixer == MMIX_MIXER_SSD || s->mixer == MMIX_MIXER_SSD;
     if (teacher->params->m == m && same_sizes && !scans) return 1;
     mmix_fail(m, MMIX_ERROR_ARGUMENT,
-              "%s: expected a student as mmix_vision_from makes it of a teacher "
+              "%s: expected a student as mmix_vision_student makes it of a teacher "
               "with attention, of its context", who);
     return 0;
 }
@@ -17395,7 +17398,7 @@ static int mmixi_distill_decode_group(const mmix_decoder *teacher, const char *w
     if (input->media)
         asked.media = mmix_slice(m, input->media, 0, g->first, g->count);
     int32_t *said = (int32_t *)mmixi_step_array(m, g->count, g->longest, sizeof *said);
-    if (!mmix_decoder_continue(m, teacher, &asked, NULL, said, g->longest))
+    if (!mmix_decoder_generate(m, teacher, &asked, NULL, said, g->longest))
         return -1;
     for (size_t k = g->begin; k < g->end; k++) {
         size_t row = mmixi_answer_row(made, k), sequence = row / L, position = row % L;
@@ -17455,7 +17458,7 @@ static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
 static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x,
                                         const mmixi_answers *a)
 {
-    return mmix_decoder_logits(d->m, d, mmix_gather(d->m, mmixi_flat(d->m, x), a->rows));
+    return mmix_decoder_logits(d->m, d, mmix_take_rows(d->m, mmixi_flat(d->m, x), a->rows));
 }
 
 /* A call on one batch. It computes the losses whose λ is above 0; a call that does not learn
@@ -17488,7 +17491,7 @@ static void mmixi_lesson_add(mmixi_lesson *l, double weight, mmix_tensor *x, dou
     mmix_ctx *m = l->run->m;
     *seen += mmix_item(x);
     if (!(weight > 0)) return;
-    x = mmix_scale(m, x, weight, 0);
+    x = mmix_affine(m, x, weight, 0);
     l->loss = l->loss ? mmix_add(m, l->loss, x) : x;
 }
 /* L_hid: the mean over the layers, of what their mixers or they themselves make. */
@@ -17502,7 +17505,7 @@ static void mmixi_lesson_hidden(mmixi_lesson *l, mmix_tensor *mask)
     }
     for (size_t i = 0; student && i < l->depth; i++) {
         mmix_tensor *loss = mmix_kd_hidden(m, student[i], teacher[i], mask, 1);
-        loss = mmix_scale(m, loss, 1 / (double)l->depth, 0);
+        loss = mmix_affine(m, loss, 1 / (double)l->depth, 0);
         mmixi_lesson_add(l, l->stage->hidden, loss, &l->stats->hidden);
     }
 }
@@ -17573,7 +17576,7 @@ static void mmixi_decoder_lesson(mmixi_lesson *l)
     mmix_ctx *m = run->m;
     mmixi_answers truth, decoded;
     if (mmixi_decoder_answers(l, &truth, &decoded)) return;
-    if (l->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &truth.input))
+    if (l->calibrate && mmix_decoder_calibrate(run->student, run->teacher, &truth.input))
         return;
 
     mmix_tensor *teacher = mmixi_decoder_teach(l, &truth);
@@ -17611,10 +17614,10 @@ static mmix_tensor *mmixi_unlike(mmix_ctx *m, mmix_tensor *x, mmix_tensor *teach
         teacher = mmixi_as(m, teacher, 3, 1, mmix_shape(teacher, 0), mmix_shape(teacher, 1), 0);
     }
     double rows = (double)(mmix_shape(x, 0) * mmix_shape(x, 1));
-    mmix_tensor *unit = mmix_l2_normalise(m, x, 1e-12);
-    mmix_tensor *teacher_unit = mmix_l2_normalise(m, teacher, 1e-12);
+    mmix_tensor *unit = mmix_l2_normalize(m, x, 1e-12);
+    mmix_tensor *teacher_unit = mmix_l2_normalize(m, teacher, 1e-12);
     mmix_tensor *cosines = mmix_sum(m, mmix_mul(m, unit, teacher_unit));
-    mmix_tensor *lacks = mmix_scale(m, cosines, -1 / rows, 1);
+    mmix_tensor *lacks = mmix_affine(m, cosines, -1 / rows, 1);
     return mmix_add(m, mmix_kd_hidden(m, x, teacher, NULL, 1), lacks);
 }
 static void mmixi_vision_lesson(mmixi_lesson *l)
@@ -17709,7 +17712,7 @@ static int mmixi_lesson_losses(mmixi_lesson *l, mmix_tensor **weighted)
     if (l->run->vision_student) mmixi_vision_lesson(l);
     else mmixi_decoder_lesson(l);
     l->stats->loss = mmix_item(l->loss);
-    *weighted = mmix_scale(m, l->loss, (double)l->stats->tokens, 0);
+    *weighted = mmix_affine(m, l->loss, (double)l->stats->tokens, 0);
     mmix_record(m, record);
     return m->error_kind ? -1 : 0;
 }
@@ -17723,11 +17726,11 @@ static int mmixi_lesson_look(mmixi_lesson *l)
     mmix_rewind(m, mark);
     return 0;
 }
-/* The optimiser's step, and the next stage after the last step of one. After an error what has been
+/* The optimizer's step, and the next stage after the last step of one. After an error what has been
    added up is of no use and is dropped. 1: go on, -1: error. */
 static int mmixi_distill_update(mmix_distill *run, const mmix_stage *s, mmix_distill_stats *stats)
 {
-    mmix_adamw o = mmix_adamw_default();
+    mmix_adamw o = mmix_adamw_config_default();
     double start = s->lr / (double)(s->warmup + 1);
     stats->lr = mmix_schedule_cosine(s->lr, s->min_lr, s->steps, 1, s->warmup, start, run->step);
     o.lr = stats->lr;
@@ -17995,8 +17998,8 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     int record = mmix_record(m, 0);
     mmix_tensor *mean = mmixi_map_query(m, &o, query, &d);
     if (o.similarity == MMIX_MAP_COSINE) {
-        mean = mmix_l2_normalise(m, mean, 1e-12);
-        patches = mmix_l2_normalise(m, (mmix_tensor *)patches, 1e-12);
+        mean = mmix_l2_normalize(m, mean, 1e-12);
+        patches = mmix_l2_normalize(m, (mmix_tensor *)patches, 1e-12);
     }
     mmix_record(m, record);
     memset(&map, 0, sizeof map);
@@ -18006,7 +18009,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     for (size_t b = 0; b < d.B; b++)
         mmixi_map_image(m, &map, mean, patches, &d, b);
     if (mmixi_bounded(m, who, "similarities", map.similarity)) return -1;
-    map.map = mmix_resize(m, map.scaled, MMIX_BILINEAR, h, w, 0, 0);
+    map.map = mmix_interpolate(m, map.scaled, MMIX_RESIZE_BILINEAR, h, w, 0, 0);
     if (!map.map) return -1;
     mmixi_map_words(&o, gh, gw, h, w, &map);
     *result = map;
@@ -18544,8 +18547,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, mmix_tensor *train, const mmix_tensor *train_l
     mmix_tensor *pred = mmix_new(m, MMIX_DTYPE_I32, 1, &d.T);
     double *votes = mmixi_doubles(m, d.T, classes);
     mmix_mark mark = mmix_mark_here(m);
-    train = mmix_l2_normalise(m, train, 1e-12);
-    test = others ? train : mmix_l2_normalise(m, test, 1e-12);
+    train = mmix_l2_normalize(m, train, 1e-12);
+    test = others ? train : mmix_l2_normalize(m, test, 1e-12);
     if (m->error_kind) return -1;
     j.kernel = m->k;
     j.train = mmixi_values(train);
@@ -18613,12 +18616,12 @@ typedef struct mmixi_probe_taps {
 static void mmixi_probe_row(const mmix_source *s, size_t y, mmixi_probe_taps *taps)
 {
     double ratio = (double)s->gh / (double)s->h;
-    mmixi_resize_taps(MMIX_BILINEAR, s->gh, ratio, y, taps->y);
+    mmixi_resize_taps(MMIX_RESIZE_BILINEAR, s->gh, ratio, y, taps->y);
 }
 static void mmixi_probe_column(const mmix_source *s, size_t x, mmixi_probe_taps *taps)
 {
     double ratio = (double)s->gw / (double)s->w;
-    mmixi_resize_taps(MMIX_BILINEAR, s->gw, ratio, x, taps->x);
+    mmixi_resize_taps(MMIX_RESIZE_BILINEAR, s->gw, ratio, x, taps->x);
 }
 /* Where token t of the four begins in logits and d_logits. */
 static size_t mmixi_probe_token(const mmixi_probe_job *j, size_t picture,
@@ -18764,9 +18767,9 @@ static size_t mmixi_probe_cell_end(size_t tokens, size_t pixels, size_t at)
 {
     mmixi_tap first[2], tap[2];
     double ratio = (double)tokens / (double)pixels;
-    mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, first);
+    mmixi_resize_taps(MMIX_RESIZE_BILINEAR, tokens, ratio, at, first);
     for (at++; at < pixels; at++) {
-        mmixi_resize_taps(MMIX_BILINEAR, tokens, ratio, at, tap);
+        mmixi_resize_taps(MMIX_RESIZE_BILINEAR, tokens, ratio, at, tap);
         int same = tap[0].at == first[0].at && tap[1].at == first[1].at;
         if (!same) break;
     }
@@ -18921,7 +18924,7 @@ static void mmixi_probe_train(mmix_ctx *m, const mmix_probe_config *o, mmixi_pro
     }
 }
 
-MMIXDEF mmix_probe_config mmix_probe_default(void)
+MMIXDEF mmix_probe_config mmix_probe_config_default(void)
 {
     mmix_probe_config o;
     memset(&o, 0, sizeof o);
@@ -19207,9 +19210,9 @@ static void mmixi_rank_task(void *arg, mmixi_range range)
     r->effective[index] = sum * mmixi_exp(-logs / sum);  /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
 }
 
-MMIXDEF int mmix_rank_of(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
+MMIXDEF int mmix_block_rank(mmix_ctx *m, mmix_tensor *M, size_t block, double eps, mmix_rank *result)
 {
-    static const char who[] = "mmix_rank_of";
+    static const char who[] = "mmix_block_rank";
     mmixi_rank_job j;
     mmixi_dims d;
     if (mmixi_result(m, who, result, sizeof *result)) return -1;
@@ -19253,7 +19256,7 @@ static double *mmixi_decay_ranks(mmix_ctx *m, const mmix_mixer *ssd, const mmixi
     decay.k = ones;
     decay.D = NULL;
     decay.final_state = NULL;
-    if (mmix_rank_of(m, mmix_mix_matrix(m, &decay), block, eps, &rank))
+    if (mmix_block_rank(m, mmix_mix_matrix(m, &decay), block, eps, &rank))
         return NULL;
     return rank.numerical;
 }
@@ -19280,9 +19283,9 @@ static double mmixi_mix_bound(const mmixi_mix_rank_job *j, const mmixi_mix_block
     int diagonal = b->row == b->column;
     if (!(j->r.M.numerical[at] > 0))             /* zeros, as a mask leaves them */
         return 0;
-    if (x->kind == MMIX_SSD)
+    if (x->kind == MMIX_MIXER_SSD)
         return diagonal ? full : fmin(full, N * j->r.decay[at]);
-    if (x->kind == MMIX_LINEAR) {
+    if (x->kind == MMIX_MIXER_LINEAR) {
         int triangular = diagonal && x->mask == MMIX_MASK_CAUSAL;
         return triangular ? full : fmin(full, N);
     }
@@ -19297,7 +19300,7 @@ static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const
     const mmix_mixer *x = j->mixer;
     const mmix_mixer_rank *r = &j->r;
     size_t n = r->M.rows * r->M.cols;
-    mmix_heads v = mmixi_heads_of(x->v, mmixi_of(x->v), d->H);
+    mmix_head_view v = mmixi_heads_of(x->v, mmixi_of(x->v), d->H);
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *out = mmix_new2(m, b->rows, d->W);
     mmix_rank rank;
@@ -19318,7 +19321,7 @@ static void mmixi_mix_rank_block(mmix_ctx *m, const mmixi_mix_rank_job *j, const
     }
     if (j->out_proj)
         out = mmix_linear(m, out, j->out_proj, NULL);
-    if (!mmix_rank_of(m, out, 0, j->eps, &rank))
+    if (!mmix_block_rank(m, out, 0, j->eps, &rank))
         *joined = *rank.numerical;
     mmix_rewind(m, mark);
 }
@@ -19343,11 +19346,11 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out
     if (block == 0) block = mmixi_max(d->L / 2, 1);
     block = mmixi_min(block, d->L);
     r->block = block;
-    if (mmix_rank_of(m, j.M, block, eps, &r->M))
+    if (mmix_block_rank(m, j.M, block, eps, &r->M))
         return -1;
-    if (mixer->kind == MMIX_SSD)
+    if (mixer->kind == MMIX_MIXER_SSD)
         r->decay = mmixi_decay_ranks(m, mixer, d, block, eps);
-    if (mmix_rank_of(m, j.M, 0, eps, &r->whole))
+    if (mmix_block_rank(m, j.M, 0, eps, &r->whole))
         return -1;
     size_t n = r->M.rows * r->M.cols;
     r->bound = mmixi_doubles(m, r->M.matrices, n);
@@ -19712,7 +19715,7 @@ static void mmixi_video_row(void *arg, mmixi_range range)
     }
 }
 
-MMIXDEF mmix_video_config mmix_video_davis(void)
+MMIXDEF mmix_video_config mmix_video_config_davis(void)
 {
     mmix_video_config c;
     c.frames = 7;
@@ -19729,7 +19732,7 @@ static int mmixi_video_tokens(mmix_ctx *m, const char *who, mmix_video *v,
     if (!mmixi_expect(m, who, &v->d, spec, tokens))
         return -1;
     if (mmixi_bounded(m, who, "tokens", tokens)) return -1;
-    mmix_tensor *unit = mmix_l2_normalise(m, (mmix_tensor *)tokens, 1e-12);
+    mmix_tensor *unit = mmix_l2_normalize(m, (mmix_tensor *)tokens, 1e-12);
     v->x = mmixi_of(unit);
     return m->error_kind ? -1 : 0;
 }
@@ -19855,7 +19858,7 @@ MMIXDEF int mmix_video_next(mmix_video *v, const mmix_tensor *tokens, mmix_video
     if (mmixi_video_tokens(m, who, v, tokens)) return -1;
     mmixi_ranges(m, d->Y, 1, mmixi_video_row, v);
     mmix_tensor *planes = mmixi_as(m, r.soft, 4, 1, d->K, d->Y, d->X);
-    mmix_tensor *large = mmix_resize(m, planes, MMIX_BILINEAR, d->H, d->W, 0, 0);
+    mmix_tensor *large = mmix_interpolate(m, planes, MMIX_RESIZE_BILINEAR, d->H, d->W, 0, 0);
     if (!large) return -1;
     mmixi_video_labels(v, mmixi_of(large), mmix_data_i32(r.labels));
     mmixi_video_keep(v);
@@ -20000,8 +20003,8 @@ static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
 /* k(x) for x >= 0 within its reach. */
 static double mmixi_resize_kernel(int filter, double x)
 {
-    double a = filter == MMIX_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
-    if (filter == MMIX_BILINEAR) return 1 - x;
+    double a = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS ? -0.5 : -0.75;
+    if (filter == MMIX_RESIZE_BILINEAR) return 1 - x;
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
     return 0;
@@ -20009,9 +20012,9 @@ static double mmixi_resize_kernel(int filter, double x)
 /* The inputs of output `out`, with their weights. Returns how many. */
 static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
 {
-    int smooth = filter == MMIX_BICUBIC_ANTIALIAS;
+    int smooth = filter == MMIX_RESIZE_BICUBIC_ANTIALIAS;
     double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f;
-    double reach = filter == MMIX_BILINEAR ? 1 : 2 * f;
+    double reach = filter == MMIX_RESIZE_BILINEAR ? 1 : 2 * f;
     double centre = ((double)out + 0.5) * ratio, last = (double)(n - 1), sum = 0;
     double begin = floor(centre - reach + 0.5), end = floor(centre + reach + 0.5);
     size_t count = 0;
@@ -20053,7 +20056,7 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m
     t.first = 0;
     t.n = 0;
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        size_t taps = mmixi_resize_taps(MMIX_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
+        size_t taps = mmixi_resize_taps(MMIX_RESIZE_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
         if (!i) t.first = w->at;
         t.n = w->at - t.first + taps;
         tap[0] = (int32_t)(w->at - t.first);
@@ -20118,9 +20121,9 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
             mmixi_weigh(to, to + 3 * second, line, tap);
     }
 }
-MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height)
+MMIXDEF mmix_resize_plan mmix_resize_plan_box(mmix_box box, size_t width, size_t height)
 {
-    mmix_resizing r;
+    mmix_resize_plan r;
     memset(&r, 0, sizeof r);
     r.from = box;
     r.to.height = height;
@@ -20132,11 +20135,11 @@ MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t heigh
 /* The longer side becomes ⌊side·long/short⌋. The middle begins at (h - crop)/2, rounded, halves to
    even.
    torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
-MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side,
+MMIXDEF mmix_resize_plan mmix_resize_plan_center_crop(size_t in_width, size_t in_height, size_t side,
                                              size_t crop)
 {
     uint64_t low = mmixi_min(in_height, in_width), high = mmixi_max(in_height, in_width);
-    mmix_resizing r;
+    mmix_resize_plan r;
     memset(&r, 0, sizeof r);                     /* which no picture can be resized to */
     r.from.height = in_height;
     r.from.width = in_width;
@@ -20153,7 +20156,7 @@ MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, 
 /* Scratch holds, in this order, a pair of lines, whose place one output's weights take before; the
    taps of both axes, at most 4n + 9m of them; the picture between the two passes. At its end there
    is room for the pixels that are kept, because some callers put these in front of it. */
-MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
+MMIXDEF size_t mmix_picture_resize_scratch_bytes(mmix_resize_plan r)
 {
     uint64_t sides = (uint64_t)r.from.width + r.from.height + r.width + r.height;
     uint64_t rows = (uint64_t)r.from.height + r.to.height;       /* between, and kept */
@@ -20164,7 +20167,7 @@ MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
     if (!mmixi_box_ok(r.to, r.width, r.height)) return 0;
     return fits ? (size_t)bytes : 0;
 }
-MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch)
+MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r, void *scratch)
 {
     uint64_t *line = (uint64_t *)scratch;
     mmixi_tap *w = (mmixi_tap *)scratch;
@@ -20174,7 +20177,7 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, 
     uint8_t *middle;                             /* (columns, rows) */
     size_t top, left;
     if (!out || !in.rgb || !scratch) return -1;
-    if (!mmix_picture_resize_scratch(r)) return -1;
+    if (!mmix_picture_resize_scratch_bytes(r)) return -1;
     if (!mmixi_box_ok(r.from, in.width, in.height)) return -1;
     tap = (int32_t *)(void *)(line + 3 * (r.from.width + r.from.height));
     across = mmixi_taps_make(tap, w, r.from.width, r.width, r.to.left, r.to.width);
@@ -20244,7 +20247,7 @@ static void mmixi_hue(uint8_t *rgb, const uint8_t *end, unsigned turn)
         int b = high - rgb[(top + 1) % 3];
         int range = a > b ? a : b, saturation;
         unsigned hue;
-        if (!range) continue;                      /* grey has no hue */
+        if (!range) continue;                      /* gray has no hue */
         saturation = 255 * range / high;
         hue = (unsigned)mmixi_hue_of(top, a, b, range) + turn;
         for (int c = 0; c < 3; c++) {
@@ -20279,7 +20282,7 @@ static void mmixi_blend_levels(uint8_t *rgb, const uint8_t *end, int z, float fa
     for (int v = 0; v < 256; v++) level[v] = mmixi_blended(v, z, factor);
     for (; rgb < end; rgb++) *rgb = level[*rgb];
 }
-static void mmixi_solarise(uint8_t *rgb, const uint8_t *end, double from)
+static void mmixi_solarize(uint8_t *rgb, const uint8_t *end, double from)
 {
     for (; rgb < end; rgb++)
         if (*rgb >= from) *rgb = (uint8_t)(255 - *rgb);
@@ -20296,7 +20299,7 @@ typedef struct mmixi_blur_box {
     uint32_t w, e;
 } mmixi_blur_box;
 
-MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
+MMIXDEF size_t mmix_picture_blur_scratch_bytes(size_t width, size_t height)
 {
     if (!mmixi_sides_ok(width, height)) return 0;
     return 24 * (mmixi_max(width, height) + 4 * MMIXI_BLUR_MAX + 4);
@@ -20372,43 +20375,43 @@ static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, u
 static int mmixi_change_ok(int change, double amount)
 {
     switch (change) {
-    case MMIX_CHANGE_BRIGHTNESS:
-    case MMIX_CHANGE_CONTRAST:
-    case MMIX_CHANGE_SATURATION: return amount >= 0 && amount <= 1000;
-    case MMIX_CHANGE_HUE: return amount >= -0.5 && amount <= 0.5;
-    case MMIX_CHANGE_FLIP:
-    case MMIX_CHANGE_GREY: return amount >= 0 && amount <= 0;
-    case MMIX_CHANGE_SOLARISE: return amount >= 0 && amount <= 256;
-    case MMIX_CHANGE_BLUR: return amount >= 0 && amount <= MMIXI_BLUR_MAX;
+    case MMIX_ADJUST_BRIGHTNESS:
+    case MMIX_ADJUST_CONTRAST:
+    case MMIX_ADJUST_SATURATION: return amount >= 0 && amount <= 1000;
+    case MMIX_ADJUST_HUE: return amount >= -0.5 && amount <= 0.5;
+    case MMIX_ADJUST_FLIP:
+    case MMIX_ADJUST_GRAY: return amount >= 0 && amount <= 0;
+    case MMIX_ADJUST_SOLARIZE: return amount >= 0 && amount <= 256;
+    case MMIX_ADJUST_BLUR: return amount >= 0 && amount <= (double)MMIXI_BLUR_MAX;
     default: return 0;
     }
 }
-MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change,
+MMIXDEF int mmix_picture_adjust(uint8_t *rgb, size_t width, size_t height, int change,
                                 double amount, void *scratch)
 {
     const uint8_t *end;
     if (!rgb || !mmixi_sides_ok(width, height) || !mmixi_change_ok(change, amount)) return -1;
-    if (change == MMIX_CHANGE_BLUR && !scratch) return -1;
+    if (change == MMIX_ADJUST_BLUR && !scratch) return -1;
     end = rgb + 3 * width * height;
     switch (change) {
-    case MMIX_CHANGE_BRIGHTNESS:
+    case MMIX_ADJUST_BRIGHTNESS:
         mmixi_blend_levels(rgb, end, 0, (float)amount);
         break;
-    case MMIX_CHANGE_CONTRAST:
+    case MMIX_ADJUST_CONTRAST:
         mmixi_blend_levels(rgb, end, mmixi_mean_luma(rgb, end), (float)amount);
         break;
-    case MMIX_CHANGE_SATURATION:
-    case MMIX_CHANGE_GREY:                       /* a saturation of 0 */
+    case MMIX_ADJUST_SATURATION:
+    case MMIX_ADJUST_GRAY:                       /* a saturation of 0 */
         mmixi_saturation(rgb, end, (float)amount);
         break;
-    case MMIX_CHANGE_HUE:
+    case MMIX_ADJUST_HUE:
         mmixi_hue(rgb, end, (unsigned)(int)(255 * amount));
         break;
-    case MMIX_CHANGE_FLIP:
+    case MMIX_ADJUST_FLIP:
         mmixi_flip(rgb, end, width);
         break;
-    case MMIX_CHANGE_SOLARISE:
-        mmixi_solarise(rgb, end, amount);
+    case MMIX_ADJUST_SOLARIZE:
+        mmixi_solarize(rgb, end, amount);
         break;
     default:
         mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch);
@@ -20421,10 +20424,10 @@ static int mmixi_deviation_ok(const double *d)
 {
     return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0;
 }
-MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
+MMIXDEF int mmix_picture_normalize(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
 {
-    mmix_augment imagenet = mmix_augment_dino();
+    mmix_augment imagenet = mmix_augment_config_dino();
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
     if (!out || !in.rgb || !mmixi_sides_ok(in.width, in.height)) return -1;
@@ -20441,7 +20444,7 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     }
     return 0;
 }
-static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resizing r)
+static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
 {
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes of 1 to "
               "2^24, also of what is resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f",
@@ -20449,9 +20452,9 @@ static mmix_tensor *mmixi_image_refuse(mmix_ctx *m, mmix_picture in, mmix_resizi
               (double)r.to.width, (double)r.to.height);
     return NULL;
 }
-MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
+MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resize_plan r)
 {
-    size_t bytes = mmix_picture_resize_scratch(r), kept = 3 * r.to.width * r.to.height;
+    size_t bytes = mmix_picture_resize_scratch_bytes(r), kept = 3 * r.to.width * r.to.height;
     mmix_picture out;
     mmix_tensor *image;
     mmix_mark mark;
@@ -20467,7 +20470,7 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
     out.rgb = pixels;
     out.width = r.to.width;
     out.height = r.to.height;
-    mmix_picture_normalise(mmixi_of(image), out, NULL, NULL);
+    mmix_picture_normalize(mmixi_of(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
 }
@@ -20476,11 +20479,11 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
 {
     size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     mmix_picture in = { rgb, width, height };
-    return mmix_image_resized(m, in, mmix_resizing_evaluate(width, height, side, size));
+    return mmix_image_resized(m, in, mmix_resize_plan_center_crop(width, height, side, size));
 }
 
 /* ---- DINO's crops ----------------------------------------------------------------- */
-MMIXDEF mmix_augment mmix_augment_dino(void)
+MMIXDEF mmix_augment mmix_augment_config_dino(void)
 {
     static const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
     mmix_augment a;
@@ -20496,11 +20499,11 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     a.aspect[1] = 4.0 / 3;
     a.flip = 0.5;
     a.jitter = 0.8;
-    a.grey = 0.2;
+    a.gray = 0.2;
     a.blur[0] = 1;
     a.blur[1] = 0.1;
     a.blur[2] = 0.5;
-    a.solarise[1] = 0.2;
+    a.solarize[1] = 0.2;
     a.brightness = 0.4;
     a.contrast = 0.4;
     a.saturation = 0.2;
@@ -20515,8 +20518,8 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
    it is, so that each stands on its own. Try t of the box has 4t … 4t + 3 for area, aspect, top and
    left; a factor has FACTOR + change, a step of the shuffle ORDER + place. */
 enum {
-    MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
-    MMIXI_DRAW_SOLARISE,
+    MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GRAY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
+    MMIXI_DRAW_SOLARIZE,
     MMIXI_DRAW_FACTOR = 48,
     MMIXI_DRAW_ORDER = 52
 };
@@ -20583,13 +20586,13 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
     }
     for (int i = 0; i < 4; i++) {
         int change = order[i];
-        int nothing = change != MMIX_CHANGE_HUE;         /* a factor of 1, but a turn of 0 */
+        int nothing = change != MMIX_ADJUST_HUE;         /* a factor of 1, but a turn of 0 */
         double x = strength[change], low = fmax(nothing - x, nothing - 1), high = nothing + x;
         double amount = mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high);
-        mmix_picture_change(rgb, s, s, change, amount, NULL);
+        mmix_picture_adjust(rgb, s, s, change, amount, NULL);
     }
 }
-MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
+MMIXDEF size_t mmix_augment_scratch_bytes(const mmix_augment *config, size_t width, size_t height)
 {
     mmix_box all = { 0, 0, 0, 0 };
     size_t s, bytes;
@@ -20598,8 +20601,8 @@ MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, si
     all.width = width;
     s = config->global_size;
     if (config->local_count) s = mmixi_max(s, config->local_size);
-    bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
-    return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
+    bytes = mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(all, s, s));
+    return bytes ? bytes + mmix_picture_blur_scratch_bytes(1, 1) : 0;
 }
 static int mmixi_happens(const mmix_crop *c, int which, double chance)
 {
@@ -20611,7 +20614,7 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
     const mmix_augment *a;
     mmix_picture done;
-    mmix_resizing resizing;
+    mmix_resize_plan resizing;
     size_t s, kind;
     uint8_t *rgb = (uint8_t *)scratch, *more;
     if (!out || !c || !c->m || !c->config || !scratch) return -1;
@@ -20620,23 +20623,23 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
     s = c->crop < 2 ? a->global_size : a->local_size;
     kind = mmixi_min(c->crop, 2);
     more = rgb + mmixi_round_up(3 * s * s, 8);
-    resizing = mmix_resizing_box(mmix_augment_box(c), s, s);
+    resizing = mmix_resize_plan_box(mmix_augment_box(c), s, s);
     if (mmix_picture_resize(rgb, c->picture, resizing, more)) return -1;
     if (mmixi_happens(c, MMIXI_DRAW_JITTER, a->jitter)) mmixi_jitter(c, rgb, s);
     if (mmixi_happens(c, MMIXI_DRAW_FLIP, a->flip))
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
-    if (mmixi_happens(c, MMIXI_DRAW_GREY, a->grey))
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_GREY, 0, NULL);
+        mmix_picture_adjust(rgb, s, s, MMIX_ADJUST_FLIP, 0, NULL);
+    if (mmixi_happens(c, MMIXI_DRAW_GRAY, a->gray))
+        mmix_picture_adjust(rgb, s, s, MMIX_ADJUST_GRAY, 0, NULL);
     if (mmixi_happens(c, MMIXI_DRAW_BLUR, a->blur[kind])) {
         double sigma = mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]);
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_BLUR, sigma, more);
+        mmix_picture_adjust(rgb, s, s, MMIX_ADJUST_BLUR, sigma, more);
     }
-    if (mmixi_happens(c, MMIXI_DRAW_SOLARISE, a->solarise[kind]))
-        mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
+    if (mmixi_happens(c, MMIXI_DRAW_SOLARIZE, a->solarize[kind]))
+        mmix_picture_adjust(rgb, s, s, MMIX_ADJUST_SOLARIZE, 128, NULL);
     done.rgb = rgb;
     done.width = s;
     done.height = s;
-    return mmix_picture_normalise(out, done, a->mean, a->deviation);
+    return mmix_picture_normalize(out, done, a->mean, a->deviation);
 }
 /* Checks that a range lies within low … high. An error is kept by the context. */
 static void mmixi_augment_range(mmix_ctx *m, const char *who, const char *name, const double *range,
@@ -20665,9 +20668,9 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     mmixi_augment_range(m, who, "aspect", a->aspect, 1e-6, 1e6);
     mmixi_within(m, who, "flip", a->flip, 0, 1);
     mmixi_within(m, who, "jitter", a->jitter, 0, 1);
-    mmixi_within(m, who, "grey", a->grey, 0, 1);
+    mmixi_within(m, who, "gray", a->gray, 0, 1);
     mmixi_augment_three(m, who, "blur", a->blur, 0, 1);
-    mmixi_augment_three(m, who, "solarise", a->solarise, 0, 1);
+    mmixi_augment_three(m, who, "solarize", a->solarize, 0, 1);
     mmixi_within(m, who, "brightness", a->brightness, 0, 999);
     mmixi_within(m, who, "contrast", a->contrast, 0, 999);
     mmixi_within(m, who, "saturation", a->saturation, 0, 999);
@@ -20711,7 +20714,7 @@ static int mmixi_augment_pictures(mmix_ctx *m, const char *who, mmixi_augment_jo
     for (size_t b = j->first; b < j->first + j->B; b++) {
         size_t i = mmixi_augment_place(j, b), bytes = 0;
         mmix_picture p = j->pictures[i];
-        if (p.rgb) bytes = mmix_augment_scratch(j->crop.config, p.width, p.height);
+        if (p.rgb) bytes = mmix_augment_scratch_bytes(j->crop.config, p.width, p.height);
         if (!bytes)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 "
                              "that this machine has room for, found %.0f x %.0f%s", who, (double)i,
@@ -22601,7 +22604,7 @@ static int mmixi_pth_walk(mmixi_pickle *vm, const mmixi_py *dict, const char *pr
         int failed;
         value = &cell[key->next];
         vm->visits++;
-        /* other things are there, too, such as the optimiser's numbered states */
+        /* other things are there, too, such as the optimizer's numbered states */
         if (value->kind != MMIXI_PY_DICT && value->kind < MMIXI_PY_TENSOR) continue;
         if (key->kind != MMIXI_PY_TEXT && key->kind != MMIXI_PY_ZEROS) continue;
         if (vm->visits > 2 * vm->n || depth == 8 || key->kind == MMIXI_PY_ZEROS)
@@ -22771,7 +22774,7 @@ static const char *mmixi_file_foreign(const mmixi_file_bytes *f)
         return "a file of weights, found a web page (HTML): download the file that the page shows";
     if (mmixi_file_says(f, 0, "24ka"))           /* "ak42", little-endian */
         return "a file of weights, found llama2.c's version 1 or later: export it as version 0, "
-               "which mmix_decoder_open reads";
+               "which mmix_decoder_load reads";
     if (f->size >= 8 && mmixi_number(f->bytes, 4) == 0x0a8a0280)
         return "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save it "
                "anew";
@@ -23491,7 +23494,8 @@ static void mmixi_names_find_prefix(mmixi_names *f, const char *first)
         if (!strstr(name, "teacher")) rank += MMIXI_PART_NAME;
         if (rank >= best) continue;
         best = rank;
-        snprintf(f->prefix, before + 1, "%s", name);
+        memcpy(f->prefix, name, before);
+        f->prefix[before] = 0;
     }
 }
 static size_t mmixi_square_root(size_t n) { return (size_t)(sqrt((double)n) + 0.5); }
@@ -23626,7 +23630,7 @@ static void mmixi_compare_rest(mmixi_text *t, const mmixi_names *f, const char *
         mmixi_print(t, "\n");
     }
 }
-MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
+MMIXDEF const char *mmix_params_check(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix)
 {
     mmixi_text t = { NULL, 0, 0 };
@@ -23684,7 +23688,7 @@ static void mmixi_params_expect(const mmix_params *p, const mmix_archive *archiv
 {
     double missing = 0, reshaped = 0, unexpected = 0;
     mmix_mark mark = mmix_mark_here(p->m);
-    const char *text = mmix_params_compare(p, archive, prefix);
+    const char *text = mmix_params_check(p, archive, prefix);
     for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) {
         if (*line == 'm') missing++;
         else if (*line == 'r') reshaped++;
@@ -23827,7 +23831,7 @@ static void mmixi_model_counters(mmixi_model_file *f, uint64_t *const *counter, 
                          (double)(int64_t)values[i]);
     }
 }
-static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
+static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_optimizer *a)
 {
     mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, 1, &a->params->slab, a->m);
     mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
@@ -23982,7 +23986,7 @@ static mmixi_hf mmixi_hf_open(mmix_ctx *m, mmix_archive *a, const char *who)
     h.m = m;
     mmixi_path_beside(a, "config.json", h.path);
     if (!who && !(mmixi_file_there(a->path) && mmixi_file_there(h.path))) return h;
-    file = mmixi_file_read(m, who ? who : "mmix_vision_open", h.path);
+    file = mmixi_file_read(m, who ? who : "mmix_vision_load", h.path);
     h.json = mmixi_file_json(a, h.path, &file);
     mmixi_file_free(m, &file);
     if (!h.json) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected JSON", h.path);
@@ -24174,9 +24178,9 @@ static int mmixi_vision_refuse(mmix_ctx *m, mmixi_names *f, size_t dim)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: DINOv3's 7B is not supported; S to H+ are",
                          a->path);
     if (!mmixi_entry(f, "norm.weight", 0) && mmixi_entry(f, "fc_norm.weight", 0))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalises each "
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected norm.weight, which normalizes each "
                          "token, found %s: a network fine-tuned for classes (MAE, timm), which "
-                         "normalises the mean of its patches instead", a->path, f->full);
+                         "normalizes the mean of its patches instead", a->path, f->full);
     return 0;
 }
 /* Says what a file lacks of a backbone, or returns NULL. */
@@ -24236,7 +24240,7 @@ static void mmixi_vision_guess_positions(mmix_ctx *m, mmixi_names *f, const mmix
 static void mmixi_vision_guess(mmix_ctx *m, mmixi_names *f, mmix_vision_config *c)
 {
     mmixi_vision_shape s = mmixi_vision_measure(f);
-    int mixer = s.mlp ? MMIX_SOFTMAX : MMIX_SSD;
+    int mixer = s.mlp ? MMIX_MIXER_SOFTMAX : MMIX_MIXER_SSD;
     if (mmixi_vision_refuse(m, f, s.dim) || mmixi_vision_complete(m, f->a, &s)) return;
     *c = mmixi_vision_base(mixer, s.dim, s.depth, mmixi_found_heads(f, &s), s.patch);
     c->grid = mmixi_square_root(s.cells);
@@ -24316,14 +24320,14 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive,
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype)
+MMIXDEF mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = NULL;
     if (!a) return NULL;
     if (dtype != MMIX_DTYPE_REAL && dtype != MMIX_DTYPE_BF16)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_open_as: dtype is %d, expected "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_load_as: dtype is %d, expected "
                   "MMIX_DTYPE_REAL or MMIX_DTYPE_BF16", dtype);
     if (!mmix_vision_config_read(m, a, &config))
         v = mmixi_vision_create(m, config, dtype == MMIX_DTYPE_BF16 ? -1 : 0);
@@ -24333,9 +24337,9 @@ MMIXDEF mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtyp
     mmix_vision_destroy(v);
     return NULL;
 }
-MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
+MMIXDEF mmix_vision *mmix_vision_load(mmix_ctx *m, const char *path)
 {
-    return mmix_vision_open_as(m, path, MMIX_DTYPE_REAL);
+    return mmix_vision_load_as(m, path, MMIX_DTYPE_REAL);
 }
 
 /* ---- decoders: llama2.c's format --------------------------------------------------
@@ -24385,7 +24389,7 @@ static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const s
     if (n[4] && n[6]) d = mmixi_decoder_create(m, mmixi_llama2c_config(n), 0);
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-    if (!d || MMIXI_LLAMA2C_HEADER + weights != (double)size)
+    if (!d || (double)MMIXI_LLAMA2C_HEADER + weights != (double)size)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
                   "%.0f of the float32 weights they speak of, found %.0f", name, weights,
                   (double)size);
@@ -24393,13 +24397,13 @@ static mmix_decoder *mmixi_llama2c_create(mmix_ctx *m, const char *name, const s
     mmix_decoder_destroy(d);
     return NULL;
 }
-MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+MMIXDEF mmix_decoder *mmix_decoder_load_llama2c(mmix_ctx *m, const char *name, const void *bytes,
                                                 size_t size)
 {
     const uint8_t *p = (const uint8_t *)bytes;
     size_t n[7] = { 0 };
     mmix_decoder *d;
-    if (!mmixi_given(m, "mmix_decoder_from_llama2c", "*name", name)) return NULL;
+    if (!mmixi_given(m, "mmix_decoder_load_llama2c", "*name", name)) return NULL;
     for (int i = 0; p && size >= MMIXI_LLAMA2C_HEADER && i < 7; i++, p += 4)
         n[i] = (size_t)(int32_t)mmixi_number(p, 4);
     d = mmixi_llama2c_create(m, name, n, size);
@@ -24453,7 +24457,7 @@ static void mmixi_hf_rope(const mmixi_hf *h, mmix_rope_options *rope)
 /* Takes the config of a Llama, a Mistral or a Qwen2 from the config.json beside the archive. */
 static void mmixi_decoder_hf(mmix_ctx *m, mmix_archive *a, mmix_decoder_config *c)
 {
-    mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_open");
+    mmixi_hf h = mmixi_hf_open(m, a, "mmix_decoder_load");
     if (!h.json) return;
     mmixi_hf_word(&h, h.json, "model_type", "none", "llama, mistral, qwen2");
     mmixi_hf_word(&h, h.json, "hidden_act", "silu", "silu");
@@ -24480,16 +24484,16 @@ static int mmixi_is_archive(const mmixi_file_bytes *file)
     if (file->size <= 8) return 0;
     return file->bytes[8] == '{' || mmixi_is_index(file) || !memcmp(file->bytes, "PK", 2);
 }
-MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
+MMIXDEF mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path)
 {
-    mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
+    mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_load", path);
     mmix_decoder_config c;
     mmix_decoder *d;
     mmix_archive *a;
     mmixi_model_file f;
     if (!file.bytes) return NULL;
     if (!mmixi_is_archive(&file)) {
-        d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
+        d = mmix_decoder_load_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;
     }
@@ -24605,17 +24609,17 @@ static void mmixi_distill_state_file(mmixi_distill_walk *w, mmix_distill *run, c
         mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages,
                      (double)run->stage);
     if (run->adapters && !p->adapters)
-        mmix_params_lora(p, c->lora_rank, c->lora_alpha, c->lora_targets);
+        mmix_params_add_lora(p, c->lora_rank, c->lora_alpha, c->lora_targets);
     if (f->a) mmixi_distill_begin(run);
     if (p->adapters) mmixi_model_params(f, "adapters.", p->adapters);
     mmixi_model_note(f, p, &run->note, note);
 }
-/* Walks over the moments of one optimiser. Where answer tokens wait for its step, the gradients are
+/* Walks over the moments of one optimizer. Where answer tokens wait for its step, the gradients are
    in the file, too, and which of them were written. */
 static void mmixi_distill_moments(mmixi_model_file *f, const mmix_distill *run, int adapters)
 {
     const char *prefix = adapters ? "adamw.adapters." : "adamw.decoder.";
-    const mmix_adamw_state *state = &run->adamw[adapters];
+    const mmix_optimizer *state = &run->adamw[adapters];
     const mmix_params *p = state->params;
     int64_t *written;
     if (!p) return;
@@ -24670,7 +24674,7 @@ static mmix_distill *mmixi_distill_read(mmixi_distill_walk *w, mmix_ctx *m, cons
 {
     mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
-    w->config = mmix_linmu_stages();             /* what a config of fewer stages leaves as it is */
+    w->config = mmix_distill_config_linmu();             /* what a config of fewer stages leaves as it is */
     w->f = mmixi_model_begin(m, a, mmixi_distill_format);
     return mmixi_distill_file(w, NULL, NULL, NULL);
 }
@@ -24732,16 +24736,16 @@ static void mmixi_ops_fill(mmix_op_functions *table)
 {
     MMIX_OPS(MMIXI_OP_FILL)
 }
-MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
+MMIXDEF int mmix_op_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
     mmix_op_functions built_in[MMIX_OP_COUNT];
-    if (!m || mmixi_within(m, "mmix_kernel_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
-    if (functions && mmixi_has_forward(m, "mmix_kernel_set", functions)) return -1;
+    if (!m || mmixi_within(m, "mmix_op_set", "op", op, 0, MMIX_OP_COUNT - 1)) return -1;
+    if (functions && mmixi_has_forward(m, "mmix_op_set", functions)) return -1;
     mmixi_ops_fill(built_in);
     m->table[op] = functions ? *functions : built_in[op];
     return 0;
 }
-MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
+MMIXDEF mmix_op_functions mmix_op_get(const mmix_ctx *m, int op)
 {
     static const mmix_op_functions none = { NULL, NULL };
     return m && op >= 0 && op < MMIX_OP_COUNT ? m->table[op] : none;
@@ -24750,11 +24754,11 @@ MMIXDEF size_t mmix_op_calls(const mmix_ctx *m, int op, int on_device)
 {
     return m && op >= 0 && op <= MMIX_OP_COUNT ? m->calls[on_device != 0][op] : 0;
 }
-MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user)
+MMIXDEF void mmix_op_user_set(mmix_ctx *m, void *user)
 {
     if (m) m->table_user = user;
 }
-MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m ? m->table_user : NULL; }
+MMIXDEF void *mmix_op_user(const mmix_ctx *m) { return m ? m->table_user : NULL; }
 
 /* ---- creation ---- */
 

@@ -13,9 +13,9 @@
            mmix_ctx *m = mmix_create(NULL);
            mmix_cuda_options options = { 0 };
            size_t B = 64, L = 198, H = 16, P = 64, N = 64;
-           mmix_tensor *x = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 0);
-           mmix_tensor *b = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 1);
-           mmix_tensor *c = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 2);
+           mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 0);
+           mmix_tensor *b = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 1);
+           mmix_tensor *c = mmix_fill_normal(m, mmix_new4(m, B, L, 1, N), 1, 2);
            mmix_tensor *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1), *a = mmix_fill(mmix_new1(m, H), -1);
            mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);
            mmix_cuda_statistics done;
@@ -86,7 +86,7 @@ extern "C" {
 
        mmix_cuda_attention x = {0};
        x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64; x.scale = 0.125;
-       x.q = mmix_cuda_heads_plain(q, L, 8, 64, 8);      // k, v, y likewise
+       x.q = mmix_cuda_head_view_rows(q, L, 8, 64, 8);      // k, v, y likewise
        error = mmix_cuda_attention_forward(&x);
    ==================================================================================== */
 
@@ -98,10 +98,10 @@ enum { MMIX_CUDA_UNSUPPORTED = -1 };
 /* What a call returned, in words. */
 MMIXDEF const char *mmix_cuda_error_text(int error);
 
-/* As mmix_heads: an array (B, L, heads, width), width contiguous, its first element and by how many elements
+/* As mmix_head_view: an array (B, L, heads, width), width contiguous, its first element and by how many elements
    the next sequence, token and head are away; head h of H reads head h / share. */
-typedef struct mmix_cuda_heads { void *p; ptrdiff_t batch, token, head; size_t share; } mmix_cuda_heads;
-MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H);
+typedef struct mmix_cuda_head_view { void *p; ptrdiff_t batch, token, head; size_t share; } mmix_cuda_head_view;
+MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width, size_t H);
 
 /* h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t,   a_t = δ_t A,   A < 0,
    δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (backward in float
@@ -109,7 +109,7 @@ MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, s
 typedef struct mmix_cuda_ssd {
     int precision, naive;                        /* naive: the loop over time, one thread a head */
     size_t B, L, H, N, P;
-    mmix_cuda_heads x, dt, b, c, y;              /* dt of width 1 */
+    mmix_cuda_head_view x, dt, b, c, y;              /* dt of width 1 */
     const float *A, *D, *dt_bias;                /* (H); D (H, D_width) or NULL; (H) or NULL */
     size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
     int dt_softplus, reverse;                    /* reverse: from the last token to the first */
@@ -118,7 +118,7 @@ typedef struct mmix_cuda_ssd {
     float *final_state;                          /* (B, H, P, N) or NULL; may be the initial one */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    mmix_cuda_heads dy, dx, ddt, db, dc;
+    mmix_cuda_head_view dy, dx, ddt, db, dc;
     float *dA, *dD, *ddt_bias, *dinitial;        /* or NULL */
     const float *dfinal;                         /* (B, H, P, N) or NULL */
     /* a sequence is scanned in so many pieces at once, 0: chosen */
@@ -138,7 +138,7 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x);
 typedef struct mmix_cuda_attention {
     int precision, naive;
     size_t B, L, S, H, N, P;                     /* S keys */
-    mmix_cuda_heads q, k, v, y;                  /* k and v have equal shares */
+    mmix_cuda_head_view q, k, v, y;                  /* k and v have equal shares */
     double scale;
     int mask;                                    /* MMIX_MASK_… */
     size_t prefix, left, right, grid[3], window[3], shift[3];    /* window[0] = 0: no windows */
@@ -149,7 +149,7 @@ typedef struct mmix_cuda_attention {
     /* (B, H, L): of each query the largest score t, times log2 e, and 1 / Σ e^(s - t). Forward writes them
        unless NULL, backward reads them */
     float *top, *over;
-    mmix_cuda_heads dy, dq, dk, dv;
+    mmix_cuda_head_view dy, dq, dk, dv;
     float *dbias;                                /* or NULL */
     void *workspace, *stream;
 } mmix_cuda_attention;
@@ -158,21 +158,21 @@ MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x);
 /* Needs y, top and over of the forward. */
 MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x);
 
-/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalise` divided by Σ_j φ(q_i)·ψ(k_j) +
-   eps. Tiles, causal only: as SSD in float with P + normalise for P. */
+/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalize` divided by Σ_j φ(q_i)·ψ(k_j) +
+   eps. Tiles, causal only: as SSD in float with P + normalize for P. */
 typedef struct mmix_cuda_linear_attention {
     int precision, naive;
     size_t B, L, S, H, N, P;
-    mmix_cuda_heads q, k, v, y;                  /* k and v have equal shares */
-    int feature, normalise, causal;              /* MMIX_FEATURE_…; 1 or 0 */
+    mmix_cuda_head_view q, k, v, y;                  /* k and v have equal shares */
+    int feature, normalize, causal;              /* MMIX_FEATURE_…; 1 or 0 */
     double eps;
-    /* causal only: states (B, H / share, P + normalise, N) or NULL, the final one may be the initial one;
+    /* causal only: states (B, H / share, P + normalize, N) or NULL, the final one may be the initial one;
        (B, L), seq_batch from row to row, or NULL */
     const float *initial_state;
     float *final_state;
     const int32_t *seq_idx;
     ptrdiff_t seq_batch;
-    mmix_cuda_heads dy, dq, dk, dv;
+    mmix_cuda_head_view dy, dq, dk, dv;
     const float *dfinal;                         /* or NULL */
     float *dinitial;                             /* or NULL */
     void *workspace, *stream;
@@ -511,9 +511,9 @@ MMIXDEF const char *mmix_cuda_error_text(int error)
     return error == MMIX_CUDA_UNSUPPORTED ? "no kernel for these sizes"
         : cudaGetErrorString((cudaError_t)error);
 }
-MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H)
+MMIXDEF mmix_cuda_head_view mmix_cuda_head_view_rows(void *p, size_t L, size_t heads, size_t width, size_t H)
 {
-    mmix_cuda_heads v;
+    mmix_cuda_head_view v;
     v.p = p;
     v.token = (ptrdiff_t)(heads * width);
     v.batch = (ptrdiff_t)L * v.token;
@@ -523,12 +523,12 @@ MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, s
 }
 /* The first number of token t of head h. */
 template <class T>
-MMIXI_CUDA_INLINE T *mmixi_cuda_at(const mmix_cuda_heads &v, size_t b, size_t t, size_t h)
+MMIXI_CUDA_INLINE T *mmixi_cuda_at(const mmix_cuda_head_view &v, size_t b, size_t t, size_t h)
 {
     return (T *)v.p + (ptrdiff_t)b * v.batch + (ptrdiff_t)t * v.token
         + (ptrdiff_t)((unsigned)h / (unsigned)v.share) * v.head;
 }
-static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
+static void mmixi_cuda_reverse(mmix_cuda_head_view *v, size_t L, size_t bytes)
 {
     if (v->p) v->p = (char *)v->p + (ptrdiff_t)(L - 1) * v->token * (ptrdiff_t)bytes;
     v->token = -v->token;
@@ -537,7 +537,7 @@ static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
 /* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width),
    then their sum in the order of heads. A thread has EACH neighbouring numbers: 16 bytes where rows of both
    begin on 16, or one. */
-struct mmixi_cuda_sum { const void *part; mmix_cuda_heads to; size_t B, L, H, width; };
+struct mmixi_cuda_sum { const void *part; mmix_cuda_head_view to; size_t B, L, H, width; };
 template <class T, int EACH> struct alignas(EACH * sizeof(T)) mmixi_cuda_few { T v[EACH]; };
 template <class T, int EACH> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
 {
@@ -562,13 +562,13 @@ template <class T, int EACH> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_J
     *(few *)(mmixi_cuda_at<T>(j.to, b, t, g * j.to.share) + column) = y;
 }
 /* Whether all of an array's rows begin on 16 bytes, and are of so many. */
-template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
+template <class T> MMIXI_CUDA_BOTH int mmixi_cuda_aligned(const mmix_cuda_head_view &v, size_t width)
 {
     const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
     return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
 }
 template <class T>
-static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_heads &to, size_t B, size_t L, size_t H,
+static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_head_view &to, size_t B, size_t L, size_t H,
                               size_t width, void *stream)
 {
     enum { EACH = 16 / sizeof(T) };
@@ -586,7 +586,7 @@ static int mmixi_cuda_sum_run(const void *part, const mmix_cuda_heads &to, size_
     return mmixi_cuda_each(mmixi_cuda_sum_heads<T, 1>, numbers, stream, j);
 }
 /* A gradient's place: the array, or its part where heads share it. */
-struct mmixi_cuda_place { mmix_cuda_heads to; void *part; };
+struct mmixi_cuda_place { mmix_cuda_head_view to; void *part; };
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width, size_t b,
                                       size_t t, size_t h, size_t w, float x)
@@ -1305,7 +1305,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_threads mmixi_cuda_threads_of(int columns)
     const mmixi_cuda_threads v = { tid >> shift, tid & ((1 << shift) - 1), MMIXI_CUDA_THREADS >> shift };
     return v;
 }
-template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t width)
+template <class T> static int mmixi_cuda_fixed(const mmix_cuda_head_view &v, size_t width)
 {
     return mmixi_cuda_aligned<T>(v, width) && v.token == (int)v.token;
 }
@@ -1313,7 +1313,7 @@ template <class T> static int mmixi_cuda_fixed(const mmix_cuda_heads &v, size_t 
    bytes. WIDTH: the launch has seen that they do, and are of so many; or 0. */
 template <class T> struct mmixi_cuda_view { T *p; ptrdiff_t token; int width, aligned; };
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_heads &v, size_t b, size_t h,
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_view_of(const mmix_cuda_head_view &v, size_t b, size_t h,
                                                         size_t width)
 {
     const mmixi_cuda_view<T> x = { v.p ? mmixi_cuda_at<T>(v, b, 0, h) : NULL, WIDTH ? (int)v.token : v.token,
@@ -1620,7 +1620,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_
 }
 /* Its columns of a head. */
 template <int WIDTH, class T>
-MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_heads &v, const mmixi_cuda_ssd_job &j,
+MMIXI_CUDA_INLINE mmixi_cuda_view<T> mmixi_cuda_columns(const mmix_cuda_head_view &v, const mmixi_cuda_ssd_job &j,
                                                         const mmixi_cuda_ssd_piece &piece, size_t h)
 {
     mmixi_cuda_view<T> x = mmixi_cuda_view_of<WIDTH, T>(v, piece.b, h, j.r.P);
@@ -2180,7 +2180,7 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
     j->r.D_width = mmixi_cuda_max(x->D_width, (size_t)1);
     j->seq_token = x->reverse ? -1 : 1;
     if (x->reverse) {
-        mmix_cuda_heads *v[] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
+        mmix_cuda_head_view *v[] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
             &j->r.dc, &j->r.dy };
         for (size_t i = 0; i < sizeof v / sizeof *v; i++) mmixi_cuda_reverse(v[i], L, bytes);
         if (x->seq_idx) j->r.seq_idx += L - 1;
@@ -2263,9 +2263,9 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
         forward.splits = ((int)j.r.P + forward.p - 1) / forward.p;
         forward.heads = mmixi_cuda_ssd_together(&forward, most);
         int fixed = HALF && j.r.P == 64 && forward.p == 64;
-        for (const mmix_cuda_heads *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx })
+        for (const mmix_cuda_head_view *v : { &j.r.x, &j.r.y, &j.r.dy, &j.r.dx })
             fixed &= mmixi_cuda_fixed<T>(*v, j.r.P);
-        for (const mmix_cuda_heads *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc })
+        for (const mmix_cuda_head_view *v : { &j.r.b, &j.r.c, &j.r.db, &j.r.dc })
             fixed &= mmixi_cuda_fixed<T>(*v, j.r.N);
         error = fixed && j.r.N == 64 ? mmixi_cuda_ssd_tiled<K, HALF * 64, HALF * 64>(j, forward, back)
             : fixed && j.r.N == 128 ? mmixi_cuda_ssd_tiled<K, HALF * 128, HALF * 64>(j, forward, back)
@@ -2991,7 +2991,7 @@ template <int K> MMIXI_CUDA_TILES mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmix
             const size_t b = turn / j.window_count;
             w = mmixi_cuda_window_at<0>(j, turn % j.window_count);
             __syncthreads();                     /* the last tiles, or pairs, were read */
-            auto load = [&](T *tile, const mmix_cuda_heads &v, size_t width, int padded, int place) {
+            auto load = [&](T *tile, const mmix_cuda_head_view &v, size_t width, int padded, int place) {
                 mmixi_cuda_load(tile, padded + 8, mmixi_cuda_view_of<0, T>(v, b, h, width), 64, 64, padded,
                                 [&](int r) { return token(place + r); });
             };
@@ -3078,7 +3078,7 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
     if (back && !x->naive && x->dbias && x->bias) {      /* shapes alone say what is added first, as in SSD */
         const size_t tiles = (most + 63) / 64, walk = x->B * j->window_count, blocks = x->H * tiles;
         j->pieces = (unsigned)mmixi_cuda_max(mmixi_cuda_min(MMIXI_CUDA_BUSY / blocks, walk), (size_t)1);
-        j->dbias.to = mmix_cuda_heads_plain(x->dbias, 1, x->H, j->distances, blocks * j->pieces);
+        j->dbias.to = mmix_cuda_head_view_rows(x->dbias, 1, x->H, j->distances, blocks * j->pieces);
         if (j->dbias.to.share > 1)
             j->dbias.part = mmixi_cuda_part(base, &at, blocks * j->pieces * j->distances);
     }
@@ -3143,7 +3143,7 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
         if (error) return error;
         int fixed = HALF && r.N == r.P && (r.N == 64 || r.N == 128) && j.scale2 > 0
             && mmixi_cuda_simple_mask(r) && mmixi_cuda_attention_stages<K>(j, back, most) == 2;
-        for (const mmix_cuda_heads *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
+        for (const mmix_cuda_head_view *v : { &r.q, &r.k, &r.v, &r.y, &r.dy, &r.dq, &r.dk, &r.dv })
             fixed &= mmixi_cuda_fixed<T>(*v, r.N);
         const int narrow = j.n <= 64 && j.p <= 64;
         error = narrow && fixed ? mmixi_cuda_attention_tiled<K, 8, HALF>(j, back)
@@ -3187,7 +3187,7 @@ MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x)
 /* ==== >>cuda-linear ==================================================================
    linear attention: features, sums, the causal form as an SSD that forgets nothing
 
-   With a column of ones beside V where rows are normalised, num and den are one product (see >>linear
+   With a column of ones beside V where rows are normalized, num and den are one product (see >>linear
    attention of mamba_mix.h). Everything between the arrays of the interface is float, also for BF16:
 
        F = φ(q) (B, L, H, N),  G = ψ(k) (B, S, G, N),  V' = [v 1] (B, S, G, V),  Y' = [num den] (B, L, H, V)
@@ -3278,7 +3278,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_keys(MMIXI_CUDA_JOB mmixi
 }
 MMIXI_CUDA_INLINE float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, const float *y1)
 {
-    return j.r.normalise ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
+    return j.r.normalize ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
 }
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
@@ -3300,7 +3300,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB m
         along += mmixi_cuda_float(dy[p]) * y1[p];
         j.D1[row * j.V + p] = mmixi_cuda_float(dy[p]) * over;
     }
-    if (j.r.normalise) j.D1[row * j.V + j.r.P] = -along * over * over;
+    if (j.r.normalize) j.D1[row * j.V + j.r.P] = -along * over * over;
 }
 template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
@@ -3590,10 +3590,10 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     memset(&x, 0, sizeof x);
     x.precision = r.precision == MMIX_CUDA_F32 ? MMIX_CUDA_F32 : MMIX_CUDA_TF32;
     x.B = r.B; x.L = r.L; x.H = r.H; x.N = r.N; x.P = j.V;
-    x.x = mmix_cuda_heads_plain(j.V1, r.L, j.G, j.V, r.H);
-    x.b = mmix_cuda_heads_plain(j.G1, r.L, j.G, r.N, r.H);
-    x.c = mmix_cuda_heads_plain(j.F, r.L, r.H, r.N, r.H);
-    x.y = mmix_cuda_heads_plain(j.Y1, r.L, r.H, j.V, r.H);
+    x.x = mmix_cuda_head_view_rows(j.V1, r.L, j.G, j.V, r.H);
+    x.b = mmix_cuda_head_view_rows(j.G1, r.L, j.G, r.N, r.H);
+    x.c = mmix_cuda_head_view_rows(j.F, r.L, r.H, r.N, r.H);
+    x.y = mmix_cuda_head_view_rows(j.Y1, r.L, r.H, j.V, r.H);
     x.dt.p = j.constants;
     x.dt.share = 1;
     x.A = j.constants ? j.constants + 1 : NULL;
@@ -3602,10 +3602,10 @@ static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int b
     x.seq_idx = r.seq_idx;
     x.seq_batch = r.seq_batch;
     if (back) {
-        x.dy = mmix_cuda_heads_plain(j.D1, r.L, r.H, j.V, r.H);
-        x.dx = mmix_cuda_heads_plain(j.dV1, r.L, j.G, j.V, r.H);
-        x.db = mmix_cuda_heads_plain(j.dG, r.L, j.G, r.N, r.H);
-        x.dc = mmix_cuda_heads_plain(j.dF, r.L, r.H, r.N, r.H);
+        x.dy = mmix_cuda_head_view_rows(j.D1, r.L, r.H, j.V, r.H);
+        x.dx = mmix_cuda_head_view_rows(j.dV1, r.L, j.G, j.V, r.H);
+        x.db = mmix_cuda_head_view_rows(j.dG, r.L, j.G, r.N, r.H);
+        x.dc = mmix_cuda_head_view_rows(j.dF, r.L, r.H, r.N, r.H);
         x.dfinal = r.dfinal ? j.dlast : NULL;
         x.dinitial = r.dinitial ? j.dfirst : NULL;
     }
@@ -3649,7 +3649,7 @@ static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_
     memset(j, 0, sizeof *j);
     j->r = *x;
     G = j->G = H / x->k.share;
-    V = j->V = x->P + (x->normalise ? 1 : 0);
+    V = j->V = x->P + (x->normalize ? 1 : 0);
     j->F = mmixi_cuda_part(base, &at, B * L * H * N);
     j->G1 = mmixi_cuda_part(base, &at, B * S * G * N);
     j->V1 = mmixi_cuda_part(base, &at, B * S * G * V);
@@ -3816,12 +3816,12 @@ static void *mmixi_cuda_send(mmixi_cuda_layout *t, const mmix_tensor *x, const f
     else if (p.to) memset(p.to, 0, mmix_count(x) * (bf16 ? 2 : 4));
     return on_device;
 }
-static mmix_cuda_heads mmixi_cuda_packed(void *p, const mmix_tensor *x, size_t H)
+static mmix_cuda_head_view mmixi_cuda_packed(void *p, const mmix_tensor *x, size_t H)
 {
-    return mmix_cuda_heads_plain(p, mmix_shape(x, 1), mmix_shape(x, 2),
+    return mmix_cuda_head_view_rows(p, mmix_shape(x, 1), mmix_shape(x, 2),
                                  mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1, H);
 }
-static mmix_cuda_heads mmixi_cuda_send_heads(mmixi_cuda_layout *t, const mmix_tensor *x, size_t H)
+static mmix_cuda_head_view mmixi_cuda_send_heads(mmixi_cuda_layout *t, const mmix_tensor *x, size_t H)
 {
     return mmixi_cuda_packed(mmixi_cuda_send(t, x, mmix_data(x), t->bf16), x, H);
 }
@@ -3910,7 +3910,7 @@ struct mmixi_cuda_pass {
         mmix_call *call = plan->call;
         return mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
     }
-    void operator()(int i, mmix_cuda_heads &x, mmix_cuda_heads &dx) const
+    void operator()(int i, mmix_cuda_head_view &x, mmix_cuda_head_view &dx) const
     {
         if (gradients) dx = mmixi_cuda_packed(gradient(i, t->bf16), plan->call->in[i], H);
         else x = mmixi_cuda_send_heads(t, plan->call->in[i], H);
@@ -3930,7 +3930,7 @@ static void mmixi_cuda_inputs(mmix_cuda_ssd &x, const mmix_mixer &o, const mmixi
 {
     x.D_width = mmix_ndim(array.plan->call->in[MMIX_IN_D]) == 2 ? x.P : 1;
     x.dt_softplus = o.dt_softplus;
-    x.reverse = o.direction == MMIX_REVERSE;
+    x.reverse = o.direction == MMIX_SCAN_REVERSE;
     x.dt_low = o.dt_low; x.dt_high = o.dt_high;
     array(MMIX_IN_V, x.x, x.dx);
     array(MMIX_IN_DT, x.dt, x.ddt);
@@ -3960,7 +3960,7 @@ static void mmixi_cuda_inputs(mmix_cuda_linear_attention &x, const mmix_mixer &o
                               const mmixi_cuda_pass &array)
 {
     x.S = mmix_shape(array.plan->call->in[MMIX_IN_K], 1);
-    x.feature = o.feature; x.normalise = o.normalise > 0; x.causal = o.mask == MMIX_MASK_CAUSAL;
+    x.feature = o.feature; x.normalize = o.normalize > 0; x.causal = o.mask == MMIX_MASK_CAUSAL;
     x.eps = o.eps;
     array(MMIX_IN_Q, x.q, x.dq);
     array(MMIX_IN_K, x.k, x.dk);
@@ -4117,7 +4117,7 @@ static double mmixi_cuda_least(const mmix_cuda_options *o) { return o->least > 0
 
 static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back)
 {
-    const mmix_op_functions run = a ? a->before[call->op] : mmix_kernel(m, call->op);
+    const mmix_op_functions run = a ? a->before[call->op] : mmix_op_get(m, call->op);
     mmix_call again = *call;
     if (a) a->done.on_host[call->op]++;
     if (!back) return run.forward(m, call);
@@ -4146,8 +4146,8 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
         const mmix_tensor *y = call->out[0];
         const size_t rows = mmix_shape(y, 0) * mmix_shape(y, 1) * mmix_shape(y, 2);
         for (int i = 0; op == MMIX_OP_SOFTMAX_ATTENTION && i < 2; i++)
-            if (!mmix_save(m, call, i, rows)) return -1;
-        if (!mmix_save(m, call, MMIXI_CUDA_MARK, 1)) return -1;
+            if (!mmix_save_for_backward(m, call, i, rows)) return -1;
+        if (!mmix_save_for_backward(m, call, MMIXI_CUDA_MARK, 1)) return -1;
     }
     error = mmixi_cuda_offload(a, call, back, layer);
     if (!error) {
@@ -4172,7 +4172,7 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
     }
     return mmixi_cuda_host(m, a, call, back);
 }
-/* The attachments of all contexts. mmix_kernel_user does not find them: it may be another override's. */
+/* The attachments of all contexts. mmix_op_user does not find them: it may be another override's. */
 static mmixi_cuda_attachment *mmixi_cuda_attachments;
 static std::mutex mmixi_cuda_lock;
 static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
@@ -4206,7 +4206,7 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
     int ours = 0, other = 0;
     if (!a) return;
     for (int op = 0; op < MMIX_OP_COUNT; op++)
-        if (mmix_kernel(m, op).forward == mmixi_cuda_forward) ours++;
+        if (mmix_op_get(m, op).forward == mmixi_cuda_forward) ours++;
         else other = op;
     /* none: the context was destroyed, and this is another one at its address */
     if (ours && ours < MMIX_OP_COUNT) {
@@ -4214,7 +4214,7 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
                   "that back first", mmix_op_name(other));
         return;
     }
-    for (int op = 0; ours && op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
+    for (int op = 0; ours && op < MMIX_OP_COUNT; op++) mmix_op_set(m, op, &a->before[op]);
     mmixi_cuda_lock.lock();
     while (*at != a) at = &(*at)->next;
     *at = a->next;
@@ -4284,10 +4284,10 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
         return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda_attach: %s", text);
     }
     for (int op = 0; op < MMIX_OP_COUNT; op++) {
-        a->before[op] = mmix_kernel(m, op);
+        a->before[op] = mmix_op_get(m, op);
         f.forward = mmixi_cuda_forward;
         f.backward = a->before[op].backward ? mmixi_cuda_backward : NULL;
-        mmix_kernel_set(m, op, &f);
+        mmix_op_set(m, op, &f);
     }
     mmixi_cuda_lock.lock();
     a->m = m;

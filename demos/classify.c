@@ -38,7 +38,7 @@ static double darkness(const char *shape, double x, double y)
     return sum;
 }
 
-/* Draws digit number `number` in grey, (3, SIDE, SIDE), for the networks expect colours; returns which digit it is. A
+/* Draws digit number `number` in gray, (3, SIDE, SIDE), for the networks expect colours; returns which digit it is. A
    number gives the same picture on every machine. */
 static int32_t draw(mmix_ctx *m, uint64_t number, mmix_real *pixels)
 {
@@ -70,7 +70,7 @@ typedef struct network {
     mmix_vision *vision;
     mmix_params *head;
     mmix_tensor *weight, *bias;
-    mmix_adamw_state adamw[2];               /* of the backbone and of the head */
+    mmix_optimizer adamw[2];               /* of the backbone and of the head */
     double before, after;                    /* shares of right answers */
     int32_t answer[TESTS];
 } network;
@@ -86,8 +86,8 @@ static void network_init(network *net, mmix_ctx *m, mmix_vision_config config)
     config.sincos = 0.3;                     /* positions begin with waves, so that neighbours are alike */
     net->vision = mmix_vision_create(m, config);
     net->head = mmix_params_create(m);
-    net->weight = mmix_params_add(net->head, "", "head.weight", 2, shape, MMIX_START_NORMAL, 0.02, 0);
-    net->bias = mmix_params_add(net->head, "", "head.bias", 1, shape, MMIX_START_CONSTANT, 0, 0);
+    net->weight = mmix_params_add(net->head, "", "head.weight", 2, shape, MMIX_INIT_NORMAL, 0.02, 0);
+    net->bias = mmix_params_add(net->head, "", "head.bias", 1, shape, MMIX_INIT_CONSTANT, 0, 0);
     mmix_params_allocate(net->head);
     if (mmix_error(m)) return;
     mmix_adamw_init(&net->adamw[0], mmix_vision_params(net->vision));
@@ -97,7 +97,7 @@ static void network_init(network *net, mmix_ctx *m, mmix_vision_config config)
 static mmix_tensor *logits(mmix_ctx *m, const network *net, mmix_tensor *images)
 {
     mmix_features f = mmix_vision_forward(m, net->vision, images, NULL);
-    mmix_tensor *mean = mmix_scale(m, mmix_sum_axis(m, f.patches, 1), 1.0 / (double)(f.grid_h * f.grid_w), 0);
+    mmix_tensor *mean = mmix_affine(m, mmix_sum_axis(m, f.patches, 1), 1.0 / (double)(f.grid_h * f.grid_w), 0);
     return mmix_linear(m, mean, net->weight, net->bias);
 }
 
@@ -105,7 +105,7 @@ static void learn(mmix_ctx *m, network *net)
 {
     int32_t labels[BATCH];
     size_t count[1] = { BATCH };
-    mmix_adamw options = mmix_adamw_default();
+    mmix_adamw options = mmix_adamw_config_default();
     for (size_t step = 0; step < STEPS && !mmix_error(m); step++) {
         mmix_tensor *images = batch(m, 1000 + step * BATCH, BATCH, labels);
         mmix_record(m, 1);
@@ -171,9 +171,9 @@ int main(void)
     mmix_vision_config configs[3];
     mmix_ctx *m = mmix_create(NULL);
     int wrong = 0;
-    configs[0] = mmix_vit(D, 4);
-    configs[1] = mmix_linearvit(D);
-    configs[2] = mmix_dinovim(D);
+    configs[0] = mmix_vision_config_vit(D, 4);
+    configs[1] = mmix_vision_config_linearvit(D);
+    configs[2] = mmix_vision_config_dinovim(D);
     for (int i = 0; i < 3 && !mmix_error(m); i++) {
         network_init(&nets[i], m, configs[i]);
         nets[i].before = test(m, &nets[i]);

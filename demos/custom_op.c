@@ -1,6 +1,6 @@
 /* custom_op.c - an op of your own, with its backward
 
-   mmix_custom puts a function of yours on the tape. The forward writes call->out[0]. The backward gets dy, the
+   mmix_custom_op puts a function of yours on the tape. The forward writes call->out[0]. The backward gets dy, the
    gradient of the output, and writes or adds the gradient of each input. The op here is Mish (Misra 2019),
 
        y = x tanh(softplus x),   dy/dx = t + x (1 - t²) σ(x),   t = tanh(ln(1 + e^x))
@@ -55,7 +55,7 @@ static mmix_tensor *mish(mmix_ctx *m, mmix_tensor *x)
     size_t shape[1];
     shape[0] = mmix_count(x);
     x = mmix_reshape(m, x, 1, shape);        /* a row of numbers without gaps, whatever x was */
-    return mmix_custom(m, &x, 1, 1, shape, functions, NULL);
+    return mmix_custom_op(m, &x, 1, 1, shape, functions, NULL);
 }
 
 static mmix_tensor *mish_of_parts(mmix_ctx *m, mmix_tensor *x)

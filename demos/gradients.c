@@ -68,11 +68,11 @@ int main(void)
 {
     mmix_ctx *m = mmix_create(NULL);
     mmix_tensor *in[INPUTS];
-    in[0] = mmix_randn(m, mmix_new4(m, 1, L, H, P), 1, 0);
+    in[0] = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 1, 0);
     in[1] = mmix_fill(mmix_new3(m, 1, L, H), 0.3);
     in[2] = mmix_fill(mmix_new1(m, H), -0.7);
-    in[3] = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 1, 1);
-    in[4] = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 1, 2);
+    in[3] = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 1);
+    in[4] = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 2);
     for (int i = 0; i < INPUTS; i++) mmix_require_grad(in[i]);
 
     mmix_record(m, 1);

@@ -23,7 +23,7 @@ static const char tones[L + 1] = "aaaaaabbbbbbaaaaaacccccc";
    one tone point the same way and find each other. */
 static mmix_tensor *tune(mmix_ctx *m)
 {
-    mmix_tensor *x = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 0.2, 0);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 0);
     if (!x) return NULL;
     mmix_real *values = mmix_data(x);
     for (size_t t = 0; t < L; t++) {
@@ -72,7 +72,7 @@ int main(void)
 {
     mmix_ctx *m = mmix_create(NULL);         /* malloc, all cores, the best SIMD level */
     mmix_tensor *x = tune(m);
-    mmix_tensor *v = mmix_randn(m, mmix_new4(m, 1, L, 1, P), 1, 1);
+    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, P), 1, 1);
     mmix_tensor *dt = mmix_fill(mmix_new3(m, 1, L, 1), 0.25);
     mmix_tensor *A = mmix_fill(mmix_new1(m, 1), -0.5);       /* a step keeps e^(dt A) = 88 % of the memory */
     mmix_mixer mixer[3];

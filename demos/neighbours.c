@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     char **names = argc > 2 ? argv + 2 : NULL;
     size_t count = names ? (size_t)argc - 2 : DRAWN;
     mmix_ctx *m = mmix_create(NULL);
-    mmix_vision *net = names ? mmix_vision_open(m, argv[1]) : mmix_vision_create(m, mmix_vit(192, 16));
+    mmix_vision *net = names ? mmix_vision_load(m, argv[1]) : mmix_vision_create(m, mmix_vision_config_vit(192, 16));
     if (!net) {
         puts(mmix_error(m));
         return 1;
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
         describe(m, net, picture, mmix_data(features) + i * D);
         if (names) free((void *)(uintptr_t)picture.rgb);
     }
-    features = mmix_l2_normalise(m, features, 1e-12);
+    features = mmix_l2_normalize(m, features, 1e-12);
     mmix_tensor *cosines = mmix_linear(m, features, features, NULL);         /* features featuresᵀ */
     if (mmix_error(m)) {
         puts(mmix_error(m));

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     static uint8_t rgb[SIDE * SIDE * 3];
     int drawn = argc < 3;
     mmix_ctx *m = mmix_create(NULL);
-    mmix_vision *net = drawn ? mmix_vision_create(m, mmix_vit(192, 16)) : mmix_vision_open(m, argv[1]);
+    mmix_vision *net = drawn ? mmix_vision_create(m, mmix_vision_config_vit(192, 16)) : mmix_vision_load(m, argv[1]);
     mmix_picture picture = drawn ? draw(m, rgb) : load(m, argv[2]);
     if (mmix_error(m)) {
         puts(mmix_error(m));

@@ -76,26 +76,26 @@ int main(void)
     for (size_t h = 0; h < H; h++) D[h] = 1;
 
     mmix_raw raw = { 0 };                    /* all that is not said is 0 */
-    raw.o.kind = MMIX_SSD;
+    raw.o.kind = MMIX_MIXER_SSD;
     raw.B = 1;
     raw.L = L;
     raw.S = L;
     raw.H = H;
     raw.N = N;
     raw.P = P;
-    raw.q = mmix_heads_plain(C, L, 1, N, H); /* C has the place of queries, B that of keys, x that of values */
-    raw.k = mmix_heads_plain(B, L, 1, N, H);
-    raw.v = mmix_heads_plain(x, L, H, P, H);
-    raw.dt = mmix_heads_plain(dt, L, H, 1, H);
+    raw.q = mmix_head_view_rows(C, L, 1, N, H); /* C has the place of queries, B that of keys, x that of values */
+    raw.k = mmix_head_view_rows(B, L, 1, N, H);
+    raw.v = mmix_head_view_rows(x, L, H, P, H);
+    raw.dt = mmix_head_view_rows(dt, L, H, 1, H);
     raw.A = A;
     raw.D = D;
-    raw.y = mmix_heads_plain(y, L, H, P, H);
-    raw.dy = mmix_heads_plain(dy, L, H, P, H);
+    raw.y = mmix_head_view_rows(y, L, H, P, H);
+    raw.dy = mmix_head_view_rows(dy, L, H, P, H);
     raw.grad[MMIX_IN_A] = dA;                /* the only gradient that is asked for */
-    raw.kept = malloc(mmix_raw_kept(&raw) * sizeof(mmix_real));
+    raw.kept = malloc(mmix_raw_kept_size(&raw) * sizeof(mmix_real));
 
-    size_t most = mmix_raw_scratch(&raw, 1);
-    if (mmix_raw_scratch(&raw, 0) > most) most = mmix_raw_scratch(&raw, 0);
+    size_t most = mmix_raw_scratch_size(&raw, 1);
+    if (mmix_raw_scratch_size(&raw, 0) > most) most = mmix_raw_scratch_size(&raw, 0);
     mmix_real *scratch = malloc(most * sizeof(mmix_real));
     double *expected = malloc(sizeof(double) * L * H * P);
     if (!raw.kept || !scratch || !expected) return 1;

@@ -39,7 +39,7 @@ static int in_pattern(int kind, double x, double y)
     }
 }
 
-/* Picture number i, grey: a pattern of some size, place, tilt and contrast, on a lighter or a darker ground. */
+/* Picture number i, gray: a pattern of some size, place, tilt and contrast, on a lighter or a darker ground. */
 static void draw(mmix_ctx *m, size_t i)
 {
     double r[6];
@@ -81,7 +81,7 @@ static double judge(mmix_ctx *m, const mmix_vision *v)
     size_t shape[1] = { COUNT };
     mmix_tensor *images = mmix_new4(m, COUNT, 3, SIDE, SIDE);
     for (size_t i = 0; images && i < COUNT; i++)
-        mmix_picture_normalise(mmix_data(images) + i * 3 * SIDE * SIDE, pictures[i], NULL, NULL);
+        mmix_picture_normalize(mmix_data(images) + i * 3 * SIDE * SIDE, pictures[i], NULL, NULL);
     mmix_features f = mmix_vision_forward(m, v, images, NULL);
     mmix_tensor *kind = mmix_from_i32(m, 1, shape, labels);
     mmix_knn_result knn;
@@ -93,7 +93,7 @@ static double judge(mmix_ctx *m, const mmix_vision *v)
 /* The library's setting for small data, smaller still. */
 static mmix_dino_config small_config(void)
 {
-    mmix_dino_config config = mmix_dino_small_data();
+    mmix_dino_config config = mmix_dino_config_small_data();
     config.vision.dim = 64;
     config.vision.depth = 2;
     config.vision.patch = 4;
@@ -101,7 +101,7 @@ static mmix_dino_config small_config(void)
     config.augment.global_size = SIDE;
     config.augment.local_size = SIDE / 2;
     config.augment.local_count = 2;
-    config.augment.solarise[1] = 0;
+    config.augment.solarize[1] = 0;
     config.augment.brightness = 0.6;
     config.augment.contrast = 0.6;
     config.head_hidden = 256;

@@ -23,9 +23,9 @@ typedef struct inputs { mmix_tensor *q, *k, *v, *dt, *A; } inputs;
 static inputs draw(mmix_ctx *m)
 {
     inputs in;
-    in.q = mmix_randn(m, mmix_new4(m, 1, L, H, N), 0.5, 0);
-    in.k = mmix_randn(m, mmix_new4(m, 1, L, H, N), 0.5, 1);
-    in.v = mmix_randn(m, mmix_new4(m, 1, L, H, P), 0.5, 2);
+    in.q = mmix_fill_normal(m, mmix_new4(m, 1, L, H, N), 0.5, 0);
+    in.k = mmix_fill_normal(m, mmix_new4(m, 1, L, H, N), 0.5, 1);
+    in.v = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 0.5, 2);
     in.dt = mmix_fill(mmix_new3(m, 1, L, H), 0.05);
     in.A = mmix_fill(mmix_new1(m, H), -1);
     return in;
@@ -43,9 +43,9 @@ static inputs token(mmix_ctx *m, inputs all, size_t t)
 
 static mmix_mixer make(int kind, inputs in)
 {
-    if (kind == MMIX_SSD) return mmix_mixer_ssd(in.v, in.dt, in.A, in.k, in.q);
+    if (kind == MMIX_MIXER_SSD) return mmix_mixer_ssd(in.v, in.dt, in.A, in.k, in.q);
     mmix_mixer mixer = mmix_mixer_softmax(in.q, in.k, in.v);
-    if (kind == MMIX_LINEAR) mixer = mmix_mixer_linear(in.q, in.k, in.v);
+    if (kind == MMIX_MIXER_LINEAR) mixer = mmix_mixer_linear(in.q, in.k, in.v);
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
@@ -56,7 +56,7 @@ static double seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 static double by_steps(mmix_ctx *m, int kind, inputs all, const mmix_real *whole)
 {
     double worst = 0, start = seconds();
-    mmix_state *state = mmix_state_create(m, 1);             /* one slot: one mixer */
+    mmix_mix_state *state = mmix_mix_state_create(m, 1);             /* one slot: one mixer */
     for (size_t t = 0; t < L && !mmix_error(m); t++) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_mixer mixer = make(kind, token(m, all, t));
@@ -69,11 +69,11 @@ static double by_steps(mmix_ctx *m, int kind, inputs all, const mmix_real *whole
         if (t % PART == PART - 1 && (t < PART || t == L - 1)) {
             double micro = (seconds() - start) / PART * 1e6;
             printf("   after %4d tokens: %8d bytes, %6.1f microseconds a token\n", (int)t + 1,
-                   (int)mmix_state_bytes(state), micro);
+                   (int)mmix_mix_state_bytes(state), micro);
         }
         if (t % PART == PART - 1) start = seconds();
     }
-    mmix_state_destroy(state);
+    mmix_mix_state_destroy(state);
     return worst;
 }
 
@@ -85,7 +85,7 @@ int main(void)
     mmix_ctx *m = mmix_create(&options);
     inputs all = draw(m);
     double worst = 0;
-    for (int kind = MMIX_SOFTMAX; kind <= MMIX_SSD && !mmix_error(m); kind++) {
+    for (int kind = MMIX_MIXER_SOFTMAX; kind <= MMIX_MIXER_SSD && !mmix_error(m); kind++) {
         mmix_mixer mixer = make(kind, all);
         mmix_tensor *y = mmix_mix(m, &mixer);
         if (!y) break;

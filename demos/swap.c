@@ -76,8 +76,8 @@ static mmix_decoder *train_teacher(mmix_ctx *m)
     config.ffn = 128;
     config.tied = 1;
     mmix_decoder *teacher = mmix_decoder_create(m, config);
-    mmix_adamw_state adamw;
-    mmix_adamw options = mmix_adamw_default();
+    mmix_optimizer adamw;
+    mmix_adamw options = mmix_adamw_config_default();
     if (!teacher || mmix_adamw_init(&adamw, teacher->params) != 0) return teacher;
     for (size_t step = 0; step < 2 * STEPS && !mmix_error(m); step++) {
         mmix_distill_batch batch = draw(m, step);
@@ -88,7 +88,7 @@ static mmix_decoder *train_teacher(mmix_ctx *m)
         mmix_adamw_step(&adamw, &options, -1, NULL);
         mmix_reset(m);
     }
-    mmix_adamw_free(&adamw);
+    mmix_optimizer_free(&adamw);
     return teacher;
 }
 
@@ -105,13 +105,13 @@ static mmix_sequence sequence_of(mmix_ctx *m, const char *text, size_t length)
 /* Bytes that a decoder carries along when it has read the rhyme, L characters at a time. */
 static int memory(mmix_ctx *m, const mmix_decoder *d)
 {
-    mmix_state *state = mmix_decoder_state_create(d);
+    mmix_mix_state *state = mmix_decoder_state_create(d);
     for (size_t at = 0; at + L <= strlen(rhyme); at += L) {
         mmix_sequence piece = sequence_of(m, rhyme + at, L);
         mmix_decoder_step(m, d, &piece, state);
     }
-    int bytes = state ? (int)mmix_state_bytes(state) : 0;
-    mmix_state_destroy(state);
+    int bytes = state ? (int)mmix_mix_state_bytes(state) : 0;
+    mmix_mix_state_destroy(state);
     return bytes;
 }
 
@@ -122,7 +122,7 @@ static double report(mmix_ctx *m, const mmix_decoder *d, const char *name)
     char text[49] = "";
     int32_t more[48];
     mmix_sequence prompt = sequence_of(m, start, strlen(start));
-    size_t made = mmix_decoder_continue(m, d, &prompt, NULL, more, 48);
+    size_t made = mmix_decoder_generate(m, d, &prompt, NULL, more, 48);
     for (size_t i = 0; i < made; i++) text[i] = more[i] < ' ' ? ' ' : (char)more[i];
 
     mmix_distill_batch batch = draw(m, 1u << 20);            /* a number that no training has */
@@ -146,9 +146,9 @@ int main(void)
 
     mmix_mmate_options mixer = { 0 };
     mixer.text_window = 16;                  /* Local-Swin: the last 16 characters */
-    mmix_decoder *student = mmix_linmu_from(teacher, &mixer);
+    mmix_decoder *student = mmix_decoder_student(teacher, &mixer);
     double fresh = report(m, student, "M-MATE, untaught"), taught = fresh;
-    mmix_distill_config stages = mmix_linmu_stages();
+    mmix_distill_config stages = mmix_distill_config_linmu();
     for (size_t i = 0; i < stages.stages; i++) stages.stage[i].steps = STEPS;
     stages.stage[2].sequence = 0;            /* the rhyme itself serves, not what the teacher writes */
     mmix_distill *run = mmix_distill_create(teacher, student, stages);

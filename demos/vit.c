@@ -46,7 +46,7 @@ static mmix_tensor *add(mmix_params *p, const char *name, size_t a, size_t b, si
     shape[2] = c;
     shape[3] = d;
     while (axes < 4 && shape[axes]) axes++;
-    return mmix_params_add(p, "", name, axes, shape, MMIX_START_NORMAL, 0.02, 0);
+    return mmix_params_add(p, "", name, axes, shape, MMIX_INIT_NORMAL, 0.02, 0);
 }
 
 /* A norm's weight or bias of block i. */
@@ -55,7 +55,7 @@ static mmix_tensor *add_norm(mmix_params *p, int i, const char *what, double sta
     size_t shape[1] = { D };
     char prefix[32];
     snprintf(prefix, sizeof prefix, "blocks.%d.", i);
-    return mmix_params_add(p, prefix, what, 1, shape, MMIX_START_CONSTANT, start, 0);
+    return mmix_params_add(p, prefix, what, 1, shape, MMIX_INIT_CONSTANT, start, 0);
 }
 
 static void block_init(block *b, mmix_params *p, int i)
@@ -64,7 +64,7 @@ static void block_init(block *b, mmix_params *p, int i)
     b->norm1_weight = add_norm(p, i, "norm1.weight", 1);
     b->norm1_bias = add_norm(p, i, "norm1.bias", 0);
     snprintf(prefix, sizeof prefix, "blocks.%d.attn.", i);
-    mmix_attention_init(&b->attention, p, prefix, D, HEADS, MMIX_SOFTMAX, 1);
+    mmix_attention_init(&b->attention, p, prefix, D, HEADS, MMIX_MIXER_SOFTMAX, 1);
     b->norm2_weight = add_norm(p, i, "norm2.weight", 1);
     b->norm2_bias = add_norm(p, i, "norm2.bias", 0);
     snprintf(prefix, sizeof prefix, "blocks.%d.mlp.", i);
@@ -94,9 +94,9 @@ static mmix_tensor *vit_forward(mmix_ctx *m, vit *v, mmix_tensor *image)
     for (int i = 0; i < DEPTH; i++) {
         block *b = &v->blocks[i];
         mmix_tensor *normed = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, eps);
-        x = mmix_attention(m, &b->attention, normed, x, NULL, NULL, 0);      /* x + attention(normed) */
+        x = mmix_attention_forward(m, &b->attention, normed, x, NULL, NULL, 0);      /* x + attention(normed) */
         normed = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, eps);
-        x = mmix_mlp(m, &b->mlp, normed, x, NULL);
+        x = mmix_mlp_forward(m, &b->mlp, normed, x, NULL);
     }
     return mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, eps);
 }
@@ -117,7 +117,7 @@ int main(void)
 {
     vit mine;
     mmix_ctx *m = mmix_create(NULL);
-    mmix_vision_config config = mmix_vit(D, PATCH);
+    mmix_vision_config config = mmix_vision_config_vit(D, PATCH);
     config.depth = DEPTH;
     config.heads = HEADS;
     config.grid = GRID;
@@ -132,7 +132,7 @@ int main(void)
     }
     print_parameters(mine.params);
 
-    mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, GRID * PATCH, GRID * PATCH), 1, 0);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, GRID * PATCH, GRID * PATCH), 1, 0);
     mmix_tensor *tokens = vit_forward(m, &mine, image);
     mmix_features expected = mmix_vision_forward(m, theirs, image, NULL);
     if (mmix_error(m)) {

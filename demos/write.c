@@ -55,40 +55,40 @@ static int model_init(model *net, mmix_ctx *m)
     options.head_dim = 32;
     options.d_state = 32;
     net->params = mmix_params_create(m);
-    net->embedding = mmix_params_add(net->params, "backbone.", "embeddings.weight", 2, table, MMIX_START_NORMAL, 0.1, 0);
+    net->embedding = mmix_params_add(net->params, "backbone.", "embeddings.weight", 2, table, MMIX_INIT_NORMAL, 0.1, 0);
     for (int i = 0; i < DEPTH; i++) {
         char prefix[48];
         snprintf(prefix, sizeof prefix, "backbone.layers.%d.", i);
-        net->norm[i] = mmix_params_add(net->params, prefix, "norm.weight", 1, row, MMIX_START_CONSTANT, 1, 0);
+        net->norm[i] = mmix_params_add(net->params, prefix, "norm.weight", 1, row, MMIX_INIT_CONSTANT, 1, 0);
         snprintf(prefix, sizeof prefix, "backbone.layers.%d.mixer.", i);
         mmix_mamba2_init(&net->mamba[i], net->params, prefix, D, &options);
     }
-    net->last_norm = mmix_params_add(net->params, "backbone.", "norm_f.weight", 1, row, MMIX_START_CONSTANT, 1, 0);
+    net->last_norm = mmix_params_add(net->params, "backbone.", "norm_f.weight", 1, row, MMIX_INIT_CONSTANT, 1, 0);
     return mmix_params_allocate(net->params);
 }
 
 /* tokens (B, L) → (B, L, VOCABULARY), the larger the likelier; with a state they go on from what came before. */
-static mmix_tensor *logits(mmix_ctx *m, model *net, mmix_tensor *tokens, mmix_state *state)
+static mmix_tensor *logits(mmix_ctx *m, model *net, mmix_tensor *tokens, mmix_mix_state *state)
 {
-    mmix_tensor *x = mmix_gather(m, net->embedding, tokens);
+    mmix_tensor *x = mmix_take_rows(m, net->embedding, tokens);
     for (int i = 0; i < DEPTH; i++) {
         mmix_mamba2_state slot = { 0 };
         slot.in = state;
         slot.slot = (size_t)i;
         mmix_tensor *normed = mmix_rms_norm(m, x, net->norm[i], 1e-5);
-        x = mmix_mamba2(m, &net->mamba[i], normed, x, NULL, NULL, state ? &slot : NULL);
+        x = mmix_mamba2_forward(m, &net->mamba[i], normed, x, NULL, NULL, state ? &slot : NULL);
     }
     x = mmix_rms_norm(m, x, net->last_norm, 1e-5);
     return mmix_linear(m, x, net->embedding, NULL);          /* the embedding serves a second time */
 }
 
 /* One step on pieces of the text that begin at random places; returns the loss. */
-static double learn(mmix_ctx *m, model *net, mmix_adamw_state *adamw, const char *text, size_t step)
+static double learn(mmix_ctx *m, model *net, mmix_optimizer *adamw, const char *text, size_t step)
 {
     size_t length = strlen(text);
     size_t shape[2] = { BATCH, L };
     int32_t in[BATCH * L], target[BATCH * L];
-    mmix_adamw options = mmix_adamw_default();
+    mmix_adamw options = mmix_adamw_config_default();
     for (size_t b = 0; b < BATCH; b++) {
         size_t start = mmix_random_u32(m, 1, step, b) % (length - L);
         for (size_t t = 0; t < L; t++) {
@@ -111,7 +111,7 @@ static double learn(mmix_ctx *m, model *net, mmix_adamw_state *adamw, const char
 /* Continues `text`, which holds at most `size` bytes, up to the end of a line; always the likeliest character. */
 static void recite(mmix_ctx *m, model *net, char *text, size_t size)
 {
-    mmix_state *state = mmix_state_create(m, DEPTH);
+    mmix_mix_state *state = mmix_mix_state_create(m, DEPTH);
     size_t length = strlen(text), read = 0;
     while (length + 1 < size && !strchr(text, '\n') && !mmix_error(m)) {
         int32_t tokens[256];
@@ -121,19 +121,19 @@ static void recite(mmix_ctx *m, model *net, char *text, size_t size)
         if (!guess) break;
         mmix_real *last = mmix_data(guess) + (length - read - 1) * VOCABULARY;
         read = length;
-        text[length] = (char)mmix_sample(m, last, VOCABULARY, NULL, 0);
+        text[length] = (char)mmix_sample_token(m, last, VOCABULARY, NULL, 0);
         length++;
         text[length] = 0;
         mmix_reset(m);                       /* drops the step; the state stays */
     }
-    mmix_state_destroy(state);
+    mmix_mix_state_destroy(state);
 }
 
 int main(void)
 {
     static char rhyme[4096], written[1024];
     model net;
-    mmix_adamw_state adamw;
+    mmix_optimizer adamw;
     mmix_ctx *m = mmix_create(NULL);
     for (int i = 0; i < VERSES; i++) append_verse(rhyme, i);
     if (model_init(&net, m) != 0 || mmix_adamw_init(&adamw, net.params) != 0) {
@@ -154,7 +154,7 @@ int main(void)
     size_t most = strlen(rhyme), count = strlen(written);
     int same = count < most && !strcmp(rhyme + most - count, written);
     printf("\n%s\n%s\n", written, same ? "That is the rhyme, to the letter." : "That is not the rhyme.");
-    mmix_adamw_free(&adamw);
+    mmix_optimizer_free(&adamw);
     mmix_params_destroy(net.params);
     mmix_destroy(m);
     return !same;

@@ -13,8 +13,8 @@ static void tokens(void)
 {
     static const size_t patches[] = {14 * 14, 6 * 6, 7 * 7, 24 * 24}, middle[] = {98, 18, 25, 288};
     static const size_t second[] = {31, 5, 7, 89};
-    const mmix_vision_config vit = mmix_vit(384, 16), linear = mmix_linearvit(768),
-        vim = mmix_dinovim(512), registers = mmix_mambareg(768);
+    const mmix_vision_config vit = mmix_vision_config_vit(384, 16), linear = mmix_vision_config_linearvit(768),
+        vim = mmix_vision_config_dinovim(512), registers = mmix_vision_config_mambareg(768);
     for (size_t i = 0; i < 4; i++) {
         size_t at[12] = {77, 0};
         CHECK(mmix_vision_class_index(&vit, patches[i], at) == 1 && at[0] == 0);
@@ -36,9 +36,9 @@ static int attends(int kind) { return kind < 2 || kind > 4; }
 /* One of each kind, with heads as wide as the released ones (64), so that names and shapes tell them. */
 static mmix_vision_config small(int kind)
 {
-    mmix_vision_config c = kind == 0 ? mmix_vit(192, 4) : kind == 1 ? mmix_linearvit(768)
-        : kind == 4 ? mmix_mambareg(256) : kind < 4 ? mmix_dinovim(256) : kind < 7 ? mmix_dinov2(384, kind == 6 ? 4 : 0)
-        : mmix_dinov3(384, 1);
+    mmix_vision_config c = kind == 0 ? mmix_vision_config_vit(192, 4) : kind == 1 ? mmix_vision_config_linearvit(768)
+        : kind == 4 ? mmix_vision_config_mambareg(256) : kind < 4 ? mmix_vision_config_dinovim(256) : kind < 7 ? mmix_vision_config_dinov2(384, kind == 6 ? 4 : 0)
+        : mmix_vision_config_dinov3(384, 1);
     c.dim = kind == 0 ? 128 : kind == 6 ? 192 : 64;
     c.heads = attends(kind) ? c.dim / 64 : 0;
     if (kind == 6) c.swiglu = 1;
@@ -83,16 +83,16 @@ static void opening(void)
         mmix_archive *a;
         char *line;
         CHECK_AT(!mmix_vision_save(m, v, PATH), where);          /* its config is in it */
-        w = mmix_vision_open(m, PATH);
+        w = mmix_vision_load(m, PATH);
         CHECK_AT(w && !memcmp(mmix_vision_config_of(w), c, sizeof *c), where);
         CHECK_AT(w && same_values(mmix_vision_params(v), mmix_vision_params(w)), where);
         mmix_vision_destroy(w);
 
         save_as(m, v, "teacher.module.backbone.", "teacher.module.backbone.head.weight", NULL);  /* names alone */
-        w = mmix_vision_open(m, PATH);
+        w = mmix_vision_load(m, PATH);
         d = mmix_vision_config_of(w);
-        CHECK_AT(d && d->mixer == (kind == 1 ? MMIX_SOFTMAX : c->mixer) && d->dim == c->dim && d->depth == 3, where);
-        CHECK_AT(d && d->heads == (c->dim < 128 ? 1 : c->dim / 64) * (c->mixer != MMIX_SSD) + (c->mixer == MMIX_SSD)
+        CHECK_AT(d && d->mixer == (kind == 1 ? MMIX_MIXER_SOFTMAX : c->mixer) && d->dim == c->dim && d->depth == 3, where);
+        CHECK_AT(d && d->heads == (c->dim < 128 ? 1 : c->dim / 64) * (c->mixer != MMIX_MIXER_SSD) + (c->mixer == MMIX_MIXER_SSD)
                  && d->patch == 4 && d->grid == c->grid && d->registers == c->registers && d->positions == c->positions
                  && d->swiglu == c->swiglu && d->layer_scale == c->layer_scale && fabs(d->eps - c->eps) < 1e-12, where);
         CHECK_AT(d && d->class_token == (kind == 3 ? MMIX_CLASS_RELEASED : c->class_token)
@@ -102,23 +102,23 @@ static void opening(void)
         mmix_vision_destroy(w);
 
         save_as(m, v, "", "extra.weight", NULL);                 /* what does not fit is said, and nothing read */
-        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "found 0 missing, 0 of another shape, 1 "
+        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "found 0 missing, 0 of another shape, 1 "
                  "unexpected; first: unexpected extra.weight (4)"), where);
         w = mmix_vision_create(m, (c = mmix_vision_config_of(v), small(kind == 0 ? 1 : 0)));
         a = mmix_archive_open(m, PATH);
         CHECK_AT(mmix_params_read(mmix_vision_params(w), a, NULL) && says(m, MMIX_ERROR_FILE, "reshaped "), where);
-        line = strstr(mmix_params_compare(mmix_vision_params(w), a, NULL), "reshaped pos_embed");
+        line = strstr(mmix_params_check(mmix_vision_params(w), a, NULL), "reshaped pos_embed");
         CHECK_AT(kind == 7 ? !line : line && strstr(line, ", expected (") != NULL, where);
-        CHECK_AT(!strcmp(mmix_params_compare(mmix_vision_params(v), a, NULL), "unexpected extra.weight (4)\n"), where);
+        CHECK_AT(!strcmp(mmix_params_check(mmix_vision_params(v), a, NULL), "unexpected extra.weight (4)\n"), where);
         mmix_archive_close(a);
         mmix_vision_destroy(w);
 
         save_as(m, v, "", NULL, "{\"vision.mixer\":[0]}");       /* metadata that is wrong */
-        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "the config has no valid vision.dim"), where);
+        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "the config has no valid vision.dim"), where);
         save_as(m, v, "", NULL, "{");
-        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "JSON byte 1"), where);
+        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "JSON byte 1"), where);
         save_as(m, v, "", "neck.weight", NULL);
-        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, attends(kind) ? "unexpected neck.weight" : "upstream Mamba-Reg"), where);
+        CHECK_AT(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, attends(kind) ? "unexpected neck.weight" : "upstream Mamba-Reg"), where);
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
@@ -144,7 +144,7 @@ static void opening(void)
                     mmix_archive_close(saved);
                     save_as(n, v, "", NULL, wrong);
                     mmix_vision_destroy(v);
-                    v = mmix_vision_open(n, PATH);
+                    v = mmix_vision_load(n, PATH);
                     /* what the kind does not read, or what only makes it larger, may pass */
                     CHECK_AT(v ? !mmix_error(n) : mmix_error(n) != NULL, key);
                     mmix_vision_destroy(v);
@@ -162,10 +162,10 @@ static void opening(void)
         mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
         mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
         CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
-        CHECK(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
+        CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
         mmix_params_destroy(p);
         CHECK(mmix_vision_config_read(m, NULL, &c) && says(m, MMIX_ERROR_ARGUMENT, "archive is NULL"));
-        CHECK(!mmix_vision_open(m, "build/no such file") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
+        CHECK(!mmix_vision_load(m, "build/no such file") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
     }
     CHECK(!mmix_error(m));
     mmix_destroy(m);
@@ -182,7 +182,7 @@ static int opened(const mmix_options *o, void *user)
     memset(&look, 0, sizeof look);
     look.dense = block;
     look.n_dense = 2;
-    mmix_vision *v = mmix_vision_open(m, PATH);
+    mmix_vision *v = mmix_vision_load(m, PATH);
     if (!v) CHECK_AT(mmix_memory(m).bytes - before <= 2 * ARENA_BLOCK + 4096, (const char *)user);
     mmix_features f = mmix_vision_forward(m, v, mmix_error(m) ? NULL : mmix_fill(mmix_new4(m, 1, 3, 8, 12), 1), &look);
     const int kind = mmix_error_kind(m);
@@ -279,7 +279,7 @@ static void plain_names(void)
     doing("ViT, as transformers names it");
     foreign(v, 0);
     put("pooler.dense.weight", &p->at[0], 0, 1);
-    CHECK(!save_entries(m) && (w = mmix_vision_open(m, PATH)) != NULL && same_values(p, mmix_vision_params(w)));
+    CHECK(!save_entries(m) && (w = mmix_vision_load(m, PATH)) != NULL && same_values(p, mmix_vision_params(w)));
     FINE(m);
     if (w) CHECK(mmix_vision_config_of(w)->eps == 1e-12 && mmix_vision_config_of(w)->positions == MMIX_POSITIONS_EXACT
                  && mmix_vision_config_of(w)->heads == 2);
@@ -288,7 +288,7 @@ static void plain_names(void)
     mmix_vision_config c = small(0);
     c.dim = 1280, c.heads = 16, c.depth = 1, c.mlp_ratio = 0.1;
     v = mmix_vision_create(m, c);
-    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH) && (w = mmix_vision_open(m, PATH)) != NULL);
+    CHECK(v && !mmix_params_save(mmix_vision_params(v), PATH) && (w = mmix_vision_load(m, PATH)) != NULL);
     FINE(m);
     if (w) CHECK(mmix_vision_config_of(w)->heads == 16);
     mmix_vision_destroy(w), mmix_vision_destroy(v);
@@ -311,7 +311,7 @@ static void other_names(void)
                     : (real)(0.3 * mmix_random_normal(m, 0, i, e));
         foreign(v, kind);
         CHECK_AT(!save_entries(m), where);
-        w = mmix_vision_open(m, PATH);
+        w = mmix_vision_load(m, PATH);
         CHECK_AT(w && same_values(p, mmix_vision_params(w)), mmix_error(m) ? mmix_error(m) : where);
         CHECK_AT(w && mmix_vision_config_of(w)->positions == (kind == 5 ? MMIX_POSITIONS_EXACT : small(kind).positions), where);
         mmix_vision_destroy(w);
@@ -325,14 +325,14 @@ static void other_names(void)
                 || strstr(kept.name, "layer.2.norm1.weight")) continue;          /* what it is found by */
             entries[lost] = last;
             count--;
-            CHECK_AT(!save_entries(m) && !mmix_vision_open(m, PATH) && mmix_error_kind(m) == MMIX_ERROR_FILE, kept.name);
+            CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH) && mmix_error_kind(m) == MMIX_ERROR_FILE, kept.name);
             if (!strstr(kept.name, "register") && !strstr(kept.name, "layer.0.")) CHECK_AT(strstr(mmix_error(m), name), mmix_error(m));
             mmix_error_clear(m);
             entries[lost] = kept;
             count++;
         }
         put("blocks.1.attn.proj.bias", &p->at[1], 0, mmix_shape(p->at[1].tensor, 0));     /* of both systems */
-        CHECK_AT(!save_entries(m) && !mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "unexpected blocks.1.attn.proj.bias"), where);
+        CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "unexpected blocks.1.attn.proj.bias"), where);
 
         count = 0;                               /* cut in chunks, with what is in such files and in no formula */
         for (size_t i = 0; i < p->count; i++) {
@@ -345,13 +345,13 @@ static void other_names(void)
         put("rope_embed.periods", &p->at[0], 0, 1);
         put("blocks.0.0.attn.qkv.bias_mask", &p->at[0], 0, 1);
         CHECK_AT(!save_entries(m), where);
-        w = mmix_vision_open(m, PATH);
+        w = mmix_vision_load(m, PATH);
         CHECK_AT(w && same_values(p, mmix_vision_params(w)), mmix_error(m) ? mmix_error(m) : where);
         mmix_vision_destroy(w);
         mmix_error_clear(m);
         count = 1;
         put(kind == 5 ? "stages.0.layers.0.depthwise_conv.weight" : kind == 6 ? "text_model.token_embedding.weight" : "x", &p->at[0], 0, 1);
-        CHECK_AT(!save_entries(m) && !mmix_vision_open(m, PATH)
+        CHECK_AT(!save_entries(m) && !mmix_vision_load(m, PATH)
                  && says(m, MMIX_ERROR_FILE, kind == 5 ? "a ConvNeXt" : kind == 6 ? "a text encoder" : "expected the weights of"), where);
         mmix_vision_destroy(v);
         mmix_reset(m);
@@ -361,7 +361,7 @@ static void other_names(void)
         mmix_params *p = mmix_params_create(m);
         mmix_params_add(p, "", "cls_token", 3, shape, 0, 0, 0);
         CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
-        CHECK(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
+        CHECK(!mmix_vision_load(m, PATH) && says(m, MMIX_ERROR_FILE, "7B is not supported"));
         mmix_params_destroy(p);
     }
     CHECK(!mmix_error(m));
@@ -393,16 +393,16 @@ static void reading(void)
             mmix_ctx *m = context(1, 0);
             mmix_vision *v = mmix_vision_create(m, small(kind));
             const mmix_vision_config c = small(kind);
-            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, 16, 20), 1, 7), *map;          /* 4 x 5 patches */
+            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 7), *map;          /* 4 x 5 patches */
             size_t at[12], n = mmix_vision_class_index(&c, 20, at);
             mmix_tensor *tokens = NULL;
             double worst = 0;
             memset(sum, 0, sizeof sum);
             for (size_t b = 0; b < 2; b++) {     /* one picture: a batch may pass the blocks in pieces */
                 rows_of_M r = {block, 0, n, 20, at, sum[b], !attends(kind)};
-                mmix_mix_watch(m, add_rows, &r);
+                mmix_mix_hook(m, add_rows, &r);
                 tokens = mmix_vision_forward(m, v, mmix_slice(m, image, 0, b, 1), NULL).tokens;
-                mmix_mix_watch(m, NULL, NULL);
+                mmix_mix_hook(m, NULL, NULL);
             }
             map = mmix_vision_attention(m, v, image, block);
             const size_t H = mmix_shape(map, 1), L = mmix_shape(tokens, 1);
@@ -438,7 +438,7 @@ static void trained(void)
     }
     fclose(there);
     mmix_ctx *m = mmix_create(NULL);
-    mmix_vision *v = mmix_vision_open(m, path);
+    mmix_vision *v = mmix_vision_load(m, path);
     const mmix_vision_config *c = mmix_vision_config_of(v);
     CHECK_AT(c && c->dim == 384 && c->depth == 12 && c->heads == 6 && c->patch == 14 && c->grid == 37 && c->layer_scale
              && c->positions == MMIX_POSITIONS_EXACT, mmix_error(m));
@@ -466,7 +466,7 @@ static real rounded(real x)                      /* to 8 bits, ties to even */
 /* Tokens of a network, and the gradient of the sum of their squares with respect to the image. */
 static mmix_tensor *through(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, mmix_tensor **dx)
 {
-    mmix_tensor *x = mmix_require_grad(mmix_scale(m, image, 1, 0));
+    mmix_tensor *x = mmix_require_grad(mmix_affine(m, image, 1, 0));
     mmix_record(m, dx != NULL);
     mmix_tensor *y = mmix_vision_forward(m, v, x, NULL).tokens;
     if (dx && y) mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y))), *dx = mmix_grad(x);
@@ -481,8 +481,8 @@ static void halves(void)
     for (int kind = 0; kind < KINDS; kind++) {
         mmix_ctx *m = context(1 + kind % 2, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind)), *half = NULL, *again = NULL;
-        CHECK(!mmix_vision_save(m, v, PATH) && (half = mmix_vision_open_as(m, PATH, MMIX_DTYPE_BF16)) != NULL);
-        CHECK(!mmix_vision_save(m, half, PATH) && (again = mmix_vision_open(m, PATH)) != NULL);
+        CHECK(!mmix_vision_save(m, v, PATH) && (half = mmix_vision_load_as(m, PATH, MMIX_DTYPE_BF16)) != NULL);
+        CHECK(!mmix_vision_save(m, half, PATH) && (again = mmix_vision_load(m, PATH)) != NULL);
         if (!CHECK_AT(again, mmix_error(m))) break;
         mmix_params *p = mmix_vision_params(v), *q = mmix_vision_params(half);
         mmix_tensor *w = NULL;
@@ -498,7 +498,7 @@ static void halves(void)
         for (int pack = 0; pack < 2; pack++) {
             IS(mmix_params_pack(q, pack), 0);
             for (size_t B = 1; B < (kind == 5 ? 13 : 2); B += 11) {      /* 12: over 512 rows, b is packed at once */
-                mmix_tensor *image = mmix_randn(m, mmix_new4(m, B, 3, 28, 28), 1, B), *dx[2] = {NULL, NULL},
+                mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, B, 3, 28, 28), 1, B), *dx[2] = {NULL, NULL},
                     *a = through(m, v, image, NULL), *b = through(m, half, image, NULL);
                 CHECK_AT(a && b && gap(a, b) <= 0, packed[pack]);
                 through(m, v, image, &dx[0]), through(m, half, image, &dx[1]);
@@ -507,7 +507,7 @@ static void halves(void)
                 mmix_reset(m);
             }
         }
-        BAD_INT(mmix_params_train(q, 1), "mmix_params_train", "bf16"), BAD(mmix_add(m, w, w), "is bf16, expected real", "");
+        BAD_INT(mmix_params_require_grad(q, 1), "mmix_params_require_grad", "bf16"), BAD(mmix_add(m, w, w), "is bf16, expected real", "");
         BAD_INT(mmix_read(w, NULL), "no real values", ""), BAD_INT(mmix_ema(p, q, 0.5), "mmix_ema", "different");
         mmix_vision_destroy(again), mmix_vision_destroy(half), mmix_vision_destroy(v);
         mmix_destroy(m);
@@ -539,7 +539,7 @@ static void dense(void)
         const char *where = kind_name[kind];
         mmix_ctx *m = context(1, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind));
-        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, 13, 20), 1, 7), *patches;          /* 3 x 5 patches */
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 13, 20), 1, 7), *patches;          /* 3 x 5 patches */
         mmix_vision_options o;
         memset(&o, 0, sizeof o);
         o.dense = every;
@@ -564,14 +564,14 @@ static void dense(void)
             : mmix_rms_norm(m, raw, mmix_params_find(p, "norm_f.weight"), 1e-5);
         CHECK_AT(gap(normed, f.patches) < 1e-5, where);
         mmix_record(m, 1);
-        mmix_params_train(p, 1);
+        mmix_params_require_grad(p, 1);
         g = mmix_vision_forward(m, v, image, &o);
         for (int i = 0; i < 3; i++) CHECK_AT(g.dense && gap(f.dense[i], g.dense[i]) <= 0, where);      /* recorded: equal */
         mmix_reset(m);
         for (int i = 0; i < 2; i++) {
             o.dense = wrong[i];
             o.n_dense = 2;
-            image = mmix_randn(m, mmix_new4(m, 1, 3, 8, 8), 1, 7);
+            image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 8, 8), 1, 7);
             CHECK_AT(!mmix_vision_forward(m, v, image, &o).token && says(m, MMIX_ERROR_ARGUMENT, i ? "dense[1] is 3, expected "
                      "1 to 2" : "dense[1] is 1, expected 2 to 2"), where);
         }
@@ -579,8 +579,8 @@ static void dense(void)
             mmix_tensor *bias = mmix_params_find(p, "patch_embed.proj.bias"), *weight;
             double slope, value[2];
             mmix_reset(m);
-            image = mmix_randn(m, mmix_new4(m, 1, 3, 8, 12), 1, 7);
-            weight = mmix_randn(m, mmix_new4(m, 1, small(kind).dim, 2, 3), 1, 8);
+            image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 8, 12), 1, 7);
+            weight = mmix_fill_normal(m, mmix_new4(m, 1, small(kind).dim, 2, 3), 1, 8);
             mmix_params_zero_grad(p);
             looked(m, v, image, norm, weight);
             slope = (double)mmix_data(mmix_grad(bias))[5];
@@ -611,7 +611,7 @@ static void batches(void)
             options.threads = 1 + packed;
             mmix_ctx *m = mmix_create(&options);
             mmix_vision *v = mmix_vision_create(m, small(kind));
-            mmix_tensor *image = mmix_randn(m, mmix_new4(m, B, 3, 12, 20), 1, 7);
+            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, B, 3, 12, 20), 1, 7);
             mmix_vision_options o;
             double worst = 0;
             memset(&o, 0, sizeof o);
@@ -626,7 +626,7 @@ static void batches(void)
                 worst = fmax(worst, gap(one.intermediate, mmix_slice(m, all.intermediate, 0, b, 1)));
             }
             CHECK_AT(worst <= 0, where);
-            mmix_params_train(mmix_vision_params(v), 1);
+            mmix_params_require_grad(mmix_vision_params(v), 1);
             mmix_record(m, 1);
             recorded = mmix_vision_forward(m, v, image, &o);
             CHECK_AT(gap(recorded.tokens, all.tokens) <= 2e-6 && gap(recorded.intermediate, all.intermediate) <= 2e-6, where);
@@ -643,7 +643,7 @@ static void squares(void)
     for (int kind = 0; kind < STORED; kind++) {
         mmix_ctx *m = context(1, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind));
-        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored, *more;
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored, *more;
         as_stored = mmix_vision_forward(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12), NULL).tokens;
         more = mmix_vision_forward(m, v, image, NULL).tokens;
         CHECK_AT(gap(as_stored, more) <= 0, kind_name[kind]);
@@ -664,14 +664,14 @@ static void pictures(void)
     mmix_picture in = {rgb, 7, 5}, none = {NULL, 7, 5}, out = {small_rgb, 4, 6};
     mmix_tensor *image, *by_hand = mmix_new4(m, 1, 3, 6, 4);
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 37 % 251);
-    void *scratch = malloc(mmix_picture_resize_scratch(mmix_resizing_box(all, 4, 6)));
-    CHECK(!mmix_picture_resize(small_rgb, in, mmix_resizing_box(all, 4, 6), scratch));
-    CHECK(!mmix_picture_normalise(mmix_data(by_hand), out, NULL, NULL));
-    image = mmix_image_resized(m, in, mmix_resizing_box(all, 4, 6));
+    void *scratch = malloc(mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(all, 4, 6)));
+    CHECK(!mmix_picture_resize(small_rgb, in, mmix_resize_plan_box(all, 4, 6), scratch));
+    CHECK(!mmix_picture_normalize(mmix_data(by_hand), out, NULL, NULL));
+    image = mmix_image_resized(m, in, mmix_resize_plan_box(all, 4, 6));
     CHECK(image && mmix_shape(image, 2) == 6 && mmix_shape(image, 3) == 4 && gap(image, by_hand) <= 0);
-    CHECK(!mmix_image_resized(m, in, mmix_resizing_box(all, 0, 6)) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes"));
-    CHECK(!mmix_image_resized(m, none, mmix_resizing_box(all, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
-    CHECK(!mmix_image_resized(m, in, mmix_resizing_box(beyond, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "a box in it"));
+    CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(all, 0, 6)) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes"));
+    CHECK(!mmix_image_resized(m, none, mmix_resize_plan_box(all, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
+    CHECK(!mmix_image_resized(m, in, mmix_resize_plan_box(beyond, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "a box in it"));
     CHECK(!mmix_image(m, rgb, 7, 5, 0) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture"));
     free(scratch);
     mmix_destroy(m);
@@ -818,8 +818,8 @@ static void list_state_dict(const mmix_vision *v, const char *const *pairs)
 /* Opens the entries and compares parameters and output with v's. */
 static mmix_vision *opens_same(mmix_ctx *m, mmix_vision *v, const char *what)
 {
-    mmix_vision *w = save_relative(m) ? NULL : mmix_vision_open(m, RELATIVE);
-    mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, 12, 20), 1, 1);
+    mmix_vision *w = save_relative(m) ? NULL : mmix_vision_load(m, RELATIVE);
+    mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 12, 20), 1, 1);
     doing(what);
     FINE(m);
     if (!w) return NULL;
@@ -829,7 +829,7 @@ static mmix_vision *opens_same(mmix_ctx *m, mmix_vision *v, const char *what)
 }
 static void refused_relative(mmix_ctx *m, const char *text)
 {
-    CHECK_AT(!save_relative(m) && !mmix_vision_open(m, RELATIVE) && says(m, MMIX_ERROR_FILE, text), text);
+    CHECK_AT(!save_relative(m) && !mmix_vision_load(m, RELATIVE) && says(m, MMIX_ERROR_FILE, text), text);
     mmix_error_clear(m);
     mmix_reset(m);
 }
@@ -971,7 +971,7 @@ static void heads_and_sines(mmix_ctx *m)
     mmix_vision_destroy(opens_same(m, v, "a norm of the classifier's"));
     for (size_t i = 0; i < count; i++)
         if (!strcmp(names[i], "norm.weight")) entries[i] = entries[--count];
-    refused_relative(m, "expected norm.weight, which normalises each token, found fc_norm.weight");
+    refused_relative(m, "expected norm.weight, which normalizes each token, found fc_norm.weight");
     mmix_vision_destroy(v);
     c.dim = 384;
     c.heads = 12;
@@ -1023,11 +1023,11 @@ static void strangers(mmix_ctx *m)
     refused_relative(m, "pos_embed is missing");
     mmix_vision_destroy(v);
     CHECK(mmix_vision_config_read(NULL, NULL, &c) == -1);
-    CHECK(mmix_vision_save(NULL, NULL, RELATIVE) == -1 && !mmix_vision_open_as(NULL, RELATIVE, MMIX_DTYPE_REAL));
+    CHECK(mmix_vision_save(NULL, NULL, RELATIVE) == -1 && !mmix_vision_load_as(NULL, RELATIVE, MMIX_DTYPE_REAL));
     list_own(v = random_backbone(m, small(0)), "");
     CHECK(!save_relative(m) && mmix_vision_save(NULL, v, RELATIVE) == -1);
-    CHECK(!mmix_vision_open_as(m, RELATIVE, MMIX_DTYPE_I32) && says(m, MMIX_ERROR_ARGUMENT, "dtype is"));
-    CHECK(!mmix_decoder_from_llama2c(m, NULL, "", 0) && says(m, MMIX_ERROR_ARGUMENT, "name is NULL"));
+    CHECK(!mmix_vision_load_as(m, RELATIVE, MMIX_DTYPE_I32) && says(m, MMIX_ERROR_ARGUMENT, "dtype is"));
+    CHECK(!mmix_decoder_load_llama2c(m, NULL, "", 0) && says(m, MMIX_ERROR_ARGUMENT, "name is NULL"));
     mmix_vision_destroy(v);
 }
 static void relatives(void)

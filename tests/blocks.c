@@ -9,20 +9,20 @@ enum { GH = 5, GW = 7, PATCH = 4, DEPTH = 3, D = 16, HEADS = 2 };
 /* A ViT of DINOv2's or DINOv3's form, with values that make attention uneven. */
 static mmix_vision *teacher(mmix_ctx *m, int registers, int axial, int linear)
 {
-    mmix_vision_config c = axial ? mmix_dinov3(384, registers > 1) : mmix_dinov2(384, (size_t)registers);
-    c.mixer = linear ? MMIX_LINEAR : MMIX_SOFTMAX;
+    mmix_vision_config c = axial ? mmix_vision_config_dinov3(384, registers > 1) : mmix_vision_config_dinov2(384, (size_t)registers);
+    c.mixer = linear ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX;
     c.dim = D, c.depth = DEPTH, c.heads = HEADS, c.patch = PATCH, c.grid = 4, c.mlp_ratio = 2, c.registers = (size_t)registers;
     c.deviation = 0.4;
     return mmix_vision_create(m, c);
 }
-static mmix_tensor *image(mmix_ctx *m, size_t B) { return mmix_randn(m, mmix_new4(m, B, 3, GH * PATCH, GW * PATCH), 1, 7); }
+static mmix_tensor *image(mmix_ctx *m, size_t B) { return mmix_fill_normal(m, mmix_new4(m, B, 3, GH * PATCH, GW * PATCH), 1, 7); }
 static mmix_vision *converted(mmix_ctx *m, const mmix_vision *t, int block, size_t window)
 {
     mmix_vision_config c = *mmix_vision_config_of(t);
     for (int i = 0; i < DEPTH; i++) c.blocks[i] = block;
     for (int k = 1; k < 3; k++) c.mmate.window[k] = window;
     (void)m;
-    return mmix_vision_from(t, c);
+    return mmix_vision_student(t, c);
 }
 static double distance(mmix_tensor *a, mmix_tensor *b)
 {
@@ -87,15 +87,15 @@ static void trained(void)
     }
     fclose(there);
     mmix_ctx *m = context(2, 0);
-    mmix_vision *t = mmix_vision_open(m, path);
-    mmix_tensor *x = mmix_randn(m, mmix_new4(m, 1, 3, 5 * 14, 7 * 14), 1, 3);
+    mmix_vision *t = mmix_vision_load(m, path);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, 3, 5 * 14, 7 * 14), 1, 3);
     CHECK_AT(t != NULL, mmix_error(m));
     for (int way = 0; t && way < 3; way++) {
         static const int block[3] = {MMIX_BLOCK_SWIN, MMIX_BLOCK_SOFTMAX, MMIX_BLOCK_MMATE};
         mmix_vision_config c = *mmix_vision_config_of(t);
         for (int b = 0; b < BLOCKS; b++) c.blocks[b] = block[way];
         c.class_token = MMIX_CLASS_LAST, c.mmate.window[1] = c.mmate.window[2] = 7;
-        mmix_vision *s = mmix_vision_from(t, c);
+        mmix_vision *s = mmix_vision_student(t, c);
         mmix_tensor *reads[BLOCKS + 1] = {NULL}, *mixed[2][BLOCKS], *made[BLOCKS];
         mmix_vision_options o[2];
         memset(o, 0, sizeof o);
@@ -137,7 +137,7 @@ static void windows(void)
         mmix_layout layout;
         memset(&layout, 0, sizeof layout);
         layout.spans = &span, layout.n_spans = 1, layout.global = 1;
-        mmix_tensor *x = mmix_randn(m, mmix_new3(m, 2, L, D), 1, 3), *M = mmix_mmate_matrix(m, &l, x, &layout), *all;
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 2, L, D), 1, 3), *M = mmix_mmate_matrix(m, &l, x, &layout), *all;
         l.options.window[1] = GH, l.options.window[2] = GW;
         all = mmix_mmate_matrix(m, &l, x, &layout);
         l.options.window[1] = window[0], l.options.window[2] = window[1];
@@ -162,7 +162,7 @@ static void windows(void)
         /* y = M v before o_proj */
         mmix_fill(l.swin.weight[3], 0), mmix_fill(l.swin.bias[3], 0);
         for (size_t k = 0; k < D; k++) mmix_data(l.swin.weight[3])[k * D + k] = 1;
-        mmix_tensor *y = mmix_mmate(m, &l, x, NULL, &layout), *v = mmix_linear(m, x, l.swin.weight[2], l.swin.bias[2]);
+        mmix_tensor *y = mmix_mmate_forward(m, &l, x, NULL, &layout), *v = mmix_linear(m, x, l.swin.weight[2], l.swin.bias[2]);
         worst = 0;
         for (size_t k = 0; y && k < mmix_count(y); k++) {
             const size_t c = k % D, i = k / D % L, b = k / D / L, h = c / (D / HEADS);
@@ -188,11 +188,11 @@ static void mixed(void)
         memcpy(c.blocks, kinds, sizeof kinds);
         c.mmate.window[1] = 2, c.mmate.window[2] = 3, c.mmate.branch_gate = way % 2, c.mmate.skip = way == 2;
         c.feature = way ? MMIX_FEATURE_EFFICIENT : MMIX_FEATURE_ELU1;
-        mmix_vision *s = mmix_vision_from(t, c), *back = NULL;
+        mmix_vision *s = mmix_vision_student(t, c), *back = NULL;
         snprintf(about, sizeof about, "way %d", way);
         CHECK_AT(s != NULL, mmix_error(m) ? mmix_error(m) : about);
         mmix_features f = mmix_vision_forward(m, s, image(m, 9), NULL), g;
-        CHECK_AT(mmix_vision_save(m, s, PATH) == 0 && (back = mmix_vision_open(m, PATH)) != NULL, mmix_error(m));
+        CHECK_AT(mmix_vision_save(m, s, PATH) == 0 && (back = mmix_vision_load(m, PATH)) != NULL, mmix_error(m));
         CHECK_AT(!memcmp(mmix_vision_config_of(back), mmix_vision_config_of(s), sizeof c), about);
         g = mmix_vision_forward(m, back, image(m, 9), NULL);
         NEAR(distance(f.tokens, g.tokens), 0, 0);
@@ -201,7 +201,7 @@ static void mixed(void)
             g = mmix_vision_forward(m, s, mmix_slice(m, image(m, 9), 0, b, 1), NULL);
             NEAR(distance(mmix_slice(m, f.tokens, 0, b, 1), g.tokens), 0, TOL * 10);
         }
-        mmix_params_train(mmix_vision_params(s), 1);
+        mmix_params_require_grad(mmix_vision_params(s), 1);
         mmix_record(m, 1);
         g = mmix_vision_forward(m, s, image(m, 9), NULL);
         NEAR(distance(f.tokens, g.tokens), 0, TOL * 10);
@@ -251,7 +251,7 @@ static void calibrates(void)
     mmix_vision *t = teacher(m, 1, 0, 0);
     mmix_vision_config c = *mmix_vision_config_of(t);
     c.blocks[0] = MMIX_BLOCK_FLEX, c.blocks[1] = MMIX_BLOCK_LINEAR;
-    mmix_vision *s = mmix_vision_from(t, c);
+    mmix_vision *s = mmix_vision_student(t, c);
     const double before[2] = {share_of(m, s, t, 0), share_of(m, s, t, 1)};
     const uint64_t kept = hash_of(mmix_data(mmix_params_find(mmix_vision_params(s), "blocks.2.attn.proj.weight")), D * D, 1);
     NEAR(share_of(m, s, t, 2), 1, 1e-4);
@@ -275,7 +275,7 @@ static void calibrates(void)
 
 static mmix_distill_config short_run(void)
 {
-    mmix_distill_config c = mmix_vision_stages();
+    mmix_distill_config c = mmix_distill_config_vision();
     for (int i = 0; i < 3; i++) c.stage[i].steps = 4, c.stage[i].warmup = 1, c.stage[i].lr = 1e-3;   /* to learn in 12 steps */
     return c;
 }
@@ -284,7 +284,7 @@ static mmix_vision *student_of(const mmix_vision *t, int way)
     mmix_vision_config c = *mmix_vision_config_of(t);
     c.blocks[0] = way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_MMATE, c.blocks[2] = way == 1 ? MMIX_BLOCK_SWIN : way ? MMIX_BLOCK_LINEAR : MMIX_BLOCK_FLEX;
     c.mmate.window[1] = c.mmate.window[2] = 3;
-    return mmix_vision_from(t, c);
+    return mmix_vision_student(t, c);
 }
 /* A student learns in stages; a run that is saved and loaded anywhere goes on to the same bits, with other threads, too. */
 static void distils(void)
@@ -312,7 +312,7 @@ static void distils(void)
                     CHECK_AT(run && u && !strcmp(run->note, "note"), mmix_error(m));
                     if (!run) break;
                 }
-                state = mmix_vision_distill_step(run, mmix_randn(m, mmix_new4(m, 4, 3, GH * PATCH, GW * PATCH), 1, 30 + run->number), &stats);
+                state = mmix_vision_distill_step(run, mmix_fill_normal(m, mmix_new4(m, 4, 3, GH * PATCH, GW * PATCH), 1, 30 + run->number), &stats);
             }
             if (run && cut < 0) mmix_vision_distill_losses(run, image(m, 4), &stats), last = stats.token + stats.patches;
             const mmix_params *p = mmix_vision_params(u ? u : s);
@@ -387,8 +387,8 @@ static void stages(void)
     BAD(mmix_vision_distill_create(t, s, c), "stage 1", "weights");
     mmix_vision *other = converted(m, t, MMIX_BLOCK_SOFTMAX, 0);
     BAD(mmix_vision_distill_create(t, other, short_run()), "stage 0", "trains something");
-    mmix_vision *vim = mmix_vision_create(m, small_vision(MMIX_SSD));
-    BAD(mmix_vision_distill_create(t, vim, short_run()), "as mmix_vision_from makes it", "");
+    mmix_vision *vim = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD));
+    BAD(mmix_vision_distill_create(t, vim, short_run()), "as mmix_vision_student makes it", "");
     mmix_vision_destroy(vim);
     CHECK(!mmix_vision_distill_create(NULL, s, c) && !mmix_vision_distill_create(t, NULL, c));
     CHECK(!mmix_vision_distill_load(t, PATH, NULL) && mmix_error(m));
@@ -408,29 +408,29 @@ static void adapters(void)
         const int kind = way / 3, target = targets[way % 3];
         mmix_ctx *m = context(2, 0);
         mmix_vision *t = teacher(m, kind == 1 ? 2 : 0, kind == 1, 0), *v = kind == 1 || kind == 2 ? student_of(t, kind == 2 ? 0 : 2) : t;
-        if (kind == 3) v = mmix_vision_create(m, small_vision(MMIX_SSD));
+        if (kind == 3) v = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD));
         const size_t side = mmix_vision_config_of(v)->patch * 5;
-        mmix_tensor *x = mmix_randn(m, mmix_new4(m, 2, 3, side, side), 1, 7);
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 2, 3, side, side), 1, 7);
         mmix_params *p = mmix_vision_params(v);
         snprintf(about, sizeof about, "kind %d, targets %d", kind, target);
         mmix_features was = mmix_vision_forward(m, v, x, NULL);
-        CHECK_AT(!mmix_params_lora(p, 3, 6, target) && p->adapters, mmix_error(m));
+        CHECK_AT(!mmix_params_add_lora(p, 3, 6, target) && p->adapters, mmix_error(m));
         CHECK_AT((int)p->adapters->count == 2 * count[kind][way % 3], about);
         COMPARE(distance(was.tokens, mmix_vision_forward(m, v, x, NULL).tokens) <= 0, about, 0, 0);
-        for (size_t i = 0; i < p->adapters->count; i++) mmix_randn(m, p->adapters->at[i].tensor, 0.3, 40 + i);
+        for (size_t i = 0; i < p->adapters->count; i++) mmix_fill_normal(m, p->adapters->at[i].tensor, 0.3, 40 + i);
         mmix_features f = mmix_vision_forward(m, v, x, NULL);
         COMPARE(distance(was.tokens, f.tokens) > 1e-3, about, 0, 0);
         mmix_record(m, 0);
         const double off = distance(f.tokens, mmix_vision_forward(m, v, x, NULL).tokens);
         COMPARE(off < TOL * 30, about, off, 0);
-        BAD_INT(mmix_params_lora(p, 3, 6, target), "there are adapters already", "");
+        BAD_INT(mmix_params_add_lora(p, 3, 6, target), "there are adapters already", "");
         CHECK_AT(!mmix_vision_save(m, v, PATH), mmix_error(m));
-        mmix_vision *back = mmix_vision_open(m, PATH);
+        mmix_vision *back = mmix_vision_load(m, PATH);
         const double filed = back ? distance(f.tokens, mmix_vision_forward(m, back, x, NULL).tokens) : 1e9;
         COMPARE(filed < TOL * 30, about, filed, 0);
-        mmix_vision *again = kind < 2 ? mmix_vision_from(v, *mmix_vision_config_of(v)) : NULL;
+        mmix_vision *again = kind < 2 ? mmix_vision_student(v, *mmix_vision_config_of(v)) : NULL;
         if (again) COMPARE(distance(f.tokens, mmix_vision_forward(m, again, x, NULL).tokens) < TOL * 30, about, 0, 0);
-        CHECK_AT(!mmix_params_merge(p) && !p->adapters, about);
+        CHECK_AT(!mmix_params_merge_lora(p) && !p->adapters, about);
         const double merged = distance(f.tokens, mmix_vision_forward(m, v, x, NULL).tokens);
         COMPARE(merged < TOL * 30, about, merged, 0);
         FINE(m);
@@ -447,39 +447,39 @@ static void refuses(void)
     mmix_ctx *m = context(1, 0);
     mmix_vision *t = teacher(m, 0, 0, 0);
     mmix_vision_config c = *mmix_vision_config_of(t);
-    CHECK(!mmix_vision_from(NULL, c));
+    CHECK(!mmix_vision_student(NULL, c));
     c.dim = 2 * D;
-    BAD(mmix_vision_from(t, c), "mmix_vision_from", "in the teacher it is of");
+    BAD(mmix_vision_student(t, c), "mmix_vision_student", "in the teacher it is of");
     c = *mmix_vision_config_of(t);
     c.blocks[1] = 6;
-    BAD(mmix_vision_from(t, c), "blocks is 6", "expected 0 to 5");
+    BAD(mmix_vision_student(t, c), "blocks is 6", "expected 0 to 5");
     c.blocks[1] = MMIX_BLOCK_SWIN, c.mmate.causal_window = 1;
-    BAD(mmix_vision_from(t, c), "causal_window is 1", "expected 0");
+    BAD(mmix_vision_student(t, c), "causal_window is 1", "expected 0");
     c.mmate.causal_window = 0, c.class_token = MMIX_CLASS_MIDDLE;
-    BAD(mmix_vision_from(t, c), "class_token is 1", "MMIX_CLASS_FIRST or _LAST");
+    BAD(mmix_vision_student(t, c), "class_token is 1", "MMIX_CLASS_FIRST or _LAST");
     c.class_token = MMIX_CLASS_FIRST, c.heads = 3;
-    BAD(mmix_vision_from(t, c), "mmix_", "3");
+    BAD(mmix_vision_student(t, c), "mmix_", "3");
     c = *mmix_vision_config_of(t), c.blocks[1] = MMIX_BLOCK_MMATE, c.depth = DEPTH + 1;
-    mmix_vision *deeper = mmix_vision_from(t, c);        /* a block that the teacher lacks begins with its own values */
+    mmix_vision *deeper = mmix_vision_student(t, c);        /* a block that the teacher lacks begins with its own values */
     CHECK_AT(deeper != NULL, mmix_error(m));
-    BAD_INT(mmix_vision_calibrate(deeper, t, image(m, 1)), "mmix_vision_calibrate", "expected a student as mmix_vision_from makes it");
+    BAD_INT(mmix_vision_calibrate(deeper, t, image(m, 1)), "mmix_vision_calibrate", "expected a student as mmix_vision_student makes it");
     mmix_vision_destroy(deeper);
     c.depth = DEPTH, c.registers = 2;
-    mmix_vision *more = mmix_vision_from(t, c);          /* and so do registers */
+    mmix_vision *more = mmix_vision_student(t, c);          /* and so do registers */
     CHECK_AT(more != NULL, mmix_error(m));
     mmix_vision_destroy(more);
     CHECK(!mmix_vision_save(m, t, PATH));
-    mmix_vision *rounded = mmix_vision_open_as(m, PATH, MMIX_DTYPE_BF16);
+    mmix_vision *rounded = mmix_vision_load_as(m, PATH, MMIX_DTYPE_BF16);
     c.registers = 0;
-    BAD(mmix_vision_from(rounded, c), "mmix_vision_from", "bf16");
-    BAD_INT(mmix_params_lora(mmix_vision_params(rounded), 2, 4, MMIX_LORA_FFN), "mmix_params_lora", "bf16");
+    BAD(mmix_vision_student(rounded, c), "mmix_vision_student", "bf16");
+    BAD_INT(mmix_params_add_lora(mmix_vision_params(rounded), 2, 4, MMIX_LORA_FFN), "mmix_params_add_lora", "bf16");
     mmix_vision_destroy(rounded);
-    c = small_vision(MMIX_SOFTMAX), c.heads = 3, c.class_token = MMIX_CLASS_FIRST;
+    c = small_vision(MMIX_MIXER_SOFTMAX), c.heads = 3, c.class_token = MMIX_CLASS_FIRST;
     for (size_t i = 0; i < c.depth; i++) c.blocks[i] = MMIX_BLOCK_MMATE;
     BAD(mmix_vision_create(m, c), "mmix_vision_create", "3 heads; expected heads that divide");
-    c = small_vision(MMIX_SSD);
+    c = small_vision(MMIX_MIXER_SSD);
     mmix_vision *vim = mmix_vision_create(m, c);
-    BAD_INT(mmix_params_lora(mmix_vision_params(vim), 2, 4, MMIX_LORA_FFN), "mmix_params_lora", "no matrix");
+    BAD_INT(mmix_params_add_lora(mmix_vision_params(vim), 2, 4, MMIX_LORA_FFN), "mmix_params_add_lora", "no matrix");
     CHECK(!mmix_vision_params(vim)->adapters);
     mmix_vision_destroy(vim);
     c.blocks[1] = MMIX_BLOCK_LINEAR;
@@ -492,9 +492,9 @@ static void refuses(void)
     mmix_layout layout;
     memset(&layout, 0, sizeof layout);
     layout.spans = span, layout.n_spans = 2, layout.global = 1;
-    BAD(mmix_mmate(m, &l, mmix_randn(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate", "one span");
+    BAD(mmix_mmate_forward(m, &l, mmix_fill_normal(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate_forward", "one span");
     layout.n_spans = 1, l.options.causal_window = 1;
-    BAD(mmix_mmate(m, &l, mmix_randn(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate", "causal_window and layout.global");
+    BAD(mmix_mmate_forward(m, &l, mmix_fill_normal(m, mmix_new3(m, 1, 8, D), 1, 1), NULL, &layout), "mmix_mmate_forward", "causal_window and layout.global");
     mmix_params_destroy(p);
     mmix_vision_destroy(t);
     mmix_destroy(m);
@@ -510,11 +510,11 @@ static void adapters_of_any_name(void)
     const size_t shape[2] = { 3, 4 };
     mmix_ctx *m = context(1, 0);
     mmix_params *p = mmix_params_create(m);
-    mmix_params_add(p, "block.mlp.", "w1", 2, shape, MMIX_START_NORMAL, 1, 0);
-    mmix_params_add(p, "block.mlp.", "w2", 2, shape, MMIX_START_NORMAL, 1, 0);
-    mmix_params_add(p, "block.mlp.", "weight", 2, shape, MMIX_START_NORMAL, 1, 0);
+    mmix_params_add(p, "block.mlp.", "w1", 2, shape, MMIX_INIT_NORMAL, 1, 0);
+    mmix_params_add(p, "block.mlp.", "w2", 2, shape, MMIX_INIT_NORMAL, 1, 0);
+    mmix_params_add(p, "block.mlp.", "weight", 2, shape, MMIX_INIT_NORMAL, 1, 0);
     CHECK(!mmix_params_allocate(p));
-    CHECK_AT(!mmix_params_lora(p, 2, 1, MMIX_LORA_FFN), mmix_error(m));
+    CHECK_AT(!mmix_params_add_lora(p, 2, 1, MMIX_LORA_FFN), mmix_error(m));
     CHECK(p->adapters && p->adapters->count == 6);
     for (size_t i = 0; i < 6 && p->adapters; i++) CHECK_AT(mmix_params_find(p->adapters, names[i]), names[i]);
     FINE(m);

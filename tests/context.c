@@ -76,8 +76,8 @@ static void contexts(void)
     IS(mmix_error_kind(m), MMIX_ERROR_INTERRUPTED);
     CHECK(mmix_new1(m, 3) == NULL);
     CHECK(mmix_params_create(m) == NULL);
-    CHECK(mmix_vision_create(m, mmix_vit(192, 16)) == NULL);
-    CHECK(mmix_dino_create(m, mmix_dino_small_data()) == NULL);
+    CHECK(mmix_vision_create(m, mmix_vision_config_vit(192, 16)) == NULL);
+    CHECK(mmix_dino_create(m, mmix_dino_config_small_data()) == NULL);
     CHECK(mmix_backward(m, NULL) == -1);
     CHECK(!strcmp(mmix_error(m), "my op: 3 of four"));
     mmix_error_clear(m);
@@ -117,12 +117,12 @@ static void no_context(void)
     IS(mmix_seed(NULL), 0);
     CHECK(mmix_random_uniform(NULL, 1, 2, 3) < 1 && mmix_random_u32(NULL, 1, 2, 3) && fabs(mmix_random_normal(NULL, 1, 2, 3)) < 9);
     IS(mmix_record(NULL, 1), 0);
-    IS(mmix_kernel_set(NULL, MMIX_OP_ADD, &none), -1);
-    CHECK(!mmix_kernel(NULL, MMIX_OP_ADD).forward && !mmix_kernel_user(NULL) && !mmix_op_calls(NULL, MMIX_OP_ADD, 0));
-    mmix_kernel_user_set(NULL, NULL);
-    CHECK(!mmix_save(NULL, NULL, 0, 1) && !mmix_randn(NULL, NULL, 1, 0) && !mmix_new1(NULL, 3) && !mmix_fill(NULL, 1));
+    IS(mmix_op_set(NULL, MMIX_OP_ADD, &none), -1);
+    CHECK(!mmix_op_get(NULL, MMIX_OP_ADD).forward && !mmix_op_user(NULL) && !mmix_op_calls(NULL, MMIX_OP_ADD, 0));
+    mmix_op_user_set(NULL, NULL);
+    CHECK(!mmix_save_for_backward(NULL, NULL, 0, 1) && !mmix_fill_normal(NULL, NULL, 1, 0) && !mmix_new1(NULL, 3) && !mmix_fill(NULL, 1));
     CHECK(mmix_rewind_keep(NULL, mark, NULL, 0) && mmix_backward(NULL, NULL) && !mmix_slice(NULL, NULL, 0, 0, 1));
-    CHECK(!mmix_custom(NULL, NULL, 0, 0, NULL, none, NULL));
+    CHECK(!mmix_custom_op(NULL, NULL, 0, 0, NULL, none, NULL));
 }
 
 /* What is computed in an op takes subnormals for zeros, as the comments say; what a caller computes does not. */
@@ -171,7 +171,7 @@ static void randomness(void)
     NEAR(sum[3], 0, 0.05);
     NEAR(sum[4], 3, 0.15);
     {
-        mmix_tensor *a = mmix_randn(m, mmix_new2(m, 5, 8), 2, 1), *b = mmix_randn(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1), *c = mmix_randn(m, mmix_new2(m, 5, 8), 2, 2);
+        mmix_tensor *a = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 1), *b = mmix_fill_normal(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1), *c = mmix_fill_normal(m, mmix_new2(m, 5, 8), 2, 2);
         SAME(a, b);                              /* strides do not matter */
         CHECK(apart(a, c) > 0.1);
     }

@@ -74,10 +74,10 @@ static Results run(mmix_ctx *m, const Case &c, int record)
     state = c.seed;
     mmix_record(m, record);
     x.kind = c.kind;
-    x.q = wide(m, c.half, c.B, c.L, c.kind == MMIX_SSD ? c.Gc : c.H, c.N);
+    x.q = wide(m, c.half, c.B, c.L, c.kind == MMIX_MIXER_SSD ? c.Gc : c.H, c.N);
     x.k = wide(m, c.half, c.B, c.S, c.G, c.N);
-    x.v = wide(m, c.half, c.B, c.S, c.kind == MMIX_SSD ? c.Gx : c.G, c.P);
-    if (c.kind == MMIX_SSD) {
+    x.v = wide(m, c.half, c.B, c.S, c.kind == MMIX_MIXER_SSD ? c.Gx : c.G, c.P);
+    if (c.kind == MMIX_MIXER_SSD) {
         x.dt = tensor(m, c.half, c.o.dt_softplus ? -3 : 0.001, c.o.dt_softplus ? 1 : 0.3, c.B, c.L, c.H, 0);
         x.A = tensor(m, 0, -c.fast, -0.01, c.H, 0, 0, 0);
         if (c.D) x.D = wide(m, 0, c.H, c.D > 1 ? c.P : 0, 0, 0);
@@ -88,9 +88,9 @@ static Results run(mmix_ctx *m, const Case &c, int record)
         for (int a = 0; a < 3; a++) distances *= 2 * (x.window[a] ? x.window[a] : 1) - 1;
         x.bias = wide(m, 0, c.H, distances, 0, 0);
     }
-    if (c.initial && c.kind == MMIX_SSD) x.initial_state = wide(m, 0, c.B, c.H, c.P, c.N);
-    if (c.initial && c.kind == MMIX_LINEAR)
-        x.initial_state = tensor(m, 0, 0, 1, c.B, c.G, c.P + (x.normalise > 0 || (!x.normalise && (x.feature == MMIX_FEATURE_ELU1
+    if (c.initial && c.kind == MMIX_MIXER_SSD) x.initial_state = wide(m, 0, c.B, c.H, c.P, c.N);
+    if (c.initial && c.kind == MMIX_MIXER_LINEAR)
+        x.initial_state = tensor(m, 0, 0, 1, c.B, c.G, c.P + (x.normalize > 0 || (!x.normalize && (x.feature == MMIX_FEATURE_ELU1
             || x.feature == MMIX_FEATURE_RELU))), c.N);
     if (c.final) x.final_state = &last;
     if (c.packed) {
@@ -163,18 +163,18 @@ static Case random_case(int kind, int half)
     c.N = chance(5) ? one_of(16, 64, 72, 128) : any(1, 24);
     c.P = chance(5) ? one_of(16, 64, 80, 64) : any(1, 24);
     c.seed = ((uint64_t)next() << 32 | next()) | 1;
-    if (kind == MMIX_SSD) {
+    if (kind == MMIX_MIXER_SSD) {
         if (c.N * c.P > 5000 && !half) c.P = 64, c.N = c.N > 64 ? 128 : c.N;
         c.D = (int)any(0, 2);
         c.o.dt_softplus = chance(2);
         if (chance(3)) c.o.dt_low = 0.05, c.o.dt_high = 0.6;
         c.dt_bias = (c.o.dt_softplus || c.o.dt_high > 0) && chance(2);   /* δ ≥ 0: e^(δ A) ≤ 1 */
-        c.o.direction = chance(3) ? MMIX_REVERSE : chance(6) ? MMIX_BOTH : MMIX_FORWARD;
-        c.initial = c.o.direction != MMIX_BOTH && chance(2);
-        c.final = c.o.direction != MMIX_BOTH && chance(2);
+        c.o.direction = chance(3) ? MMIX_SCAN_REVERSE : chance(6) ? MMIX_SCAN_BOTH : MMIX_SCAN_FORWARD;
+        c.initial = c.o.direction != MMIX_SCAN_BOTH && chance(2);
+        c.final = c.o.direction != MMIX_SCAN_BOTH && chance(2);
         c.packed = chance(3);
         c.fast = chance(4) ? (half ? 30 : 200) : chance(3) ? 0.02 : 2;
-    } else if (kind == MMIX_SOFTMAX) {
+    } else if (kind == MMIX_MIXER_SOFTMAX) {
         const unsigned form = next() % 6;
         if (form == 0 && chance(2)) c.S = any(1, 100);
         if (form == 1) c.o.mask = MMIX_MASK_CAUSAL;
@@ -194,9 +194,9 @@ static Case random_case(int kind, int half)
         if (chance(3)) c.o.scale = 0.3;
     } else {
         c.o.feature = (int)any(0, 4);
-        c.o.normalise = c.o.feature == MMIX_FEATURE_NONE ? 0 : (int)any(0, 2) - 1;
-        if (c.o.feature == MMIX_FEATURE_RELU) c.o.normalise = -1;        /* a row without a positive number has the sum 0 */
-        if (c.o.normalise >= 0 && c.N < 4) c.N += 3;       /* with N = 1 and rows of sum 1 all gradients of q are 0 */
+        c.o.normalize = c.o.feature == MMIX_FEATURE_NONE ? 0 : (int)any(0, 2) - 1;
+        if (c.o.feature == MMIX_FEATURE_RELU) c.o.normalize = -1;        /* a row without a positive number has the sum 0 */
+        if (c.o.normalize >= 0 && c.N < 4) c.N += 3;       /* with N = 1 and rows of sum 1 all gradients of q are 0 */
         if (c.o.feature != MMIX_FEATURE_EFFICIENT && chance(2)) {
             c.o.mask = MMIX_MASK_CAUSAL;
             c.packed = chance(2);
@@ -208,10 +208,10 @@ static Case random_case(int kind, int half)
 }
 static void describe(const Case &c, const char *what, double error, const char *worst)
 {
-    printf("%s: kind %d, error %.3g in %s: B %d, L %d, S %d, H %d, G %d, Gx %d, Gc %d, N %d, P %d, mask %d, feature %d, normalise %d, "
+    printf("%s: kind %d, error %.3g in %s: B %d, L %d, S %d, H %d, G %d, Gx %d, Gc %d, N %d, P %d, mask %d, feature %d, normalize %d, "
            "direction %d, D %d, packed %d, initial %d, final %d, window %d, fast %g, softplus %d, high %g\n", what, c.kind, error, worst,
            (int)c.B, (int)c.L, (int)c.S, (int)c.H, (int)c.G, (int)c.Gx, (int)c.Gc, (int)c.N, (int)c.P, c.o.mask, c.o.feature,
-           c.o.normalise, c.o.direction, c.D, c.packed, c.initial, c.final, (int)c.o.window[0], c.fast, c.o.dt_softplus, c.o.dt_high);
+           c.o.normalize, c.o.direction, c.D, c.packed, c.initial, c.final, (int)c.o.window[0], c.fast, c.o.dt_softplus, c.o.dt_high);
 }
 static const struct { const char *name; int precision, naive; double bound; } forms[] = {
     { "naive F32", MMIX_CUDA_F32, 1, 2e-5 }, { "F32", MMIX_CUDA_F32, 0, 2e-5 }, { "TF32", MMIX_CUDA_TF32, 0, 2e-2 },
@@ -289,9 +289,9 @@ static void large_cases(int brief)
         double most = 0;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             state = 77 + i;
-            Case c = random_case(MMIX_SSD, form == 3);
+            Case c = random_case(MMIX_MIXER_SSD, form == 3);
             c.B = sizes[i].B; c.L = c.S = sizes[i].L; c.H = c.Gx = sizes[i].H; c.G = c.Gc = sizes[i].G; c.N = sizes[i].N; c.P = sizes[i].P;
-            c.o.direction = i % 2 ? MMIX_REVERSE : MMIX_FORWARD;
+            c.o.direction = i % 2 ? MMIX_SCAN_REVERSE : MMIX_SCAN_FORWARD;
             c.packed = i == 1;
             c.initial = c.final = 1;
             c.o.dt_softplus = 0;
@@ -300,11 +300,11 @@ static void large_cases(int brief)
             c.fast = i == 3 ? 1e-3 : 1;          /* decays little: what is forgotten nowhere is summed longest */
             one(cpu, gpu, form, c, &most);
         }
-        printf("%-11s %-18s   4 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_SSD], most);
+        printf("%-11s %-18s   4 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_MIXER_SSD], most);
         most = 0;
         for (int i = 0; i < 2; i++) {
             state = 99 + (uint64_t)i;
-            Case c = random_case(MMIX_SOFTMAX, form == 3);
+            Case c = random_case(MMIX_MIXER_SOFTMAX, form == 3);
             memset(&c.o, 0, sizeof c.o);
             mmix_mixer_windows(&c.o, 3, grid, window, i);
             c.o.mask = i ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
@@ -313,7 +313,7 @@ static void large_cases(int brief)
             c.packed = c.lefts = 0;
             one(cpu, gpu, form, c, &most);
         }
-        printf("%-11s %-18s   2 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_SOFTMAX], most);
+        printf("%-11s %-18s   2 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_MIXER_SOFTMAX], most);
     }
     mmix_destroy(cpu);
     mmix_destroy(gpu);
@@ -332,7 +332,7 @@ static void biases(int brief)
             const size_t *window = windows[many ? 7 : (i + form) % 7];
             size_t grid[3];
             state = 0x51ed2701u * (uint64_t)(1 + i) + (uint64_t)form;
-            Case c = random_case(MMIX_SOFTMAX, form == 3);
+            Case c = random_case(MMIX_MIXER_SOFTMAX, form == 3);
             memset(&c.o, 0, sizeof c.o);
             for (int a = 0; a < 3; a++) grid[a] = window[a] > 9 ? any(window[a] - 1, window[a] + 1) : any(1, window[a] + window[a] / 2);
             if (many) grid[0] = 1, grid[1] = 3, grid[2] = 4;
@@ -365,13 +365,13 @@ static void usual_widths(int brief)
         double most = 0;
         for (int i = 0; i < 3; i++)
             for (int k = 0; k < (i == 1 ? 1 : brief ? 2 : 4); k++) {
-                const int kind = i == 1 || (k == 0 && i == 0) ? MMIX_SSD : MMIX_SOFTMAX;
+                const int kind = i == 1 || (k == 0 && i == 0) ? MMIX_MIXER_SSD : MMIX_MIXER_SOFTMAX;
                 Case c;
                 if (i == 1 && form == 1) continue;         /* more than a float's backward has room for */
                 memset(&c, 0, sizeof c);
                 c.kind = kind; c.half = form == 3;
                 c.B = 1; c.L = c.S = 150; c.H = 2; c.G = c.Gc = 1; c.Gx = 2; c.N = widths[i][0]; c.P = widths[i][1];
-                if (kind == MMIX_SSD) c.D = 2, c.initial = c.final = 1;
+                if (kind == MMIX_MIXER_SSD) c.D = 2, c.initial = c.final = 1;
                 else c.o.mask = k == 1 ? MMIX_MASK_CAUSAL : k == 2 ? MMIX_MASK_BAND : MMIX_MASK_NONE;
                 c.o.left = 40; c.o.right = 3;
                 c.packed = k == 3;
@@ -420,11 +420,11 @@ static void strides(size_t L, size_t width, size_t gap)
     size_t untouched = 0;
     memset(&x, 0, sizeof x);
     memset(&r, 0, sizeof r);
-    r.o.kind = MMIX_SOFTMAX;
+    r.o.kind = MMIX_MIXER_SOFTMAX;
     x.B = r.B = B; x.L = x.S = r.L = r.S = L; x.H = r.H = H; x.N = x.P = r.N = r.P = width;
     x.scale = r.o.scale = 0.5;
     x.mask = r.o.mask = MMIX_MASK_CAUSAL;
-    x.q = mmix_cuda_heads_plain(on, L, H, width, H);
+    x.q = mmix_cuda_head_view_rows(on, L, H, width, H);
     x.q.token = (ptrdiff_t)row;
     x.q.batch = (ptrdiff_t)(L * row);
     x.k = x.v = x.y = x.q;
@@ -436,14 +436,14 @@ static void strides(size_t L, size_t width, size_t gap)
     CHECK(mmix_cuda_attention_workspace(&x, 0) == 0);
     CHECK(mmix_cuda_attention_forward(&x) == 0);
     y = download(out, y.size());
-    r.q = mmix_heads_plain(qkv.data(), L, H, width, H);
+    r.q = mmix_head_view_rows(qkv.data(), L, H, width, H);
     r.q.token = (ptrdiff_t)row;
     r.q.batch = (ptrdiff_t)(L * row);
     r.k = r.v = r.q;
     r.k.p = qkv.data() + H * width;
     r.v.p = qkv.data() + 2 * H * width;
-    r.y = mmix_heads_plain(plain.data(), L, H, width, H);
-    std::vector<float> scratch(mmix_raw_scratch(&r, 0));
+    r.y = mmix_head_view_rows(plain.data(), L, H, width, H);
+    std::vector<float> scratch(mmix_raw_scratch_size(&r, 0));
     mmix_raw_forward(&r, scratch.data());
     for (size_t i = 0; i < B * L; i++)
         for (size_t e = 0; e < H * width + 2 * gap; e++) {
@@ -469,11 +469,11 @@ static void steps(void)
     double error = 0, largest = 0;
     memset(&s, 0, sizeof s);
     s.B = B; s.L = L; s.H = H; s.N = N; s.P = P;
-    s.x = mmix_cuda_heads_plain(dx, L, H, P, H);
-    s.dt = mmix_cuda_heads_plain(ddt, L, H, 1, H);
-    s.b = mmix_cuda_heads_plain(db, L, 1, N, H);
-    s.c = mmix_cuda_heads_plain(dc, L, 1, N, H);
-    s.y = mmix_cuda_heads_plain(y, L, H, P, H);
+    s.x = mmix_cuda_head_view_rows(dx, L, H, P, H);
+    s.dt = mmix_cuda_head_view_rows(ddt, L, H, 1, H);
+    s.b = mmix_cuda_head_view_rows(db, L, 1, N, H);
+    s.c = mmix_cuda_head_view_rows(dc, L, 1, N, H);
+    s.y = mmix_cuda_head_view_rows(y, L, H, P, H);
     s.A = dA; s.D = dD;
     work = upload(std::vector<float>(mmix_cuda_ssd_workspace(&s, 0) / 4 + 1, 0.0f));
     s.workspace = work;
@@ -513,9 +513,9 @@ static void nothing(int naive)
     memset(&s, 0, sizeof s);
     s.naive = naive;
     s.B = B; s.H = H; s.N = N; s.P = P;
-    s.x = s.y = s.dy = s.dx = mmix_cuda_heads_plain(NULL, 0, H, P, H);
-    s.b = s.c = s.db = s.dc = mmix_cuda_heads_plain(NULL, 0, 1, N, H);
-    s.dt = s.ddt = mmix_cuda_heads_plain(NULL, 0, H, 1, H);
+    s.x = s.y = s.dy = s.dx = mmix_cuda_head_view_rows(NULL, 0, H, P, H);
+    s.b = s.c = s.db = s.dc = mmix_cuda_head_view_rows(NULL, 0, 1, N, H);
+    s.dt = s.ddt = mmix_cuda_head_view_rows(NULL, 0, H, 1, H);
     s.A = a; s.dA = dA;
     s.initial_state = initial; s.final_state = final; s.dfinal = dfinal; s.dinitial = dinitial;
     s.workspace = upload(std::vector<float>(mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, 1)) / 4 + 1));
@@ -541,16 +541,16 @@ static void left_out(int naive, int zeros)
         memset(&s, 0, sizeof s);
         s.naive = naive;
         s.B = B; s.L = L; s.H = H; s.N = N; s.P = P; s.A = a;
-        s.x = mmix_cuda_heads_plain(x, L, H, P, H); s.dt = mmix_cuda_heads_plain(step, L, H, 1, H);
-        s.b = mmix_cuda_heads_plain(b, L, 1, N, H); s.c = mmix_cuda_heads_plain(c, L, 1, N, H);
-        s.y = s.dx = mmix_cuda_heads_plain(alone ? NULL : y, L, H, P, H);
+        s.x = mmix_cuda_head_view_rows(x, L, H, P, H); s.dt = mmix_cuda_head_view_rows(step, L, H, 1, H);
+        s.b = mmix_cuda_head_view_rows(b, L, 1, N, H); s.c = mmix_cuda_head_view_rows(c, L, 1, N, H);
+        s.y = s.dx = mmix_cuda_head_view_rows(alone ? NULL : y, L, H, P, H);
         if (alone && zeros) memset(&s.y, 0, sizeof s.y), memset(&s.dx, 0, sizeof s.dx);
         s.final_state = final;
         s.workspace = upload(std::vector<float>(mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, 1)) / 4 + 1));
         CHECK(mmix_cuda_ssd_forward(&s) == 0);
         state[alone] = download(final, B * H * N * P);
-        s.y = mmix_cuda_heads_plain(y, L, H, P, H); s.dy = mmix_cuda_heads_plain(dy, L, H, P, H);
-        s.db = mmix_cuda_heads_plain(to, L, 1, N, H);
+        s.y = mmix_cuda_head_view_rows(y, L, H, P, H); s.dy = mmix_cuda_head_view_rows(dy, L, H, P, H);
+        s.db = mmix_cuda_head_view_rows(to, L, 1, N, H);
         s.final_state = NULL;
         cudaFree(s.workspace);
         s.workspace = upload(std::vector<float>(mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, 1)) / 4 + 1));
@@ -612,21 +612,21 @@ static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t
     memset(&s, 0, sizeof s);
     s.B = B; s.L = L; s.H = H; s.N = N; s.P = P;
     s.segments = segments;
-    s.x = mmix_cuda_heads_plain(keep(random_floats(B * L * H * P)), L, H, P, H);
-    s.b = mmix_cuda_heads_plain(keep(random_floats(B * L * G * N)), L, G, N, H);
-    s.c = mmix_cuda_heads_plain(keep(random_floats(B * L * G * N)), L, G, N, H);
-    s.dt = mmix_cuda_heads_plain(keep(dt), L, H, 1, H);
+    s.x = mmix_cuda_head_view_rows(keep(random_floats(B * L * H * P)), L, H, P, H);
+    s.b = mmix_cuda_head_view_rows(keep(random_floats(B * L * G * N)), L, G, N, H);
+    s.c = mmix_cuda_head_view_rows(keep(random_floats(B * L * G * N)), L, G, N, H);
+    s.dt = mmix_cuda_head_view_rows(keep(dt), L, H, 1, H);
     s.A = keep(A);
-    s.y = mmix_cuda_heads_plain(to[0], L, H, P, H);
+    s.y = mmix_cuda_head_view_rows(to[0], L, H, P, H);
     s.initial_state = keep(random_floats(B * H * P * N));
     s.final_state = to[1];
     if (back) {
-        s.dy = mmix_cuda_heads_plain(keep(random_floats(B * L * H * P)), L, H, P, H);
+        s.dy = mmix_cuda_head_view_rows(keep(random_floats(B * L * H * P)), L, H, P, H);
         s.dfinal = keep(random_floats(B * H * P * N));
-        s.dx = mmix_cuda_heads_plain(to[2], L, H, P, H);
-        s.ddt = mmix_cuda_heads_plain(to[3], L, H, 1, H);
-        s.db = mmix_cuda_heads_plain(to[4], L, G, N, H);
-        s.dc = mmix_cuda_heads_plain(to[5], L, G, N, H);
+        s.dx = mmix_cuda_head_view_rows(to[2], L, H, P, H);
+        s.ddt = mmix_cuda_head_view_rows(to[3], L, H, 1, H);
+        s.db = mmix_cuda_head_view_rows(to[4], L, G, N, H);
+        s.dc = mmix_cuda_head_view_rows(to[5], L, G, N, H);
         s.dA = to[6];
         s.dinitial = to[7];
     }
@@ -699,17 +699,17 @@ static void long_ssd(size_t L, Results *expected, Results *found)
     memset(&s, 0, sizeof s);
     for (const Result &r : want) to.push_back(keep(r.v));
     s.B = s.H = s.segments = 1; s.L = L; s.N = N; s.P = P;
-    s.x = mmix_cuda_heads_plain(keep(x), L, 1, P, 1);
-    s.b = mmix_cuda_heads_plain(keep(b), L, 1, N, 1);
-    s.c = mmix_cuda_heads_plain(keep(c), L, 1, N, 1);
-    s.dt = mmix_cuda_heads_plain(keep(dt), L, 1, 1, 1);
-    s.dy = mmix_cuda_heads_plain(keep(dy), L, 1, P, 1);
+    s.x = mmix_cuda_head_view_rows(keep(x), L, 1, P, 1);
+    s.b = mmix_cuda_head_view_rows(keep(b), L, 1, N, 1);
+    s.c = mmix_cuda_head_view_rows(keep(c), L, 1, N, 1);
+    s.dt = mmix_cuda_head_view_rows(keep(dt), L, 1, 1, 1);
+    s.dy = mmix_cuda_head_view_rows(keep(dy), L, 1, P, 1);
     s.A = keep(A);
-    s.y = mmix_cuda_heads_plain(to[0], L, 1, P, 1);
-    s.dx = mmix_cuda_heads_plain(to[1], L, 1, P, 1);
-    s.ddt = mmix_cuda_heads_plain(to[2], L, 1, 1, 1);
-    s.db = mmix_cuda_heads_plain(to[3], L, 1, N, 1);
-    s.dc = mmix_cuda_heads_plain(to[4], L, 1, N, 1);
+    s.y = mmix_cuda_head_view_rows(to[0], L, 1, P, 1);
+    s.dx = mmix_cuda_head_view_rows(to[1], L, 1, P, 1);
+    s.ddt = mmix_cuda_head_view_rows(to[2], L, 1, 1, 1);
+    s.db = mmix_cuda_head_view_rows(to[3], L, 1, N, 1);
+    s.dc = mmix_cuda_head_view_rows(to[4], L, 1, N, 1);
     s.dA = to[5];
     s.dinitial = to[6];
     s.workspace = keep(std::vector<float>(mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, 1)) / 4 + 1));
@@ -765,14 +765,14 @@ static void long_attention(size_t L, size_t S, Results *expected, Results *found
     for (const Result &r : want) to.push_back(keep(r.v));
     x.B = x.H = 1; x.L = L; x.S = S; x.N = N; x.P = P;
     x.scale = scale;
-    x.q = mmix_cuda_heads_plain(keep(q), L, 1, N, 1);
-    x.k = mmix_cuda_heads_plain(keep(k), S, 1, N, 1);
-    x.v = mmix_cuda_heads_plain(keep(v), S, 1, P, 1);
-    x.dy = mmix_cuda_heads_plain(keep(dy), L, 1, P, 1);
-    x.y = mmix_cuda_heads_plain(to[0], L, 1, P, 1);
-    x.dq = mmix_cuda_heads_plain(to[1], L, 1, N, 1);
-    x.dk = mmix_cuda_heads_plain(to[2], S, 1, N, 1);
-    x.dv = mmix_cuda_heads_plain(to[3], S, 1, P, 1);
+    x.q = mmix_cuda_head_view_rows(keep(q), L, 1, N, 1);
+    x.k = mmix_cuda_head_view_rows(keep(k), S, 1, N, 1);
+    x.v = mmix_cuda_head_view_rows(keep(v), S, 1, P, 1);
+    x.dy = mmix_cuda_head_view_rows(keep(dy), L, 1, P, 1);
+    x.y = mmix_cuda_head_view_rows(to[0], L, 1, P, 1);
+    x.dq = mmix_cuda_head_view_rows(to[1], L, 1, N, 1);
+    x.dk = mmix_cuda_head_view_rows(to[2], S, 1, N, 1);
+    x.dv = mmix_cuda_head_view_rows(to[3], S, 1, P, 1);
     x.top = keep(std::vector<float>(L));
     x.over = keep(std::vector<float>(L));
     x.workspace = keep(std::vector<float>(mmix_cuda_attention_workspace(&x, 1) / 4 + 1));
@@ -816,7 +816,7 @@ static Case plain_case(int kind)
 static mmix_op_functions under;
 static int counted(mmix_ctx *m, mmix_call *call)
 {
-    ++*(int *)mmix_kernel_user(m);
+    ++*(int *)mmix_op_user(m);
     return under.forward(m, call);
 }
 static void attachment(void)
@@ -829,36 +829,36 @@ static void attachment(void)
     o.least = 1;
 
     /* the table is as it was; statistics are zero without an attachment */
-    const mmix_op_functions before = mmix_kernel(m, MMIX_OP_SSD), norm = mmix_kernel(m, MMIX_OP_RMS_NORM);
+    const mmix_op_functions before = mmix_op_get(m, MMIX_OP_SSD), norm = mmix_op_get(m, MMIX_OP_RMS_NORM);
     mmix_cuda_stats(m, &s);
     CHECK(s.device_calls == 0 && s.copies == 0);
     CHECK(mmix_cuda_attach(m, &o) == 0);
-    CHECK(mmix_kernel(m, MMIX_OP_SSD).forward != before.forward);
+    CHECK(mmix_op_get(m, MMIX_OP_SSD).forward != before.forward);
     mmix_cuda_detach(m);
-    CHECK(mmix_kernel(m, MMIX_OP_SSD).forward == before.forward && mmix_kernel(m, MMIX_OP_SSD).backward == before.backward);
-    CHECK(mmix_kernel(m, MMIX_OP_RMS_NORM).forward == norm.forward && mmix_kernel_user(m) == NULL);
+    CHECK(mmix_op_get(m, MMIX_OP_SSD).forward == before.forward && mmix_op_get(m, MMIX_OP_SSD).backward == before.backward);
+    CHECK(mmix_op_get(m, MMIX_OP_RMS_NORM).forward == norm.forward && mmix_op_user(m) == NULL);
     /* other overrides: the pointer is theirs, before and behind the attachment, and so is an op that they took */
     for (int late = 0; late < 2; late++) {
         int own = 7;
-        if (!late) mmix_kernel_user_set(m, &own);
+        if (!late) mmix_op_user_set(m, &own);
         CHECK(mmix_cuda_attach(m, &o) == 0);
-        if (late) mmix_kernel_user_set(m, &own);
-        const mmix_op_functions ours = mmix_kernel(m, MMIX_OP_SSD);
+        if (late) mmix_op_user_set(m, &own);
+        const mmix_op_functions ours = mmix_op_get(m, MMIX_OP_SSD);
         under = ours;
         const mmix_op_functions counting = { counted, ours.backward };
-        CHECK(mmix_kernel_set(m, MMIX_OP_SSD, &counting) == 0);
-        CHECK(difference(run(cpu, plain_case(MMIX_SSD), 1), run(m, plain_case(MMIX_SSD), 1), &worst) < 2e-5);
+        CHECK(mmix_op_set(m, MMIX_OP_SSD, &counting) == 0);
+        CHECK(difference(run(cpu, plain_case(MMIX_MIXER_SSD), 1), run(m, plain_case(MMIX_MIXER_SSD), 1), &worst) < 2e-5);
         mmix_cuda_stats(m, &s);
         CHECK(s.device_calls == 2 && own == 8);
         mmix_cuda_detach(m);
         CHECK(mmix_error_kind(m) == MMIX_ERROR_ARGUMENT && strstr(mmix_error(m), "ssd was overridden"));
         mmix_error_clear(m);
-        mmix_kernel_set(m, MMIX_OP_SSD, &ours);
+        mmix_op_set(m, MMIX_OP_SSD, &ours);
         mmix_cuda_detach(m);
-        CHECK(!mmix_error(m) && mmix_kernel_user(m) == &own && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
+        CHECK(!mmix_error(m) && mmix_op_user(m) == &own && mmix_op_get(m, MMIX_OP_SSD).forward == before.forward);
         mmix_cuda_stats(m, &s);
         CHECK(s.device_calls == 0);
-        mmix_kernel_user_set(m, NULL);
+        mmix_op_user_set(m, NULL);
     }
     mmix_cuda_detach(m);
     mmix_cuda_detach(NULL);
@@ -875,7 +875,7 @@ static void attachment(void)
         CHECK(s.bytes_up > 0 && s.bytes_down > 0 && s.device_bytes > 0 && s.pinned_bytes > 0 && !*s.failure);
         mmix_mean(m, mmix_new1(m, 3));
         mmix_cuda_stats(m, &s);
-        CHECK(s.on_host[MMIX_OP_SUM] + s.on_host[MMIX_OP_SUM_AXIS] + s.on_host[MMIX_OP_SCALE] > 0);
+        CHECK(s.on_host[MMIX_OP_SUM] + s.on_host[MMIX_OP_SUM_AXIS] + s.on_host[MMIX_OP_AFFINE] > 0);
         mmix_reset(m);
         /* too small: the CPU's own bits, both ways, by default as well */
         o.least = 1e30;
@@ -895,14 +895,14 @@ static void attachment(void)
         CHECK(mmix_cuda_attach(m, &o) == 0);
         CHECK(difference(run(cpu, big, 1), run(m, big, 1), &worst) < 2e-5);
         mmix_cuda_stats(m, &s);
-        CHECK(kind == MMIX_LINEAR || (s.host_unsupported == 1 && s.device_calls == 0));
+        CHECK(kind == MMIX_MIXER_LINEAR || (s.host_unsupported == 1 && s.device_calls == 0));
         /* detached between forward and backward: the CPU's backward, from a forward of its own */
         CHECK(mmix_cuda_attach(m, &o) == 0);
         mmix_record(m, 1);
         mmix_mixer x;
         mmix_tensor *v = wide(m, 0, 1, 20, 2, 4), *k = wide(m, 0, 1, 20, 2, 4), *q = wide(m, 0, 1, 20, 2, 4);
-        x = kind == MMIX_SSD ? mmix_mixer_ssd(v, tensor(m, 0, 0.01, 0.2, 1, 20, 2, 0), tensor(m, 0, -1, -0.1, 2, 0, 0, 0), k, q)
-            : kind == MMIX_LINEAR ? mmix_mixer_linear(q, k, v) : mmix_mixer_softmax(q, k, v);
+        x = kind == MMIX_MIXER_SSD ? mmix_mixer_ssd(v, tensor(m, 0, 0.01, 0.2, 1, 20, 2, 0), tensor(m, 0, -1, -0.1, 2, 0, 0, 0), k, q)
+            : kind == MMIX_MIXER_LINEAR ? mmix_mixer_linear(q, k, v) : mmix_mixer_softmax(q, k, v);
         mmix_tensor *loss = mmix_mean(m, mmix_mix(m, &x));
         mmix_cuda_detach(m);
         CHECK(mmix_backward(m, loss) == 0 && mmix_grad(v) && mmix_grad(q));
@@ -912,7 +912,7 @@ static void attachment(void)
 #ifdef MMIX_CUDA_HOST
     {                                            /* longer by one each time: room is made a few times */
         const size_t mallocs = cuda_host.mallocs;
-        Case c = plain_case(MMIX_SSD);
+        Case c = plain_case(MMIX_MIXER_SSD);
         CHECK(mmix_cuda_attach(m, &o) == 0);
         for (c.L = c.S = 1; c.L <= 64; c.L = ++c.S) run(m, c, 0);
         mmix_cuda_stats(m, &s);
@@ -920,7 +920,7 @@ static void attachment(void)
     }
 #endif
     {                                            /* decoding: one token's step has no limit of widths */
-        Case c = plain_case(MMIX_SSD);
+        Case c = plain_case(MMIX_MIXER_SSD);
         c.L = c.S = 1; c.N = 130; c.P = 200; c.D = c.initial = c.final = 1;
         CHECK(mmix_cuda_attach(m, &o) == 0);
         CHECK(difference(run(cpu, c, 0), run(m, c, 0), &worst) < 2e-5);
@@ -937,15 +937,15 @@ static void attachment(void)
     CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
     mmix_error_clear(m);
     o.quiet = 1;
-    CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
+    CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_op_get(m, MMIX_OP_SSD).forward == before.forward);
     o.device = 0;
     /* less device memory than a call needs */
     o.memory = 4096;
     for (o.quiet = 0; o.quiet < 2; o.quiet++) {
         CHECK(mmix_cuda_attach(m, &o) == 0);
-        const Results r = run(m, plain_case(MMIX_SSD), 1);
+        const Results r = run(m, plain_case(MMIX_MIXER_SSD), 1);
         mmix_cuda_stats(m, &s);
-        if (o.quiet) CHECK(same_bits(r, run(cpu, plain_case(MMIX_SSD), 1)) && s.host_failed == 1 && strstr(s.failure, "memory"));
+        if (o.quiet) CHECK(same_bits(r, run(cpu, plain_case(MMIX_MIXER_SSD), 1)) && s.host_failed == 1 && strstr(s.failure, "memory"));
         else CHECK(r.empty() && mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), "out of memory"));
         mmix_error_clear(m);
         mmix_record(m, 0);
@@ -974,9 +974,9 @@ static void not_a_number(int infinite)
             o.least = 1;
             o.precision = precision;
             CHECK(mmix_cuda_attach(m, &o) == 0);
-            x = kind == MMIX_SSD ? mmix_mixer_ssd(v, dt, A, k, q)
-                : kind == MMIX_LINEAR ? mmix_mixer_linear(q, k, v) : mmix_mixer_softmax(q, k, v);
-            if (kind == MMIX_LINEAR) x.mask = MMIX_MASK_CAUSAL, x.feature = MMIX_FEATURE_ELU1;
+            x = kind == MMIX_MIXER_SSD ? mmix_mixer_ssd(v, dt, A, k, q)
+                : kind == MMIX_MIXER_LINEAR ? mmix_mixer_linear(q, k, v) : mmix_mixer_softmax(q, k, v);
+            if (kind == MMIX_MIXER_LINEAR) x.mask = MMIX_MASK_CAUSAL, x.feature = MMIX_FEATURE_ELU1;
             const mmix_tensor *y = mmix_mix(m, &x);
             size_t right = 0;
             for (size_t i = 0; y && i < 20 * 2 * 4; i++) right += !(infinite ? isinf(mmix_data(y)[i]) : isnan(mmix_data(y)[i])) == (i % 8 != 0);
@@ -1007,8 +1007,8 @@ static void limits(int brief)
     for (const auto &device : devices)
         for (int form = 1; form < 4; form += 2)
             for (int i = 0; i < 4; i++)
-                for (int kind = MMIX_SOFTMAX; kind <= MMIX_SSD; kind += MMIX_SSD - MMIX_SOFTMAX) {
-                    const char *done = kind == MMIX_SSD ? device.ssd[form / 2][i] : device.attention[form / 2][i], *worst;
+                for (int kind = MMIX_MIXER_SOFTMAX; kind <= MMIX_MIXER_SSD; kind += MMIX_MIXER_SSD - MMIX_MIXER_SOFTMAX) {
+                    const char *done = kind == MMIX_MIXER_SSD ? device.ssd[form / 2][i] : device.attention[form / 2][i], *worst;
                     mmix_cuda_options o;
                     mmix_cuda_statistics s;
                     Case c;
@@ -1041,7 +1041,7 @@ static void limits(int brief)
                 o.least = 1;
                 o.device = cuda_host_use(device.bytes * 1024);
                 state = 4711 + 17 * (uint64_t)i + (uint64_t)form;
-                Case c = random_case(i % 2 ? MMIX_SSD : MMIX_SOFTMAX, form == 3);
+                Case c = random_case(i % 2 ? MMIX_MIXER_SSD : MMIX_MIXER_SOFTMAX, form == 3);
                 c.N = one_of(16, 64, 96, 128); c.P = one_of(16, 64, 96, 128);
                 CHECK(mmix_cuda_attach(m, &o) == 0);
                 CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) <= 2 * forms[form].bound);
@@ -1069,7 +1069,7 @@ static void failures(void)
     o.least = 1;
     static const struct { int devices, driver, major; const char *text; } machines[] = { { 0, 13000, 9, "no CUDA-capable device" },
         { 1, 11080, 9, "driver version is insufficient" }, { 1, 13000, 7, "below 8.0" } };
-    const mmix_op_functions before = mmix_kernel(m, MMIX_OP_SSD);
+    const mmix_op_functions before = mmix_op_get(m, MMIX_OP_SSD);
     const int devices = cuda_host.devices;
     for (int i = 0; i < 3; i++) {
         cuda_host.devices = machines[i].devices; cuda_host.driver = machines[i].driver; cuda_host.major = machines[i].major;
@@ -1077,7 +1077,7 @@ static void failures(void)
         CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), machines[i].text));
         mmix_error_clear(m);
         o.quiet = 1;
-        CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
+        CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_op_get(m, MMIX_OP_SSD).forward == before.forward);
     }
     cuda_host.devices = devices; cuda_host.driver = 13000; cuda_host.major = 9;
     /* a program that was compiled for other GPUs: said at once, and not by each call */
@@ -1093,7 +1093,7 @@ static void failures(void)
 
     /* an error that stays: the first call fails, those after it neither pack nor copy nor launch */
     for (o.quiet = 0; o.quiet < 2; o.quiet++) {
-        Case c = plain_case(MMIX_SSD);
+        Case c = plain_case(MMIX_MIXER_SSD);
         CHECK(mmix_cuda_attach(m, &o) == 0);
         run(m, c, 0);
         cuda_host.sticky = 1;
@@ -1115,7 +1115,7 @@ static void failures(void)
     o.quiet = 0;
     /* a kernel is told once, on each device, how much shared memory it may have */
     {
-        Case c = plain_case(MMIX_SSD);
+        Case c = plain_case(MMIX_MIXER_SSD);
         c.N = c.P = 64;
         CHECK(mmix_cuda_attach(m, &o) == 0);
         run(m, c, 1);
@@ -1130,7 +1130,7 @@ static void failures(void)
     for (const auto &kernel : cuda_host.allowed) CHECK(kernel.second == cuda_host.shared[kernel.first.first]);
     /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up for its forward */
     {
-        Case c = plain_case(MMIX_SSD);
+        Case c = plain_case(MMIX_MIXER_SSD);
         c.N = c.P = 64;
         c.L = c.S = 150;
         o.device = cuda_host_use(100 * 1024);
@@ -1145,7 +1145,7 @@ static void failures(void)
     /* each call of the runtime fails once: an error that says which op, or the CPU's result; and nothing is lost */
     for (int kind = 0; kind < 3; kind++) {
         Case c = plain_case(kind);
-        if (kind == MMIX_LINEAR) c.o.mask = MMIX_MASK_CAUSAL;
+        if (kind == MMIX_MIXER_LINEAR) c.o.mask = MMIX_MASK_CAUSAL;
         const Results expected = run(cpu, c, 1);
         for (int what = 0; what < 5; what++) {
             long *const n[] = { &cuda_host.fail_malloc, &cuda_host.fail_pinned, &cuda_host.fail_copy, &cuda_host.fail_launch,
@@ -1183,7 +1183,7 @@ static void failures(void)
         if (!poor) continue;
         o.quiet = 0;
         if (mmix_cuda_attach(poor, &o) == 0) {
-            Case c = plain_case(MMIX_SOFTMAX);
+            Case c = plain_case(MMIX_MIXER_SOFTMAX);
             run(poor, c, 1);
         }
         const int done = !mmix_error(poor);

@@ -59,7 +59,7 @@ static void steps(void)
         for (int media = 0; media < 2; media++) {
             mmix_ctx *m = context(1, 0);
             mmix_decoder *d = variant(m, o);
-            mmix_state *s = mmix_decoder_state_create(d), *other;
+            mmix_mix_state *s = mmix_decoder_state_create(d), *other;
             mmix_sequence all = sequence(m, media, 2), p;
             mmix_span room[SPANS];
             mmix_real *whole = copied(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &all, NULL)));
@@ -73,20 +73,20 @@ static void steps(void)
     } while (0)
             {                                        /* a state that was cleared is as a new one, bit for bit */
                 mmix_tensor *y = mmix_decoder_step(m, d, &all, s);
-                mmix_state_clear(s);
-                CHECK_AT(mmix_state_tokens(s, 0) == 0 && gap(y, mmix_decoder_step(m, d, &all, s)) <= 0, about);
+                mmix_mix_state_clear(s);
+                CHECK_AT(mmix_mix_state_tokens(s, 0) == 0 && gap(y, mmix_decoder_step(m, d, &all, s)) <= 0, about);
             }
             for (size_t cut = 1; cut <= TOKENS; cut++) {
                 const int inside = cut < TOKENS && span_of(cut) >= 0 && span_of(cut) == span_of(cut - 1);
                 mmix_mark mark = mmix_mark_here(m);
                 mmix_tensor *y;
-                mmix_state_clear(s);
+                mmix_mix_state_clear(s);
                 p = piece(m, &all, 0, cut, room);
                 y = mmix_decoder_step(m, d, &p, s);
                 if (inside) REFUSED(m, !y, "span");
                 else {
                     NEAR_LOGITS(y, cut - 1);
-                    CHECK_AT(mmix_state_tokens(s, 0) == cut, about);
+                    CHECK_AT(mmix_mix_state_tokens(s, 0) == cut, about);
                     if (cut < TOKENS) {
                         p = piece(m, &all, cut, TOKENS, room);
                         NEAR_LOGITS(mmix_decoder_step(m, d, &p, s), TOKENS - 1);
@@ -97,7 +97,7 @@ static void steps(void)
             }
             CHECK_AT(worst < TOL * 10, about);
             worst = 0;
-            mmix_state_clear(s);
+            mmix_mix_state_clear(s);
             other = NULL;
             for (size_t i = 0, to; i < TOKENS; i = to) {             /* token by token; spans are whole */
                 mmix_mark mark = mmix_mark_here(m);
@@ -110,13 +110,13 @@ static void steps(void)
                     z = mmix_decoder_step(m, d, &p, other);
                     CHECK_AT(gap(y, z) <= 0, about);
                 }
-                if (i == 9) other = mmix_state_copy(s);
+                if (i == 9) other = mmix_mix_state_copy(s);
                 mmix_rewind(m, mark);
             }
-            CHECK_AT(worst < TOL * 10 && mmix_state_tokens(other, 0) == TOKENS, about);
+            CHECK_AT(worst < TOL * 10 && mmix_mix_state_tokens(other, 0) == TOKENS, about);
             FINE(m);
-            mmix_state_destroy(s);
-            mmix_state_destroy(other);
+            mmix_mix_state_destroy(s);
+            mmix_mix_state_destroy(other);
             free(whole);
             mmix_decoder_destroy(d);
             mmix_destroy(m);
@@ -129,7 +129,7 @@ static void constant_memory(void)
     for (int o = 0; o < OPTIONS + 6; o++) {
         mmix_ctx *m = context(1, 0);
         mmix_decoder *d = variant(m, o);
-        mmix_state *s = mmix_decoder_state_create(d);
+        mmix_mix_state *s = mmix_decoder_state_create(d);
         mmix_sequence all = sequence(m, 1, 2), p;
         mmix_span room[SPANS];
         size_t bytes[2] = {0, 0}, held[2] = {0, 0};
@@ -140,14 +140,14 @@ static void constant_memory(void)
             mmix_mark mark = mmix_mark_here(m);
             mmix_decoder_step(m, d, &p, s);
             mmix_rewind(m, mark);
-            if (i == 40 || i == 400) bytes[i > 40] = mmix_state_bytes(s), held[i > 40] = mmix_memory(m).bytes;
+            if (i == 40 || i == 400) bytes[i > 40] = mmix_mix_state_bytes(s), held[i > 40] = mmix_memory(m).bytes;
         }
-        CHECK_AT(bytes[0] > 0 && mmix_state_tokens(s, 0) == TOKENS + 400, about);
+        CHECK_AT(bytes[0] > 0 && mmix_mix_state_tokens(s, 0) == TOKENS + 400, about);
         if (o >= OPTIONS && o < OPTIONS + 5) CHECK_AT(bytes[1] > 3 * bytes[0], about);
         else CHECK_AT(window ? bytes[1] <= bytes[0] : bytes[1] == bytes[0], about);
         if (o < OPTIONS) CHECK_AT(held[1] == held[0], about);
         FINE(m);
-        mmix_state_destroy(s);
+        mmix_mix_state_destroy(s);
         mmix_decoder_destroy(d);
         mmix_destroy(m);
     }
@@ -165,8 +165,8 @@ static void sampling_of_all(void)
     s.temperature = 1;
     s.top_p = 1 - DBL_EPSILON / 2;
     for (uint64_t i = 0; i < TRIES; i++) {
-        const mmix_tensor *logits = mmix_randn(m, mmix_new1(m, K), 2, i);
-        const int32_t k = mmix_sample(m, mmix_data(logits), K, &s, i);
+        const mmix_tensor *logits = mmix_fill_normal(m, mmix_new1(m, K), 2, i);
+        const int32_t k = mmix_sample_token(m, mmix_data(logits), K, &s, i);
         CHECK(k >= 0 && k < K);
     }
     FINE(m);
@@ -179,7 +179,7 @@ static void sampling(void)
     mmix_ctx *m = context(1, 0);
     mmix_sampling s;
     memset(&s, 0, sizeof s);
-    CHECK(mmix_sample(m, logits, K, &s, 5) == 2 && mmix_sample(m, logits, K, NULL, 5) == 2);
+    CHECK(mmix_sample_token(m, logits, K, &s, 5) == 2 && mmix_sample_token(m, logits, K, NULL, 5) == 2);
     for (int way = 0; way < 10; way++) {
         static const double temperature[10] = {1, 0.5, 2, 1, 0.7, 1, 1, 1, 2, 1},
             top_p[10] = {0, 0, 1, 0.8, 0.5, 1e-6, 0, 0.5, 0, 0};
@@ -195,12 +195,12 @@ static void sampling(void)
         for (int i = 0; i < most; i++) all += p[order[i]] / sum;       /* top_p is a share of the top_k */
         for (; likely < most && (likely == 0 || s.top_p <= 0 || kept < s.top_p * all); likely++) kept += p[order[likely]] / sum;
         for (uint64_t i = 0; i < DRAWS; i++) {
-            const int32_t k = mmix_sample(m, logits, K, &s, i);
+            const int32_t k = mmix_sample_token(m, logits, K, &s, i);
             if (k < 0 || k >= K) { CHECK(0); break; }
             count[k]++;
-            same += mmix_sample(m, logits, K, &s, i) == k;
+            same += mmix_sample_token(m, logits, K, &s, i) == k;
             s.stream++;
-            other += mmix_sample(m, logits, K, &s, i) == k;
+            other += mmix_sample_token(m, logits, K, &s, i) == k;
             s.stream--;
         }
         for (int i = 0; i < K; i++) {
@@ -216,9 +216,9 @@ static void sampling(void)
     int equal = 0;
     for (uint64_t i = 0; i < 1000; i++) {        /* another seed, other numbers */
         mmix_seed_set(m, 1);
-        const int32_t k = mmix_sample(m, logits, K, &s, i);
+        const int32_t k = mmix_sample_token(m, logits, K, &s, i);
         mmix_seed_set(m, 2);
-        equal += mmix_sample(m, logits, K, &s, i) == k;
+        equal += mmix_sample_token(m, logits, K, &s, i) == k;
     }
     CHECK(equal > 100 && equal < 900);
     FINE(m);
@@ -228,12 +228,12 @@ static void sampling(void)
         mmix_ctx *n = context(1, 0);
         mmix_decoder *d = variant(n, mixer ? 0 : OPTIONS);
         mmix_sequence q = sequence(n, 1, 3), one;
-        mmix_state *state = mmix_decoder_state_create(d);
+        mmix_mix_state *state = mmix_decoder_state_create(d);
         int32_t made[BATCH * 12], prompt[5] = {1, 7, 3, 9, 2}, first[12], again[12], third[12];
         mmix_tensor *y = mmix_decoder_step(n, d, &q, state);
         int wrong = 0;
         memset(&one, 0, sizeof one);
-        CHECK_AT(mmix_decoder_continue(n, d, &q, NULL, made, 12) == 12, about);
+        CHECK_AT(mmix_decoder_generate(n, d, &q, NULL, made, 12) == 12, about);
         for (size_t i = 0; i < 12; i++) {        /* by hand */
             int32_t next[BATCH];
             const size_t shape[2] = {BATCH, 1};
@@ -247,12 +247,12 @@ static void sampling(void)
             y = mmix_decoder_step(n, d, &one, state);
         }
         CHECK_AT(!wrong, about);
-        mmix_state_destroy(state);
+        mmix_mix_state_destroy(state);
         memset(&s, 0, sizeof s);
         size_t at = 4;
         while (at < 11 && !made[at]) at++;       /* token 0 would mean none */
         s.stop = made[at];                       /* row 0 stops at its first; what follows is filled up */
-        size_t longest = mmix_decoder_continue(n, d, &q, &s, made, 12), rows[BATCH];
+        size_t longest = mmix_decoder_generate(n, d, &q, &s, made, 12), rows[BATCH];
         for (size_t b = 0; b < BATCH; b++) {
             rows[b] = 0;
             while (rows[b] < 12 && made[b * 12 + rows[b]] != s.stop) rows[b]++;
@@ -265,7 +265,7 @@ static void sampling(void)
             single.tokens = mmix_slice(n, q.tokens, 0, 0, 1);
             single.media = mmix_slice(n, q.media, 0, 0, 1);
             memset(row, 0, sizeof row);
-            wrong += mmix_decoder_continue(n, d, &single, &s, row, 12) != rows[0];
+            wrong += mmix_decoder_generate(n, d, &single, &s, row, 12) != rows[0];
             for (size_t i = rows[0]; i < 12; i++) wrong += row[i] != s.stop;
         }
         CHECK_AT(!wrong && rows[0] <= at + 1 && longest == (rows[0] > rows[1] ? rows[0] : rows[1]), about);
@@ -303,15 +303,15 @@ static void not_finite(void)
             for (int k = 0; k < K; k++) logits[k] = bad < 0 ? -(mmix_real)INFINITY : (mmix_real)k;
             if (bad >= 0) logits[bad] = (mmix_real)NAN;
             snprintf(where, sizeof where, "that of token %d of %d is %s", bad < 0 ? 0 : bad, K, bad < 0 ? "-infinity, as all are" : "not a number");
-            REFUSED_AS(MMIX_ERROR_ARGUMENT, m, mmix_sample(m, logits, K, way ? &s : NULL, (uint64_t)3 << 32 | 9) == 0, "mmix_sample: the logits are not finite",
+            REFUSED_AS(MMIX_ERROR_ARGUMENT, m, mmix_sample_token(m, logits, K, way ? &s : NULL, (uint64_t)3 << 32 | 9) == 0, "mmix_sample_token: the logits are not finite",
                        where);
             if (bad < 0) continue;
             for (int k = 0; k < K; k++) logits[k] = k == bad ? -1 : -(mmix_real)INFINITY;
-            CHECK(mmix_sample(m, logits, K, way ? &s : NULL, 4) == bad);
+            CHECK(mmix_sample_token(m, logits, K, way ? &s : NULL, 4) == bad);
         }
     }
     logits[0] = (mmix_real)NAN;
-    REFUSED(m, mmix_sample(m, logits, K, NULL, (uint64_t)3 << 32 | 9) == 0, "(sequence 3, place 9)");
+    REFUSED(m, mmix_sample_token(m, logits, K, NULL, (uint64_t)3 << 32 | 9) == 0, "(sequence 3, place 9)");
     FINE(m);
     mmix_destroy(m);
     for (int o = 0; o < 2; o++) {
@@ -320,7 +320,7 @@ static void not_finite(void)
         const int32_t prompt[3] = {1, 2, 3};
         int32_t made[4] = {0, 0, 0, 0};
         mmix_fill(mmix_params_find(d->params, "model.norm.weight"), NAN);
-        REFUSED(n, generate(n, d, prompt, 3, NULL, made, 4) == 0, "mmix_sample: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
+        REFUSED(n, generate(n, d, prompt, 3, NULL, made, 4) == 0, "mmix_sample_token: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
         mmix_decoder_destroy(d);
         mmix_destroy(n);
     }

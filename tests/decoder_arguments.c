@@ -10,7 +10,7 @@ static void bad_arguments(void)
     mmix_decoder *d, *teacher, *student;
     mmix_sequence s;
     mmix_span bent[SPANS];
-    mmix_state *state;
+    mmix_mix_state *state;
     snprintf(about, sizeof about, "bad arguments");
     d = shaken(m, c), teacher = shaken(m, t);
 #define WRONG(change, text) (wrong = c, change, REFUSED(m, !mmix_decoder_create(m, wrong), text))
@@ -51,7 +51,7 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_decoder_matrix(m, d, &s, 0), text);                                \
         state = mmix_decoder_state_create(d);                                               \
         REFUSED(m, !mmix_decoder_step(m, d, &s, state), text);                              \
-        mmix_state_destroy(state);                                                  \
+        mmix_mix_state_destroy(state);                                                  \
         mmix_reset(m);                                                                      \
     } while (0)
     BENT(bent[1].start = 7, "span 1");
@@ -77,7 +77,7 @@ static void bad_arguments(void)
     REFUSED(m, !mmix_decoder_forward(m, d, NULL, NULL), "NULL");
     CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
-    mmix_decoder_destroy(NULL), mmix_state_destroy(NULL), mmix_distill_destroy(NULL);
+    mmix_decoder_destroy(NULL), mmix_mix_state_destroy(NULL), mmix_distill_destroy(NULL);
     REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer is 4, expected 0 to 3");
     REFUSED(m, !mmix_decoder_step(m, d, &s, NULL), "NULL");
     state = mmix_decoder_state_create(teacher);
@@ -89,7 +89,7 @@ static void bad_arguments(void)
         CHECK(!mmix_decoder_step(m, teacher, &one, state) && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
         mmix_error_clear(m);
     }
-    mmix_state_destroy(state);
+    mmix_mix_state_destroy(state);
     {
         mmix_tensor *inputs[4] = {NULL, NULL, NULL, NULL};
         mmix_decoder_options look;
@@ -109,9 +109,9 @@ static void bad_arguments(void)
         REFUSED(a.m, mmix_mmate_init(&l, a.p, "x.", 12, 0, 1, 3, 0, 0, NULL) == -1, "0 heads");
         o.shift_period = 5;
         REFUSED(a.m, mmix_mmate_init(&l, a.p, "y.", 12, 3, 3, 4, 0, 1, &o) == -1, "shift_period 5");
-        REFUSED(a.m, !mmix_mmate(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout), "");
-        REFUSED(a.m, !mmix_mmate(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout), "span 2");
-        REFUSED(a.m, !mmix_mmate(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout), "");
+        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout), "");
+        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout), "span 2");
+        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout), "");
         REFUSED(a.m, !flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
         a.layout.initial_state = mmix_fill(mmix_new4(a.m, BATCH, 3, 4, 5), 0);
         REFUSED(a.m, !flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
@@ -120,17 +120,17 @@ static void bad_arguments(void)
         REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
         a.layout.positions = mmix_fill(mmix_new(a.m, MMIX_DTYPE_I32, 1, &few), 1);
         REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
-        REFUSED(a.m, !mmix_mmate(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "positions");
         REFUSED(a.m, !attention(a.m, &a.l, a.x, NULL, &a.layout), "pos");
         a.layout.positions = NULL;
-        a.layout.state = mmix_state_create(a.m, 2);
+        a.layout.state = mmix_mix_state_create(a.m, 2);
         a.layout.slot = 1;
-        REFUSED(a.m, !mmix_mmate(a.m, &a.l, a.x, NULL, &a.layout), "slot");
+        REFUSED(a.m, !mmix_mmate_forward(a.m, &a.l, a.x, NULL, &a.layout), "slot");
         a.layout.slot = 0;
         REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "state");
-        mmix_state_destroy(a.layout.state);
+        mmix_mix_state_destroy(a.layout.state);
         a.layout.state = NULL;
-        CHECK(!mmix_mmate(a.m, &a.l, NULL, NULL, &a.layout));
+        CHECK(!mmix_mmate_forward(a.m, &a.l, NULL, NULL, &a.layout));
         mmix_error_clear(a.m);
         leave(&a);
         a = layer(8, 0, 0);
@@ -163,37 +163,37 @@ static void bad_arguments(void)
         mmix_tensor *short_one, *x;
         mmix_mmate_layer one = layer_of(d, d->params, 0);
         s = sequence(m, 1, 1);
-        REFUSED(m, mmix_sample(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample: logits is NULL");
-        REFUSED(m, mmix_sample(m, endless, 0, &warm, 0) == 0, "mmix_sample: K is 0");
-        CHECK(mmix_sample(m, endless, 3, &warm, 0) == 2);
+        REFUSED(m, mmix_sample_token(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample_token: logits is NULL");
+        REFUSED(m, mmix_sample_token(m, endless, 0, &warm, 0) == 0, "mmix_sample_token: K is 0");
+        CHECK(mmix_sample_token(m, endless, 3, &warm, 0) == 2);
         REFUSED(m, generate(m, d, made, 0, NULL, made, 4) == 0, "axis 1 has size 0");
-        REFUSED(m, generate(m, d, made, 2, NULL, NULL, 4) == 0, "mmix_decoder_continue: tokens is NULL");
-        REFUSED(m, mmix_decoder_continue(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_continue: sequence is NULL");
+        REFUSED(m, generate(m, d, made, 2, NULL, NULL, 4) == 0, "mmix_decoder_generate: tokens is NULL");
+        REFUSED(m, mmix_decoder_generate(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_generate: sequence is NULL");
         s.tokens = NULL;
-        REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
+        REFUSED(m, mmix_decoder_generate(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
         s.tokens = mmix_fill(mmix_new2(m, 1, 4), 1);
-        REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is real, expected int32");
+        REFUSED(m, mmix_decoder_generate(m, d, &s, NULL, made, 4) == 0, "tokens is real, expected int32");
         short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
         REFUSED(m, !local_swin(m, &one, x, short_one, NULL), "residual");
         s = sequence(m, 1, 1);
         s.spans = NULL;
         REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans is NULL");
-        CHECK(!mmix_decoder_open(NULL, "any") && !mmix_vision_open(NULL, "any"));
+        CHECK(!mmix_decoder_load(NULL, "any") && !mmix_vision_load(NULL, "any"));
     }
     /* adapters, conversion, distillation */
-    REFUSED(m, mmix_params_lora(d->params, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
-    REFUSED(m, mmix_params_lora(d->params, 1, 1, 0) == -1, "targets 0");
-    CHECK(!mmix_params_lora(d->params, 1, 1, MMIX_LORA_FFN));
-    REFUSED(m, mmix_params_lora(d->params, 1, 1, MMIX_LORA_FFN) == -1, "already");
-    REFUSED(m, !mmix_linmu_from(d, NULL), "found M-MATE");
-    CHECK(!mmix_linmu_from(NULL, NULL));
+    REFUSED(m, mmix_params_add_lora(d->params, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
+    REFUSED(m, mmix_params_add_lora(d->params, 1, 1, 0) == -1, "targets 0");
+    CHECK(!mmix_params_add_lora(d->params, 1, 1, MMIX_LORA_FFN));
+    REFUSED(m, mmix_params_add_lora(d->params, 1, 1, MMIX_LORA_FFN) == -1, "already");
+    REFUSED(m, !mmix_decoder_student(d, NULL), "found M-MATE");
+    CHECK(!mmix_decoder_student(NULL, NULL));
     mmix_error_clear(m);
     t.mmate.shift_period = 1;
-    REFUSED(m, !mmix_linmu_from(teacher, &t.mmate), "shift_period 1");
+    REFUSED(m, !mmix_decoder_student(teacher, &t.mmate), "shift_period 1");
     t.mmate.shift_period = 0;
-    student = mmix_linmu_from(teacher, &t.mmate);
-    REFUSED(m, mmix_linmu_calibrate(d, teacher, &s) == -1, "sizes");
-    REFUSED(m, mmix_linmu_calibrate(student, student, &s) == -1, "");
+    student = mmix_decoder_student(teacher, &t.mmate);
+    REFUSED(m, mmix_decoder_calibrate(d, teacher, &s) == -1, "sizes");
+    REFUSED(m, mmix_decoder_calibrate(student, student, &s) == -1, "");
     {
         mmix_distill_config good = three_stages(1), bad = good;
         mmix_distill_batch b;
@@ -221,7 +221,7 @@ static void bad_arguments(void)
         {                                        /* Flex-MA trains in stage 1, and this student has none */
             mmix_mmate_options swin = t.mmate;
             swin.branches = MMIX_BRANCH_SWIN;
-            mmix_decoder *other = mmix_linmu_from(teacher, &swin);
+            mmix_decoder *other = mmix_decoder_student(teacher, &swin);
             REFUSED(m, !mmix_distill_create(teacher, other, good), "stage 0: expected that it trains something");
             bad = good, bad.stage[0].train = MMIX_TRAIN_SWIN;
             run = mmix_distill_create(teacher, other, bad);
@@ -297,17 +297,17 @@ static void no_context(void)
     memset(&layout, 0, sizeof layout);
     memset(&sampling, 0, sizeof sampling);
     sampling.temperature = 1;
-    CHECK(!mmix_attention(NULL, &attention, NULL, NULL, NULL, NULL, 0));
-    CHECK(!mmix_mlp(NULL, &mlp, NULL, NULL, NULL));
-    CHECK(!mmix_swiglu(NULL, &swiglu, NULL, NULL, NULL));
-    CHECK(!mmix_mamba2(NULL, &mamba, NULL, NULL, NULL, NULL, NULL));
-    CHECK(!mmix_mmate(NULL, &mmate, NULL, NULL, NULL));
-    CHECK(!mmix_mmate(NULL, &mmate, NULL, NULL, &layout));
+    CHECK(!mmix_attention_forward(NULL, &attention, NULL, NULL, NULL, NULL, 0));
+    CHECK(!mmix_mlp_forward(NULL, &mlp, NULL, NULL, NULL));
+    CHECK(!mmix_swiglu_forward(NULL, &swiglu, NULL, NULL, NULL));
+    CHECK(!mmix_mamba2_forward(NULL, &mamba, NULL, NULL, NULL, NULL, NULL));
+    CHECK(!mmix_mmate_forward(NULL, &mmate, NULL, NULL, NULL));
+    CHECK(!mmix_mmate_forward(NULL, &mmate, NULL, NULL, &layout));
     CHECK(!mmix_mmate_matrix(NULL, &mmate, NULL, &layout));
-    CHECK(!mmix_drop_path(NULL, 3, 0.5, 0, 0));
+    CHECK(!mmix_drop_path_scales(NULL, 3, 0.5, 0, 0));
     CHECK(!mmix_dropout(NULL, NULL, 0.5, 0, 0));
     CHECK(!mmix_params_create(NULL));
-    CHECK(!mmix_vision_create(NULL, mmix_vit(64, 8)));
+    CHECK(!mmix_vision_create(NULL, mmix_vision_config_vit(64, 8)));
     CHECK(!mmix_vision_forward(NULL, NULL, NULL, NULL).tokens);
     CHECK(!mmix_vision_attention(NULL, NULL, NULL, 0));
     CHECK(!mmix_decoder_create(NULL, small(MMIX_DECODER_MMATE)));
@@ -315,9 +315,9 @@ static void no_context(void)
     CHECK(!mmix_decoder_logits(NULL, NULL, NULL));
     CHECK(!mmix_decoder_matrix(NULL, NULL, NULL, 0));
     CHECK(!mmix_decoder_step(NULL, NULL, NULL, NULL));
-    CHECK(!mmix_decoder_continue(NULL, NULL, NULL, NULL, made, 2) && made[0] == 5);
-    CHECK(!mmix_sample(NULL, logits, 3, NULL, 0));
-    CHECK(!mmix_sample(NULL, logits, 3, &sampling, 0));
+    CHECK(!mmix_decoder_generate(NULL, NULL, NULL, NULL, made, 2) && made[0] == 5);
+    CHECK(!mmix_sample_token(NULL, logits, 3, NULL, 0));
+    CHECK(!mmix_sample_token(NULL, logits, 3, &sampling, 0));
 }
 /* Without a list of parameters an _init returns -1; without a layer, or with nothing to name it by, it says so. */
 static void no_parameters(void)
@@ -328,24 +328,24 @@ static void no_parameters(void)
     mmix_mamba2_layer mamba;
     mmix_mmate_layer mmate;
     mmix_dino_head head;
-    CHECK(mmix_attention_init(&attention, NULL, "", 4, 3, MMIX_SOFTMAX, 1) == -1);
+    CHECK(mmix_attention_init(&attention, NULL, "", 4, 3, MMIX_MIXER_SOFTMAX, 1) == -1);
     CHECK(mmix_mlp_init(&mlp, NULL, "", 4, 8, 4) == -1);
     CHECK(mmix_swiglu_init(&swiglu, NULL, "", 4, 8) == -1);
     CHECK(mmix_mamba2_init(&mamba, NULL, "", 5, NULL) == -1);
     CHECK(mmix_mmate_init(&mmate, NULL, "", 4, 2, 2, 2, 0, 1, NULL) == -1);
     CHECK(mmix_dino_head_init(&head, NULL, "", 4, 4, 4, 4, 1) == -1);
-    CHECK(!mmix_params_add(NULL, "", "w", 0, NULL, MMIX_START_CONSTANT, 0, 0) && !mmix_params_find(NULL, "w"));
-    CHECK(mmix_params_allocate(NULL) == -1 && mmix_params_train(NULL, 1) == -1 && mmix_params_pack(NULL, 1) == -1);
-    CHECK(mmix_params_lora(NULL, 1, 1, MMIX_LORA_FFN) == -1 && mmix_params_merge(NULL) == -1);
+    CHECK(!mmix_params_add(NULL, "", "w", 0, NULL, MMIX_INIT_CONSTANT, 0, 0) && !mmix_params_find(NULL, "w"));
+    CHECK(mmix_params_allocate(NULL) == -1 && mmix_params_require_grad(NULL, 1) == -1 && mmix_params_pack(NULL, 1) == -1);
+    CHECK(mmix_params_add_lora(NULL, 1, 1, MMIX_LORA_FFN) == -1 && mmix_params_merge_lora(NULL) == -1);
     mmix_params_zero_grad(NULL);
     mmix_params_destroy(NULL);
     CHECK(mmix_vision_flops(NULL, 64, 64) <= 0 && !mmix_vision_class_index(NULL, 4, NULL));
-    CHECK(!mmix_vision_config_of(NULL) && !mmix_vision_params(NULL) && !mmix_vision_from(NULL, mmix_vit(64, 8)));
+    CHECK(!mmix_vision_config_of(NULL) && !mmix_vision_params(NULL) && !mmix_vision_student(NULL, mmix_vision_config_vit(64, 8)));
 
     mmix_ctx *m = context(1, 0);
     mmix_params *p = mmix_params_create(m);
     CHECK(!mmix_params_find(p, NULL));
-    REFUSED(m, mmix_attention_init(NULL, p, "", 4, 2, MMIX_SOFTMAX, 1), "mmix_attention_init: layer is NULL");
+    REFUSED(m, mmix_attention_init(NULL, p, "", 4, 2, MMIX_MIXER_SOFTMAX, 1), "mmix_attention_init: layer is NULL");
     REFUSED(m, mmix_mlp_init(NULL, p, "", 4, 8, 4), "mmix_mlp_init: layer is NULL");
     REFUSED(m, mmix_swiglu_init(NULL, p, "", 4, 8), "mmix_swiglu_init: layer is NULL");
     REFUSED(m, mmix_mamba2_init(NULL, p, "", 128, NULL), "mmix_mamba2_init: layer is NULL");
@@ -353,11 +353,11 @@ static void no_parameters(void)
     REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1), "mmix_dino_head_init: layer is NULL");
     REFUSED(m, mmix_mmate_init(&mmate, p, NULL, 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: prefix is NULL");
     mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 3, 4), 1);
-    REFUSED(m, !mmix_attention(m, NULL, x, NULL, NULL, NULL, 0), "mmix_attention: layer is NULL");
-    REFUSED(m, !mmix_mlp(m, NULL, x, NULL, NULL), "mmix_mlp: layer is NULL");
-    REFUSED(m, !mmix_swiglu(m, NULL, x, NULL, NULL), "mmix_swiglu: layer is NULL");
-    REFUSED(m, !mmix_mamba2(m, NULL, x, NULL, NULL, NULL, NULL), "mmix_mamba2: layer is NULL");
-    REFUSED(m, !mmix_mmate(m, NULL, x, NULL, NULL), "mmix_mmate: layer is NULL");
+    REFUSED(m, !mmix_attention_forward(m, NULL, x, NULL, NULL, NULL, 0), "mmix_attention_forward: layer is NULL");
+    REFUSED(m, !mmix_mlp_forward(m, NULL, x, NULL, NULL), "mmix_mlp_forward: layer is NULL");
+    REFUSED(m, !mmix_swiglu_forward(m, NULL, x, NULL, NULL), "mmix_swiglu_forward: layer is NULL");
+    REFUSED(m, !mmix_mamba2_forward(m, NULL, x, NULL, NULL, NULL, NULL), "mmix_mamba2_forward: layer is NULL");
+    REFUSED(m, !mmix_mmate_forward(m, NULL, x, NULL, NULL), "mmix_mmate_forward: layer is NULL");
     REFUSED(m, !mmix_mmate_matrix(m, NULL, x, NULL), "mmix_mmate_matrix: layer is NULL");
     FINE(m);
     mmix_params_destroy(p);

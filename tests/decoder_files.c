@@ -13,7 +13,7 @@ static void adapters(void)
             mmix_decoder *d = variant(m, o), *back;
             mmix_params *p;
             mmix_real *plain = logits_of(m, d), *y, *z;
-            CHECK_AT(!d->params->adapters && !mmix_params_lora(d->params, 3, 6, targets), about);
+            CHECK_AT(!d->params->adapters && !mmix_params_add_lora(d->params, 3, 6, targets), about);
             p = d->params->adapters;
             CHECK_AT(p && p->count && p->count % 2 == 0, about);
             y = logits_of(m, d);
@@ -24,22 +24,22 @@ static void adapters(void)
             CHECK_AT(most(plain, y, LOGITS) > 0.01, about);
             {                                    /* the steps use them, too */
                 mmix_sequence s = sequence(m, 1, 9);
-                mmix_state *state = mmix_decoder_state_create(d);
+                mmix_mix_state *state = mmix_decoder_state_create(d);
                 mmix_real *last = copied(mmix_decoder_step(m, d, &s, state));
                 for (size_t b = 0; b < BATCH; b++)
                     CHECK_AT(most(last + b * WORDS, y + ((b + 1) * TOKENS - 1) * WORDS, WORDS) < TOL * 10, about);
                 free(last);
-                mmix_state_destroy(state);
+                mmix_mix_state_destroy(state);
                 mmix_reset(m);
             }
             mmix_real *apart_from = values(d->params);
             CHECK_AT(!mmix_decoder_save(d, PATH), about);
             CHECK_AT(same_values(d->params, apart_from) && d->params->adapters == p, about);
-            back = mmix_decoder_open(m, PATH);
+            back = mmix_decoder_load(m, PATH);
             z = logits_of(m, back);
             CHECK_AT(back && !back->params->adapters && most(y, z, LOGITS) < TOL * 30, about);
             free(z);
-            CHECK_AT(!mmix_params_merge(d->params) && !d->params->adapters, about);
+            CHECK_AT(!mmix_params_merge_lora(d->params) && !d->params->adapters, about);
             z = logits_of(m, d);
             CHECK_AT(most(y, z, LOGITS) < TOL * 30, about);
             CHECK_AT(same_lists(d->params, back->params), about);
@@ -56,7 +56,7 @@ static void round_trip(void)
         mmix_ctx *m = context(1, 0);
         mmix_decoder *d = variant(m, o), *back;
         CHECK_AT(!mmix_decoder_save(d, PATH), about);
-        back = mmix_decoder_open(m, PATH);
+        back = mmix_decoder_load(m, PATH);
         FINE(m);
         if (back) {
             const mmix_decoder_config *a = &d->config, *b = &back->config;
@@ -128,7 +128,7 @@ static void hugging_face(void)
                  " \"rope_theta\": 500.0, \"vocab_size\": 23, \"tie_word_embeddings\": %s, \"hidden_act\": \"silu\"}\n",
                  kind == 1 ? "qwen2" : "llama", (int)c.kv_heads, kind == 2 ? "true" : "false");
         write_text(FOLDER "/config.json", config);
-        back = mmix_decoder_open(m, PATH);
+        back = mmix_decoder_load(m, PATH);
         FINE(m);
         if (back) {
             mmix_sequence s = sequence(m, 0, 9);
@@ -140,7 +140,7 @@ static void hugging_face(void)
         if (kind == 0) {                         /* Mistral without a window is a Llama */
             snprintf(text, sizeof text, "{\"sliding_window\": null, \"model_type\": \"mistral\"%s", strstr(config, ", \"hidden_size"));
             write_text(FOLDER "/config.json", text);
-            back = mmix_decoder_open(m, PATH);
+            back = mmix_decoder_load(m, PATH);
             CHECK_AT(same_lists(p, back->params), about);
             mmix_decoder_destroy(back);
             FINE(m);
@@ -151,7 +151,7 @@ static void hugging_face(void)
             e[n] = e[0], e[n++].name = "inner.lm_head.weight";
             e[n] = e[0], e[n++].name = "inner.model.layers.0.self_attn.rotary_emb.inv_freq";   /* of older files */
             mmix_archive_save(m, PATH, e, n, NULL);
-            back = mmix_decoder_open(m, PATH);
+            back = mmix_decoder_load(m, PATH);
             CHECK_AT(same_lists(p, back->params), about);
             mmix_decoder_destroy(back);
             FINE(m);
@@ -160,14 +160,14 @@ static void hugging_face(void)
             const char *at = strstr(config, wrong[i].edit_from);
             snprintf(text, sizeof text, "%.*s%s%s", at ? (int)(at - config) : 0, config, wrong[i].edit_to, at ? at + strlen(wrong[i].edit_from) : "");
             write_text(FOLDER "/config.json", text);
-            back = mmix_decoder_open(m, PATH);
+            back = mmix_decoder_load(m, PATH);
             report(at && !back && says(m, MMIX_ERROR_FILE, wrong[i].message), __FILE__, __LINE__, "a wrong config.json", wrong[i].edit_to);
             mmix_decoder_destroy(back);
             mmix_reset(m);
         }
         remove(FOLDER "/config.json");
-        CHECK_AT(!mmix_decoder_open(m, PATH) && says(m, MMIX_ERROR_FILE, "config.json"), about);
-        CHECK(!mmix_decoder_open(m, FOLDER "/not there") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
+        CHECK_AT(!mmix_decoder_load(m, PATH) && says(m, MMIX_ERROR_FILE, "config.json"), about);
+        CHECK(!mmix_decoder_load(m, FOLDER "/not there") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
         mmix_decoder_destroy(d);
         mmix_destroy(m);
     }

@@ -100,7 +100,7 @@ SHARED mmix_sequence sequence(mmix_ctx *m, int media, uint64_t number)
     s.tokens = mmix_from_i32(m, 2, shape, token);
     s.spans = spans;
     s.n_spans = SPANS;
-    if (media) s.media = mmix_randn(m, mmix_new3(m, BATCH, GRID, FEATURES), 1, 50 + number);
+    if (media) s.media = mmix_fill_normal(m, mmix_new3(m, BATCH, GRID, FEATURES), 1, 50 + number);
     return s;
 }
 /* Its tokens from … to - 1; room for the spans in them. A span that is cut at `to` reaches beyond the end. */
@@ -196,7 +196,7 @@ SHARED size_t generate(mmix_ctx *m, const mmix_decoder *d, const int32_t *prompt
     memset(&text, 0, sizeof text);
     mmix_reset(m);
     text.tokens = mmix_from_i32(m, 2, shape, prompt);
-    return mmix_decoder_continue(m, d, &text, how, made, count);
+    return mmix_decoder_generate(m, d, &text, how, made, count);
 }
 SHARED mmix_real *logits_of(mmix_ctx *m, const mmix_decoder *d)
 {
@@ -227,7 +227,7 @@ SHARED alone layer(int o, size_t index, int fresh)
     a.l.rope.theta = 10000;
     a.layout.spans = spans;
     a.layout.n_spans = SPANS;
-    a.x = mmix_randn(a.m, mmix_new3(a.m, BATCH, TOKENS, 12), 1, 3);
+    a.x = mmix_fill_normal(a.m, mmix_new3(a.m, BATCH, TOKENS, 12), 1, 3);
     return a;
 }
 /* One branch of a layer by itself. */
@@ -240,17 +240,17 @@ SHARED mmix_mmate_layer branch_of(const mmix_mmate_layer *l, int branch)
 SHARED mmix_tensor *flex_ma(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_FLEX);
-    return mmix_mmate(m, &one, x, residual, layout);
+    return mmix_mmate_forward(m, &one, x, residual, layout);
 }
 SHARED mmix_tensor *local_swin(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_SWIN);
-    return mmix_mmate(m, &one, x, residual, layout);
+    return mmix_mmate_forward(m, &one, x, residual, layout);
 }
 SHARED mmix_tensor *attention(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
 {
     const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_ATTENTION);
-    return mmix_mmate(m, &one, x, residual, layout);
+    return mmix_mmate_forward(m, &one, x, residual, layout);
 }
 SHARED mmix_tensor *branch_matrix(mmix_ctx *m, const mmix_mmate_layer *l, int branch, mmix_tensor *x, const mmix_layout *layout)
 {
@@ -342,7 +342,7 @@ SHARED mmix_stage stage(int train, double hidden, double token, double sequence_
 }
 SHARED mmix_distill_config three_stages(size_t count)
 {
-    mmix_distill_config c = mmix_linmu_stages();
+    mmix_distill_config c = mmix_distill_config_linmu();
     for (size_t i = 0; i < c.stages; i++) c.stage[i].steps = count, c.stage[i].warmup = 0, c.stage[i].lr = c.stage[i].min_lr = 3e-3;
     c.lora_rank = 2, c.lora_alpha = 4, c.calibrate = 0;
     return c;
@@ -355,7 +355,7 @@ SHARED Lesson lesson(mmix_distill_config config, int threads)
     l.m = context(threads, 0);
     l.teacher = shaken(l.m, c);
     l.taught = values(l.teacher->params);
-    l.student = mmix_linmu_from(l.teacher, &c.mmate);
+    l.student = mmix_decoder_student(l.teacher, &c.mmate);
     l.run = mmix_distill_create(l.teacher, l.student, config);
     FINE(l.m);
     return l;

@@ -67,8 +67,8 @@ static int fake_get(void *user, void *host, const void *device, size_t size) { r
 /* An op's own function, let in for as long as it runs. */
 static int fake_kernel(mmix_ctx *m, mmix_call *c)
 {
-    fake *f = (fake *)mmix_kernel_user(m);
-    const mmix_op_functions own = mmix_kernel(m, c->op);
+    fake *f = (fake *)mmix_op_user(m);
+    const mmix_op_functions own = mmix_op_get(m, c->op);
     const int back = c->dy[0] != NULL;
     int failed;
     if (!back && ((f->kernels & DECLINES && ++f->calls % 3 == 0) || (c->recorded && !(f->kernels & BACKWARD)))) return 1;
@@ -94,7 +94,7 @@ static mmix_ctx *device(fake *f, int kernels)
     memset(f, 0, sizeof *f);
     const mmix_options o = with_device(f, kernels);
     mmix_ctx *m = mmix_create(&o);
-    mmix_kernel_user_set(m, f);
+    mmix_op_user_set(m, f);
     return m;
 }
 
@@ -166,7 +166,7 @@ static mmix_tensor *normal(mmix_ctx *m, uint64_t stream, int ndim, size_t a, siz
 {
     size_t s[4];
     s[0] = a; s[1] = b; s[2] = c; s[3] = d;
-    return mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, ndim, s), 0.7, stream));
+    return mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, ndim, s), 0.7, stream));
 }
 static mmix_tensor *numbers(mmix_ctx *m, size_t n, int32_t below)
 {
@@ -188,7 +188,7 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
     case 0: return mmix_add(m, x, v);
     case 1: return mmix_mul(m, x, y);
     case 2: return mmix_div(m, x, leaf[4] = positive);
-    case 3: return mmix_scale(m, x, 3, 1);
+    case 3: return mmix_affine(m, x, 3, 1);
     case 4: return mmix_exp(m, x);
     case 5: return mmix_log(m, leaf[4] = positive);
     case 6: return mmix_sqrt(m, leaf[4] = positive);
@@ -199,15 +199,15 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
     case 11: return mmix_sum(m, x);
     case 12: return mmix_matmul(m, x, mmix_permute(m, y, (const int[3]) { 0, 2, 1 }));
     case 13: return mmix_concat(m, 1, part, 2);
-    case 14: return mmix_gather(m, w, numbers(m, 5, 8));
+    case 14: return mmix_take_rows(m, w, numbers(m, 5, 8));
     case 15: return mmix_softmax(m, x, 2);
     case 16: return mmix_layer_norm(m, x, v, v, 1e-5);
     case 17: return mmix_rms_norm(m, x, v, 1e-5);
     case 18: return mmix_gated_rms_norm(m, x, y, v, 1e-5, 2);
-    case 19: return mmix_l2_normalise(m, x, 1e-9);
-    case 20: return mmix_linear_add(m, mmix_slice(m, x, 1, 1, 5), w, v, mmix_slice(m, y, 1, 0, 5), NULL);
-    case 21: return mmix_conv1d(m, x, leaf[4] = normal(m, 5, 3, 8, 1, 3, 0), v, NULL);
-    case 22: return mmix_resize(m, q, MMIX_BICUBIC, 3, 7, 0, 0);
+    case 19: return mmix_l2_normalize(m, x, 1e-9);
+    case 20: return mmix_linear_residual(m, mmix_slice(m, x, 1, 1, 5), w, v, mmix_slice(m, y, 1, 0, 5), NULL);
+    case 21: return mmix_causal_conv1d(m, x, leaf[4] = normal(m, 5, 3, 8, 1, 3, 0), v, NULL);
+    case 22: return mmix_interpolate(m, q, MMIX_RESIZE_BICUBIC, 3, 7, 0, 0);
     case 23: return mmix_cross_entropy(m, mmix_slice(m, x, 1, 0, 5), mmix_reshape(m, numbers(m, 10, 8), 2, (const size_t[2]) { 2, 5 }), -1);
     case 24: return mmix_weight_norm(m, w, leaf[4] = normal(m, 6, 2, 8, 1, 0, 0));
     case 25: return mmix_rope(m, q, numbers(m, 6, 7), NULL);
@@ -216,18 +216,18 @@ static mmix_tensor *made(mmix_ctx *m, int i, mmix_tensor **leaf)
     case 28:
         mixer = mmix_mixer_ssd(q, leaf[4] = normal(m, 7, 3, 2, 6, 2, 0), mmix_fill(mmix_new1(m, 2), -0.3), k, q);
         return mmix_mix(m, &mixer);
-    case 29: return mmix_dino_loss(m, mmix_reshape(m, x, 2, (const size_t[2]) { 12, 8 }), mmix_randn(m, mmix_new2(m, 6, 8), 1, 3), center, 4, 0.1, 0.04, 0.9, NULL);
+    case 29: return mmix_dino_loss(m, mmix_reshape(m, x, 2, (const size_t[2]) { 12, 8 }), mmix_fill_normal(m, mmix_new2(m, 6, 8), 1, 3), center, 4, 0.1, 0.04, 0.9, NULL);
     case 30: return mmix_add_rows(m, x, mmix_slice(m, y, 1, 0, 3), mmix_slice(m, numbers(m, 4, 6), 0, 1, 3));
-    case 31: return mmix_kd_hidden(m, x, mmix_randn(m, mmix_new3(m, 2, 6, 8), 1, 3), NULL, 1);
+    case 31: return mmix_kd_hidden(m, x, mmix_fill_normal(m, mmix_new3(m, 2, 6, 8), 1, 3), NULL, 1);
     case 32:
         mask = mmix_reshape(m, numbers(m, 12, 2), 2, (const size_t[2]) { 2, 6 });
-        return mmix_kd_token(m, x, mmix_randn(m, mmix_new3(m, 2, 6, 8), 1, 3), mask, 2);
-    case 33: return mmix_max(m, x, y);
+        return mmix_kd_token(m, x, mmix_fill_normal(m, mmix_new3(m, 2, 6, 8), 1, 3), mask, 2);
+    case 33: return mmix_maximum(m, x, y);
     case 34: return mmix_relu(m, x);
     case 35: return mmix_abs(m, x);
     case 36: return mmix_sigmoid(m, x);
     case 37: return mmix_tanh(m, x);
-    case 38: return mmix_power(m, x, 2);
+    case 38: return mmix_pow(m, x, 2);
     case 39: return mmix_dropout(m, x, 0.4, 1, 2);
     case 40: return mmix_add(m, mmix_mul(m, x, x), mmix_gelu(m, x));
     case 41: return mmix_patch_embed(m, mmix_reshape(m, x, 4, (const size_t[4]) { 1, 2, 6, 8 }), normal(m, 5, 4, 3, 2, 2, 2), NULL);
@@ -270,10 +270,10 @@ static uint64_t mmate(mmix_ctx *m)
     mmix_mmate_init(&layer, p, "", 8, 2, 1, 4, 1, 1, NULL);
     layer.rope.theta = 100;
     mmix_params_allocate(p);
-    mmix_params_train(p, 1);
+    mmix_params_require_grad(p, 1);
     mmix_record(m, MMIX_RECORD_LAYERS);
     x = normal(m, 1, 3, 2, 10, 8, 0);
-    y = mmix_mmate(m, &layer, x, x, &layout);
+    y = mmix_mmate_forward(m, &layer, x, x, &layout);
     h = read_into(h, y);
     mmix_backward(m, mmix_mean(m, mmix_mul(m, y, y)));
     h = read_into(h, mmix_grad(x));
@@ -286,9 +286,9 @@ static uint64_t learns(mmix_ctx *m, int kind, int record, int sgd)
 {
     mmix_vision *v = mmix_vision_create(m, small_vision(kind));
     mmix_params *p = mmix_vision_params(v);
-    mmix_adamw_state s;
-    mmix_adamw o = mmix_adamw_default();
-    mmix_sgd g = mmix_sgd_default();
+    mmix_optimizer s;
+    mmix_adamw o = mmix_adamw_config_default();
+    mmix_sgd g = mmix_sgd_config_default();
     uint64_t h = 1;
     memset(&s, 0, sizeof s);
     if (sgd) mmix_sgd_init(&s, p);
@@ -298,7 +298,7 @@ static uint64_t learns(mmix_ctx *m, int kind, int record, int sgd)
         mmix_tensor *loss;
         double norm;
         mmix_record(m, record);
-        f = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, (uint64_t)step), NULL);
+        f = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, (uint64_t)step), NULL);
         loss = mmix_cross_entropy(m, f.token, numbers(m, 2, 5), -1);
         mmix_backward(m, loss);
         mmix_record(m, 0);
@@ -309,32 +309,32 @@ static uint64_t learns(mmix_ctx *m, int kind, int record, int sgd)
     h = read_params(h, p);
     mmix_vision_save(m, v, "build/device.safetensors");
     h = read_file(h, "build/device.safetensors");
-    mmix_adamw_free(&s);
+    mmix_optimizer_free(&s);
     mmix_vision_destroy(v);
-    v = mmix_vision_open(m, "build/device.safetensors");
+    v = mmix_vision_load(m, "build/device.safetensors");
     h = read_params(h, mmix_vision_params(v));
-    if (v) h = read_into(h, mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 7), NULL).tokens);
+    if (v) h = read_into(h, mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 7), NULL).tokens);
     mmix_reset(m);
     mmix_vision_destroy(v);
     return h;
 }
-static uint64_t vit(mmix_ctx *m) { return learns(m, MMIX_SOFTMAX, 1, 0); }
-static uint64_t vim(mmix_ctx *m) { return learns(m, MMIX_SSD, MMIX_RECORD_LAYERS, 0); }
-static uint64_t linear(mmix_ctx *m) { return learns(m, MMIX_LINEAR, 1, 1); }
+static uint64_t vit(mmix_ctx *m) { return learns(m, MMIX_MIXER_SOFTMAX, 1, 0); }
+static uint64_t vim(mmix_ctx *m) { return learns(m, MMIX_MIXER_SSD, MMIX_RECORD_LAYERS, 0); }
+static uint64_t linear(mmix_ctx *m) { return learns(m, MMIX_MIXER_LINEAR, 1, 1); }
 /* Slabs: averages, and gradients that are begun anew, added to, and handed in. */
 static uint64_t slabs(mmix_ctx *m)
 {
     static const size_t shape[2] = { 4, 8 };
     mmix_params *p[2];
-    mmix_tensor *w[2], *x = normal(m, 1, 2, 3, 8, 0, 0), *g = mmix_randn(m, mmix_new2(m, 3, 4), 1, 2), *y;
+    mmix_tensor *w[2], *x = normal(m, 1, 2, 3, 8, 0, 0), *g = mmix_fill_normal(m, mmix_new2(m, 3, 4), 1, 2), *y;
     uint64_t h = 1;
     for (int i = 0; i < 2; i++) {
         p[i] = mmix_params_create(m);
-        w[i] = mmix_params_add(p[i], "", i ? "v" : "w", 2, shape, MMIX_START_NORMAL, 1, 0);
+        w[i] = mmix_params_add(p[i], "", i ? "v" : "w", 2, shape, MMIX_INIT_NORMAL, 1, 0);
         mmix_params_allocate(p[i]);
     }
     p[1]->at[0].name = p[0]->at[0].name;
-    mmix_params_train(p[0], 1);
+    mmix_params_require_grad(p[0], 1);
     for (int i = 0; i < 6; i++) {
         mmix_record(m, 1);
         y = mmix_linear(m, mmix_gelu(m, x), mmix_mul(m, w[0], w[0]), NULL);
@@ -359,7 +359,7 @@ static uint64_t dino(mmix_ctx *m)
     mmix_dino_stats s;
     uint64_t h = 1;
     draw();
-    mmix_dino_config c = small_dino(MMIX_SSD);
+    mmix_dino_config c = small_dino(MMIX_MIXER_SSD);
     c.shards = 2;
     d = mmix_dino_create(m, c);
     for (int i = 0; d && i < 2 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) h = hash_stats(&s, h);
@@ -381,7 +381,7 @@ static uint64_t decoder(mmix_ctx *m)
     c.mmate.conv_width = 3;
     c.vocabulary = 23; c.dim = 12; c.depth = 2; c.ffn = 10; c.heads = 4; c.kv_heads = 2; c.head_dim = 6; c.bias = 1;
     for (int kind = 0; kind < 2; kind++) {
-        mmix_state *s;
+        mmix_mix_state *s;
         c.mixer = kind ? MMIX_DECODER_ATTENTION : MMIX_DECODER_MMATE;
         d = mmix_decoder_create(m, c);
         s = d ? mmix_decoder_state_create(d) : NULL;
@@ -391,9 +391,9 @@ static uint64_t decoder(mmix_ctx *m)
             q.tokens = mmix_reshape(m, numbers(m, t ? 1 : 5, 23), 2, (const size_t[2]) { 1, t ? 1 : 5 });
             h = read_into(h, mmix_decoder_step(m, d, &q, s));
             mmix_reset(m);
-            if (t == 3) { mmix_state *copy = mmix_state_copy(s); mmix_state_destroy(s); s = copy; }
+            if (t == 3) { mmix_mix_state *copy = mmix_mix_state_copy(s); mmix_mix_state_destroy(s); s = copy; }
         }
-        mmix_state_destroy(s);
+        mmix_mix_state_destroy(s);
         mmix_decoder_destroy(d);
     }
     return h;
@@ -424,7 +424,7 @@ static uint64_t looks(mmix_ctx *m)
     mmix_pca_result pca;
     mmix_map map;
     uint64_t h = read_into(1, mmix_mix_matrix(m, &mixer));
-    h = read_into(h, mmix_mix_rows(m, &mixer, rows, 1));
+    h = read_into(h, mmix_mix_rows_mean(m, &mixer, rows, 1));
     mmix_knn(m, x, numbers(m, 12, 3), NULL, NULL, 3, 2, 0.1, &knn);
     h = number_into(h, knn.top1);
     mmix_pca(m, mmix_gelu(m, x), 2, &pca);
@@ -435,7 +435,7 @@ static uint64_t looks(mmix_ctx *m)
     mmix_mark mark = mmix_mark_here(m);
     part = mmix_mul(m, part, part);
     mmix_rewind_keep(m, mark, &part, 1);
-    h = read_into(h, mmix_scale(m, part, 2, 0));
+    h = read_into(h, mmix_affine(m, part, 2, 0));
     mmix_reset(m);
     return h;
 }
@@ -457,7 +457,7 @@ static void doors(void)
 {
     static fake f;
     mmix_ctx *m = device(&f, ALL), *other = context(1, 1);
-    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2), *y = mmix_scale(m, x, 2, 1), *z, *labels = numbers(m, 2, 3);
+    mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 2), *y = mmix_affine(m, x, 2, 1), *z, *labels = numbers(m, 2, 3);
     int32_t *label = mmix_data_i32(labels);      /* it stays good */
     mmix_params *p = mmix_params_create(m);
     const size_t shape[2] = { 4, 3 };
@@ -470,7 +470,7 @@ static void doors(void)
     IS(v[5], 5);
     CHECK(f.copies[1] == 1 && f.copies[0] == 1);
     IS(mmix_read(y, v), 0);                      /* it is on both sides */
-    mmix_scale(m, x, 3, 0);
+    mmix_affine(m, x, 3, 0);
     CHECK(f.copies[1] == 1 && f.copies[0] == 1);
     v[5] = 7;
     IS(mmix_write(x, v), 0);                     /* not on the device any more */
@@ -484,7 +484,7 @@ static void doors(void)
     /* one's own op is on the host, and counted */
     mmix_require_grad(x);
     mmix_record(m, 1);
-    z = mmix_custom(m, &x, 1, 2, (const size_t[2]) { 2, 3 }, functions, NULL);
+    z = mmix_custom_op(m, &x, 1, 2, (const size_t[2]) { 2, 3 }, functions, NULL);
     IS(mmix_backward(m, mmix_sum(m, z)), 0);
     IS(mmix_read(mmix_grad(x), v), 0);
     IS(v[5], 3 * 49);
@@ -494,7 +494,7 @@ static void doors(void)
     CHECK(!strcmp(mmix_op_name(MMIX_OP_COUNT), "custom"));
     FINE(m);
     /* parameters stay in their context */
-    x = mmix_params_add(p, "", "weight", 2, shape, MMIX_START_NORMAL, 1, 0);
+    x = mmix_params_add(p, "", "weight", 2, shape, MMIX_INIT_NORMAL, 1, 0);
     IS(mmix_params_allocate(p), 0);
     REFUSED(other, mmix_linear(other, mmix_fill(mmix_new2(other, 2, 3), 1), x, NULL) == NULL, "another context");
     mmix_params_destroy(p);
@@ -505,7 +505,7 @@ static void doors(void)
     mmix_options o = with_device(&f, ALL);
     o.device.alloc = NULL; o.device.strict = 1;
     m = mmix_create(&o);
-    x = mmix_scale(m, mmix_fill(mmix_new1(m, 1), 2), 3, 1);
+    x = mmix_affine(m, mmix_fill(mmix_new1(m, 1), 2), 3, 1);
     CHECK(x && mmix_data(x) && *mmix_data(x) == 7);
     FINE(m);
     mmix_destroy(m);
@@ -518,13 +518,13 @@ static void strict(void)
     o.device.strict = 1;
     memset(&f.table[MMIX_OP_SOFTMAX], 0, sizeof *f.table);
     mmix_ctx *m = mmix_create(&o);
-    mmix_kernel_user_set(m, &f);
-    mmix_tensor *x = mmix_randn(m, mmix_new2(m, 2, 3), 1, 0), *y = mmix_gelu(m, x);
+    mmix_op_user_set(m, &f);
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new2(m, 2, 3), 1, 0), *y = mmix_gelu(m, x);
     mmix_op_functions functions = { cube, cube };
     doing("strict");
     FINE(m);
     REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_softmax(m, y, 1), "softmax: no kernel ran it", "");
-    REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_custom(m, &x, 1, 2, (const size_t[2]) { 2, 3 }, functions, NULL), "custom: no kernel", "");
+    REFUSED_AS(MMIX_ERROR_DEVICE, m, !mmix_custom_op(m, &x, 1, 2, (const size_t[2]) { 2, 3 }, functions, NULL), "custom: no kernel", "");
     IS(mmix_op_calls(m, MMIX_OP_SOFTMAX, 0), 0);
     CHECK(mmix_gelu(m, y) != NULL);
     f.kernels |= DECLINES; f.calls = 2;

@@ -22,7 +22,7 @@ static void what_trains(void)
         l = lesson(c, 1);
         mmix_distill_destroy(l.run);
         mmix_decoder_destroy(l.student);
-        l.student = mmix_linmu_from(l.teacher, &size.mmate);
+        l.student = mmix_decoder_student(l.teacher, &size.mmate);
         l.run = mmix_distill_create(l.teacher, l.student, c);
         mmix_params *p = l.student->params, *low = l.student->params->adapters;
         mmix_real *before = values(p);
@@ -224,7 +224,7 @@ static void decoded(void)
             mmix_span room[SPANS];
             mmix_sequence question = piece(l.m, &one.input, 0, at + 1, room);
             int32_t made[2];
-            CHECK(mmix_decoder_continue(l.m, l.teacher, &question, NULL, made, 2 - r) == 2 - r);
+            CHECK(mmix_decoder_generate(l.m, l.teacher, &question, NULL, made, 2 - r) == 2 - r);
             for (size_t i = 0; i < 2 - r; i++) tokens[r * TOKENS + at + 1 + i] = made[i], target[r * TOKENS + at + i] = made[i];
         }
         CHECK_AT(!mmix_distill_losses(l.run, &b, &now), about);
@@ -291,7 +291,7 @@ static void own_adapters(void)
         snprintf(about, sizeof about, "adapters of its own, %d", (int)k);
         mmix_distill_destroy(l.run);
         if (k >= 3) c.stages = 2, c.lora_rank = 0;               /* no stage trains adapters */
-        CHECK(!mmix_params_lora(l.student->params, own[k % 3].rank, own[k % 3].alpha, own[k % 3].targets));
+        CHECK(!mmix_params_add_lora(l.student->params, own[k % 3].rank, own[k % 3].alpha, own[k % 3].targets));
         shake(l.m, l.student->params->adapters, 0.3);
         l.run = mmix_distill_create(l.teacher, l.student, c);
         CHECK_AT(l.run && !mmix_distill_save(l.run, RUN, NULL), about);
@@ -300,11 +300,11 @@ static void own_adapters(void)
         mmix_real *x = logits_of(l.m, l.student), *y = logits_of(l.m, again);
         CHECK_AT(loaded && !memcmp(x, y, LOGITS * sizeof *x), about);
         free(x), free(y);
-        REFUSED(l.m, mmix_params_merge(l.student->params) == -1, "mmix_distill_destroy");
+        REFUSED(l.m, mmix_params_merge_lora(l.student->params) == -1, "mmix_distill_destroy");
         REFUSED(l.m, !mmix_distill_create(l.teacher, l.student, c), "no other run");
         CHECK_AT(teach(&l, 0, NULL) == 1, about);
         mmix_distill_destroy(loaded);
-        CHECK_AT(!mmix_params_merge(again->params) && !again->params->adapters, about);
+        CHECK_AT(!mmix_params_merge_lora(again->params) && !again->params->adapters, about);
         mmix_decoder_destroy(again);
         end(&l);
     }
@@ -372,7 +372,7 @@ static void damaged(void)
             if (f) fwrite(bytes, 1, length, f), fclose(f);
             if (i < FLIPS) bytes[at] ^= (unsigned char)(1u << i % 8);
             mmix_distill *run = is_run ? mmix_distill_load(l.teacher, PATH2, &student) : NULL;
-            if (!is_run) student = mmix_decoder_open(l.m, PATH2);
+            if (!is_run) student = mmix_decoder_load(l.m, PATH2);
             bad += (student != NULL) == (mmix_error(l.m) != NULL) || (is_run && (run != NULL) != (student != NULL));
             refused += !student;
             mmix_distill_destroy(run);
@@ -382,10 +382,10 @@ static void damaged(void)
         }
         CHECK(!bad && refused > CUTS + FLIPS / 2);
     }
-    CHECK(!mmix_decoder_open(l.m, "build/not there") && says(l.m, MMIX_ERROR_FILE, "cannot be opened"));
+    CHECK(!mmix_decoder_load(l.m, "build/not there") && says(l.m, MMIX_ERROR_FILE, "cannot be opened"));
     CHECK(!mmix_distill_load(l.teacher, "build/not there", &student) && says(l.m, MMIX_ERROR_FILE, "cannot be opened"));
     CHECK(!mmix_distill_load(l.teacher, PATH, &student) && says(l.m, MMIX_ERROR_FILE, "expected a file of the format \"mamba_mix distillation run 1\""));
-    CHECK(!mmix_decoder_open(l.m, RUN) && mmix_error_kind(l.m) == MMIX_ERROR_FILE);
+    CHECK(!mmix_decoder_load(l.m, RUN) && mmix_error_kind(l.m) == MMIX_ERROR_FILE);
     mmix_error_clear(l.m);
     free(bytes);
     end(&l);
@@ -405,7 +405,7 @@ static void no_adapters(void)
     size_t n = 1;
     for (int done = 0; !done && n < 500; n++) {
         c.limit = c.calls + n;
-        done = !mmix_params_lora(d->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        done = !mmix_params_add_lora(d->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         c.limit = 0;
         if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !d->params->adapters);
         mmix_error_clear(m);
@@ -434,14 +434,14 @@ static int everything(mmix_ctx *m)
     run_config.stage[0] = stage(15, 1, 1, 1, 1, 1);
     c.mmate.text_window = 3, c.mmate.conv_width = 2;
     teacher = mmix_decoder_create(m, c);
-    if (teacher) student = mmix_linmu_from(teacher, &c.mmate);
+    if (teacher) student = mmix_decoder_student(teacher, &c.mmate);
     if (student) run = mmix_distill_create(teacher, student, run_config);
     if (run) {
         mmix_distill_batch b = batch_of(m, 0, 1);
         mmix_record(m, MMIX_RECORD_LAYERS);
         ok = !mmix_error(m) && mmix_distill_step(run, &b, NULL) == 1 && mmix_record(m, 0) == MMIX_RECORD_LAYERS && !mmix_distill_save(run, RUN, "n") && !mmix_decoder_save(student, PATH);
     }
-    if (ok) ok = (back = mmix_decoder_open(m, PATH)) != NULL && generate(m, back, prompt, 3, NULL, made, 4) == 4;
+    if (ok) ok = (back = mmix_decoder_load(m, PATH)) != NULL && generate(m, back, prompt, 3, NULL, made, 4) == 4;
     if (ok) ok = (again = mmix_distill_load(teacher, RUN, &resumed)) != NULL;
     if (!ok && !mmix_error(m)) CHECK_AT(0, "a failure without a message");
     mmix_distill_destroy(again);
@@ -487,8 +487,8 @@ static void nothing(void)
     memset(&batch, 0, sizeof batch);
     snprintf(about, sizeof about, "nothing");
     CHECK(!mmix_distill_create(NULL, l.student, c) && !mmix_distill_create(l.teacher, NULL, c));
-    CHECK(!mmix_vision_distill_create(NULL, NULL, mmix_vision_stages()));
-    CHECK(mmix_vision_calibrate(NULL, NULL, NULL) == -1 && mmix_linmu_calibrate(NULL, NULL, NULL) == -1);
+    CHECK(!mmix_vision_distill_create(NULL, NULL, mmix_distill_config_vision()));
+    CHECK(mmix_vision_calibrate(NULL, NULL, NULL) == -1 && mmix_decoder_calibrate(NULL, NULL, NULL) == -1);
     CHECK(mmix_distill_step(NULL, &batch, &stats) == -1 && mmix_distill_losses(NULL, &batch, &stats) == -1);
     CHECK(mmix_vision_distill_step(NULL, NULL, NULL) == -1 && mmix_vision_distill_losses(NULL, NULL, NULL) == -1);
     CHECK(!mmix_error(m));

@@ -1304,7 +1304,7 @@ static void saving_over(void)
     for (int i = 0; i < 500 && !made_of("build/over/through", "-s"); i++) system("sleep 0.01");
     CHECK(made_of("build/over/through", "-s"));
     CHECK(!mmix_archive_open(m, "build/over/fifo") && strstr(mmix_error(m), "fifo")), mmix_error_clear(m);
-    CHECK(!mmix_decoder_open(m, "build/over/fifo") && strstr(mmix_error(m), "fifo")), mmix_error_clear(m);
+    CHECK(!mmix_decoder_load(m, "build/over/fifo") && strstr(mmix_error(m), "fifo")), mmix_error_clear(m);
     CHECK(!mmix_archive_open(m, "/dev/null") && mmix_error_kind(m) == MMIX_ERROR_FILE), mmix_error_clear(m);
     alarm(0);
     memset(name, 'n', sizeof name);

@@ -202,7 +202,7 @@ static const char *picture_is_wrong(mmix_ctx *m, const char *path, const unsigne
     uint8_t *rgb = path ? ppm_load(m, path, &width, &height)
         : ppm_read(m, "file", data, size, &width, &height);
     accepted = rgb != NULL;
-    if (count.peak - before > (path ? 4 : 3) * size + (1u << 10)) wrong = "holds more than a picture of grey";
+    if (count.peak - before > (path ? 4 : 3) * size + (1u << 10)) wrong = "holds more than a picture of gray";
     if (!wrong && !rgb) wrong = width || height ? "refused with a size" : refusal(m);
     for (size_t i = 0; rgb && i < width * height * 3; i++) sum += rgb[i];
     if (rgb && (!width || !height || sum > 255 * width * height * 3)) wrong = "a picture without pixels";
@@ -809,7 +809,7 @@ static void ppm_seeds(void)
     bytes b = text_bytes("P6\n# a comment\n2 1\n255\n");
     put(&b, "\0\1\2\xff\xfe\xfd", 6);
     seed_is("colour.ppm", b);
-    seed_is("grey.pgm", text_bytes("P5 3\t2 7 abcdef and more"));
+    seed_is("gray.pgm", text_bytes("P5 3\t2 7 abcdef and more"));
     hostile_is("large.ppm", text_bytes("P6 16777216 16777216 255\n"));
 }
 
@@ -990,7 +990,7 @@ static const char *network_is_wrong(const char *path, size_t size, size_t system
     static unsigned turn = 0;
     const size_t before = count.live, grid = 2;
     mmix_options o;
-    mmix_vision_config c = mmix_vit(D, 2), read;
+    mmix_vision_config c = mmix_vision_config_vit(D, 2), read;
     const char *wrong = NULL;
     memset(&o, 0, sizeof o);
     o.threads = 1;
@@ -1014,7 +1014,7 @@ static const char *network_is_wrong(const char *path, size_t size, size_t system
         if (!wrong && hash_params(p, 1) != hash) wrong = "refused, but the parameters are others";
     }
     mmix_archive_close(a);
-    v = wrong ? NULL : mmix_vision_open_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
+    v = wrong ? NULL : mmix_vision_load_as(m, path, turn++ % 4 ? MMIX_DTYPE_REAL : MMIX_DTYPE_BF16);
     accepted = v != NULL;
     if (!wrong && !v) wrong = refusal(m), mmix_error_clear(m);
     if (v) {

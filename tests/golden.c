@@ -167,7 +167,7 @@ static void load(Case *c, mmix_params *p, const char *prefix)
         else mmix_archive_read(c->m, c->file, e, MMIX_FILE_REAL, mmix_data(t), mmix_entry_count(e));
         if (same && has(c, "grad.", e->name)) p->at[i].frozen = 0, leaf(c, e, t);
     }
-    if (p && c->record) mmix_params_train(p, 1);
+    if (p && c->record) mmix_params_require_grad(p, 1);
 }
 static mmix_params *parameters(Case *c) { return c->params = mmix_params_create(c->m); }
 static void load_layer(Case *c)
@@ -308,13 +308,13 @@ static void run_conv1d(Case *c)
 {
     static const char *const activations[] = {"none", "silu", NULL};
     mmix_tensor *x = in(c, "x"), *w = param(c, "weight"), *b = param_or_null(c, "bias"), *last = NULL;
-    mmix_conv1d_options o;
+    mmix_causal_conv1d_options o;
     memset(&o, 0, sizeof o);
     o.silu = one_of(c, "activation", activations, "none");
     o.initial_state = in_or_null(c, "initial_state");
     o.seq_idx = in_or_null(c, "seq_idx");
     if (flag(c, "final_state")) o.final_state = &last;
-    out(c, "y", mmix_conv1d(c->m, x, w, b, &o));
+    out(c, "y", mmix_causal_conv1d(c->m, x, w, b, &o));
     out(c, "final_state", last);
 }
 static void run_cross_entropy(Case *c)
@@ -330,11 +330,11 @@ static void run_patch_embed(Case *c)
 static void run_bilinear_resize(Case *c)
 {
     const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
-    out(c, "y", mmix_resize(c->m, in(c, "x"), MMIX_BILINEAR, whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
+    out(c, "y", mmix_interpolate(c->m, in(c, "x"), MMIX_RESIZE_BILINEAR, whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
 }
 static void run_bicubic_resize_antialias(Case *c)
 {
-    out(c, "y", mmix_resize(c->m, in(c, "x"), MMIX_BICUBIC_ANTIALIAS, whole(c, "out_h", 0), whole(c, "out_w", 0), 0, 0));
+    out(c, "y", mmix_interpolate(c->m, in(c, "x"), MMIX_RESIZE_BICUBIC_ANTIALIAS, whole(c, "out_h", 0), whole(c, "out_w", 0), 0, 0));
 }
 static void run_rope(Case *c)
 {
@@ -350,7 +350,7 @@ static void run_rope(Case *c)
 static void run_bicubic_resize(Case *c)
 {
     const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
-    out(c, "y", mmix_resize(c->m, in(c, "x"), MMIX_BICUBIC, whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
+    out(c, "y", mmix_interpolate(c->m, in(c, "x"), MMIX_RESIZE_BICUBIC, whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
 }
 
 /* ---- mixers ---- */
@@ -378,7 +378,7 @@ static void linear_options(Case *c, mmix_mixer *x)
     static const char *const features[] = {"softmax_both", "efficient", "elu1", "relu", NULL};
     x->feature = one_of(c, "feature", features, "");
     x->mask = flag(c, "causal") ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
-    x->normalise = arg(c, "normalise") ? (flag(c, "normalise") ? 1 : -1) : 0;
+    x->normalize = arg(c, "normalise") ? (flag(c, "normalise") ? 1 : -1) : 0;
     x->eps = number(c, "eps", 0);
 }
 static void run_softmax_attention(Case *c)
@@ -419,7 +419,7 @@ static mmix_mixer ssd(Case *c)
 static void run_ssd_steps(Case *c)
 {
     mmix_mixer x = ssd(c), one = x;
-    mmix_state *s = mmix_state_create(c->m, 1);
+    mmix_mix_state *s = mmix_mix_state_create(c->m, 1);
     const size_t L = mmix_shape(x.dt, 1), B = mmix_shape(x.dt, 0), P = mmix_shape(x.v, 3), N = mmix_shape(x.k, 3),
         H = mmix_shape(x.dt, 2);
     mmix_tensor *y = mmix_new4(c->m, B, L, H, P), *last = NULL, *states;
@@ -441,7 +441,7 @@ static void run_ssd_steps(Case *c)
     out(c, "y", y);
     out(c, "final_state", last);
     if (flag(c, "states")) out(c, "states", states);
-    mmix_state_destroy(s);
+    mmix_mix_state_destroy(s);
 }
 static void run_ssd(Case *c)
 {
@@ -450,7 +450,7 @@ static void run_ssd(Case *c)
     if (flag(c, "final_state")) x.final_state = &last;
     mix(c, &x);
     out(c, "final_state", last);
-    if (c->record || x.direction == MMIX_BOTH) return;
+    if (c->record || x.direction == MMIX_SCAN_BOTH) return;
     last = NULL;
     out(c, "y", mmix_ssd_reference(c->m, &x));   /* the plain loop, too */
     out(c, "final_state", last);
@@ -462,14 +462,14 @@ static void attention(Case *c, int kind)
 {
     mmix_attention_layer l;
     mmix_attention_init(&l, parameters(c), "", axis(c, "proj.weight", 0), whole(c, "heads", 0), kind, axis(c, "qkv.bias", 0) != 0);
-    if (kind == MMIX_SOFTMAX) l.rope.theta = number(c, "rope_theta", 0);
-    if (kind == MMIX_SOFTMAX) softmax_options(c, &l.options);
+    if (kind == MMIX_MIXER_SOFTMAX) l.rope.theta = number(c, "rope_theta", 0);
+    if (kind == MMIX_MIXER_SOFTMAX) softmax_options(c, &l.options);
     else linear_options(c, &l.options);
     load_layer(c);
-    if (!*c->skipped) out(c, "y", mmix_attention(c->m, &l, in(c, "x"), NULL, NULL, NULL, 0));
+    if (!*c->skipped) out(c, "y", mmix_attention_forward(c->m, &l, in(c, "x"), NULL, NULL, NULL, 0));
 }
-static void run_attention_layer(Case *c) { attention(c, MMIX_SOFTMAX); }
-static void run_linear_attention_layer(Case *c) { attention(c, MMIX_LINEAR); }
+static void run_attention_layer(Case *c) { attention(c, MMIX_MIXER_SOFTMAX); }
+static void run_linear_attention_layer(Case *c) { attention(c, MMIX_MIXER_LINEAR); }
 static void mamba2(Case *c, int bidirectional)
 {
     mmix_mamba2_layer l;
@@ -492,7 +492,7 @@ static void mamba2(Case *c, int bidirectional)
     state.ssm = bidirectional ? NULL : in_or_null(c, "ssm_state");
     const int last = !bidirectional && flag(c, "final_state"), carried = last || state.conv || state.ssm;
     mmix_tensor *x = in(c, "x"), *seq_idx = in_or_null(c, "seq_idx");
-    out(c, "y", mmix_mamba2(c->m, &l, x, NULL, NULL, seq_idx, carried ? &state : NULL));
+    out(c, "y", mmix_mamba2_forward(c->m, &l, x, NULL, NULL, seq_idx, carried ? &state : NULL));
     if (!carried) return;
     out(c, "conv_state", state.conv);
     out(c, "ssm_state", state.ssm);
@@ -504,7 +504,7 @@ static void run_swiglu_ffn(Case *c)
     mmix_swiglu_layer l;
     mmix_swiglu_init(&l, parameters(c), "", axis(c, "gate_proj.weight", 1), axis(c, "gate_proj.weight", 0));
     load_layer(c);
-    out(c, "y", mmix_swiglu(c->m, &l, in(c, "x"), NULL, NULL));
+    out(c, "y", mmix_swiglu_forward(c->m, &l, in(c, "x"), NULL, NULL));
 }
 static void run_lora_linear(Case *c)
 {
@@ -528,7 +528,7 @@ static void run_mlp(Case *c)
     mmix_mlp_layer l;
     mmix_mlp_init(&l, parameters(c), "", axis(c, "fc1.weight", 1), axis(c, "fc1.weight", 0), axis(c, "fc2.weight", 0));
     load_layer(c);
-    out(c, "y", mmix_mlp(c->m, &l, in(c, "x"), NULL, NULL));
+    out(c, "y", mmix_mlp_forward(c->m, &l, in(c, "x"), NULL, NULL));
 }
 
 /* ---- M-MATE ---- */
@@ -617,8 +617,8 @@ static void mmate(Case *c, int which)
     if ((which & ONLY_FLEX) && flag(c, "final_state")) layout.final_state = &last;
     if (*c->skipped) return;
     if (which != BOTH) l.options.branches = which == ONLY_FLEX ? MMIX_BRANCH_FLEX : MMIX_BRANCH_SWIN;
-    y = mmix_mmate(c->m, &l, x, NULL, &layout);
-    if (which == ONLY_SWIN && !layout.n_spans && !l.options.text_window) y = mmix_add(c->m, y, mmix_scale(c->m, x, 0, 0));       /* of nothing */
+    y = mmix_mmate_forward(c->m, &l, x, NULL, &layout);
+    if (which == ONLY_SWIN && !layout.n_spans && !l.options.text_window) y = mmix_add(c->m, y, mmix_affine(c->m, x, 0, 0));       /* of nothing */
     out(c, "y", y);
     out(c, "final_state", last);
 }
@@ -678,7 +678,7 @@ static void run_llama(Case *c)
     fclose(there);
     if (kind != 2) t = tokenizer_load(c->m, path);
     snprintf(path, sizeof path, "%.*s../data/stories260k/stories260K.bin", folder, c->path);
-    if (kind >= 2) d = mmix_decoder_open(c->m, path);
+    if (kind >= 2) d = mmix_decoder_load(c->m, path);
     if (kind == 0 || kind == 3) {
         n = tokenizer_encode(t, text(c, "text", ""), kind || !arg(c, "bos") || flag(c, "bos"), flag(c, "eos"), tokens, ROOM);
         if (kind == 0) out_i32(c, "tokens", tokens, n);
@@ -704,7 +704,7 @@ static void run_llama(Case *c)
         greedy.stop = 1;
         const size_t count = whole(c, "count", 0), shape[2] = {1, n};
         const mmix_sequence text = {mmix_from_i32(c->m, 2, shape, tokens), NULL, 0, NULL};
-        const size_t made = n + count > ROOM ? 0 : mmix_decoder_continue(c->m, d, &text, &greedy, tokens + n, count);
+        const size_t made = n + count > ROOM ? 0 : mmix_decoder_generate(c->m, d, &text, &greedy, tokens + n, count);
         out_i32(c, "tokens", tokens, n + made);
         out_text(c, t, tokens, n + made);
     }
@@ -735,14 +735,14 @@ static mmix_vision_config vision_config(Case *c)
         return o;
     }
     if (strcmp(text(c, "model", ""), "vim")) {
-        o.mixer = one_of(c, "mixer", mixers, "softmax") ? MMIX_LINEAR : MMIX_SOFTMAX;
+        o.mixer = one_of(c, "mixer", mixers, "softmax") ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX;
         o.heads = whole(c, "heads", 0);
         o.mlp_ratio = number(c, "mlp_ratio", 0);
         o.class_token = MMIX_CLASS_FIRST;
-        if (o.mixer == MMIX_LINEAR) o.normalise = flag(c, "normalise");
+        if (o.mixer == MMIX_MIXER_LINEAR) o.normalize = flag(c, "normalise");
         return o;
     }
-    o.mixer = MMIX_SSD;
+    o.mixer = MMIX_MIXER_SSD;
     o.registers = whole(c, "registers", 0);
     if (o.registers) o.class_token = MMIX_CLASS_REGISTERS;
     else if (arg(c, "form")) o.class_token = one_of(c, "form", forms, "") ? MMIX_CLASS_MIDDLE : MMIX_CLASS_RELEASED;
@@ -808,7 +808,7 @@ static void run_checkpoint(Case *c)
     mmix_archive_close(a);
 }
 
-/* ---- DINO, optimiser, schedules ---- */
+/* ---- DINO, optimizer, schedules ---- */
 
 static void run_dino_head(Case *c)
 {
@@ -859,7 +859,7 @@ static void run_dino_trajectory(Case *c)
     enum { STEPS = 64 };
     double loss[STEPS], lr[STEPS], wd[STEPS], momentum[STEPS], temp[STEPS], norm[STEPS];
     size_t order[STEPS], steps = whole(c, "steps", 0);
-    mmix_dino_config o = mmix_dino_default();
+    mmix_dino_config o = mmix_dino_config_default();
     o.vision = vision_config(c);
     o.head_hidden = whole(c, "hidden", 0), o.head_bottleneck = whole(c, "bottleneck", 0);
     o.prototypes = whole(c, "out_dim", 0), o.head_layers = whole(c, "nlayers", 0);
@@ -905,12 +905,12 @@ static void run_dino_trajectory(Case *c)
     out_network(c, "teacher", mmix_dino_backbone(c->dino, 1), mmix_dino_head_params(c->dino, 1));
 }
 /* A list of one parameter of t's shape with its moments, of SGD or AdamW; decay holds whatever the rank. */
-static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *state, int sgd)
+static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_optimizer *state, int sgd)
 {
     size_t shape[MMIX_MAX_DIMS];
     if (!t || !parameters(c)) return NULL;
     for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
-    mmix_tensor *p = mmix_params_add(c->params, "", "p", mmix_ndim(t), shape, MMIX_START_CONSTANT, 0, 0);
+    mmix_tensor *p = mmix_params_add(c->params, "", "p", mmix_ndim(t), shape, MMIX_INIT_CONSTANT, 0, 0);
     if (!p || mmix_params_allocate(c->params) || (sgd ? mmix_sgd_init : mmix_adamw_init)(state, c->params)) return NULL;
     c->params->at[0].decay = 1;
     mmix_write(p, mmix_data(t));
@@ -920,7 +920,7 @@ static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *sta
 static void give_gradient(Case *c, mmix_tensor *p, mmix_tensor *g)
 {
     mmix_record(c->m, 1);
-    mmix_tensor *same = mmix_scale(c->m, p, 1, 0);
+    mmix_tensor *same = mmix_affine(c->m, p, 1, 0);
     mmix_backward_from(c->m, &same, &g, 1);
     mmix_record(c->m, 0);
 }
@@ -929,9 +929,9 @@ static void run_optim(Case *c)
     enum { STEPS = 64 };
     const int sgd = !strcmp(c->face->id, "optim_sgd");
     double lr[STEPS], wd[STEPS];
-    mmix_adamw o = mmix_adamw_default();
-    mmix_sgd s = mmix_sgd_default();
-    mmix_adamw_state state;
+    mmix_adamw o = mmix_adamw_config_default();
+    mmix_sgd s = mmix_sgd_config_default();
+    mmix_optimizer state;
     mmix_tensor *start = in(c, "p"), *grad = in(c, "grad"), *p;
     const size_t steps = mmix_shape(grad, 0), n = mmix_count(start);
     memset(&state, 0, sizeof state);
@@ -954,23 +954,23 @@ static void run_optim(Case *c)
         out_real(c, sgd ? "buf" : "m", state.m, n);
         if (!sgd) out_real(c, "v", state.v, n);
     }
-    mmix_adamw_free(&state);
+    mmix_optimizer_free(&state);
     free(path);
 }
 /* Of all tensors together, a list of them: after SGD's first step its buffer is the clipped gradient. */
 static void clip_all(Case *c, double clip)
 {
     mmix_tensor *grad[10], *p[10];
-    mmix_adamw_state state;
+    mmix_optimizer state;
     size_t n = 0;
-    mmix_sgd o = mmix_sgd_default();
+    mmix_sgd o = mmix_sgd_config_default();
     memset(&state, 0, sizeof state);
     parameters(c);
     for (char name[3] = "g0"; c->params && has(c, "in.", name) && n < 10; name[1]++, n++) {
         grad[n] = in(c, name);
         size_t shape[MMIX_MAX_DIMS];
         for (int i = 0; i < mmix_ndim(grad[n]); i++) shape[i] = mmix_shape(grad[n], i);
-        p[n] = mmix_params_add(c->params, "", name, mmix_ndim(grad[n]), shape, MMIX_START_CONSTANT, 0, 0);
+        p[n] = mmix_params_add(c->params, "", name, mmix_ndim(grad[n]), shape, MMIX_INIT_CONSTANT, 0, 0);
     }
     if (!mmix_error(c->m) && !mmix_params_allocate(c->params) && !mmix_sgd_init(&state, c->params)) {
         for (size_t i = 0; i < n; i++) give_gradient(c, p[i], grad[i]);
@@ -978,7 +978,7 @@ static void clip_all(Case *c, double clip)
         for (size_t i = 0; i < n; i++)
             out_real(c, c->params->at[i].name, state.m + (mmix_data(p[i]) - c->params->values), mmix_count(p[i]));
     }
-    mmix_adamw_free(&state);
+    mmix_optimizer_free(&state);
 }
 /* The clipping inside mmix_adamw_step, a list for each tensor: with beta1 = 0 the first moment is the clipped gradient. */
 static void run_optim_clip(Case *c)
@@ -989,10 +989,10 @@ static void run_optim_clip(Case *c)
     const int all = one_of(c, "mode", modes, "per_tensor");
     if (*c->skipped) return;
     if (all) { clip_all(c, clip); return; }
-    mmix_adamw o = mmix_adamw_default();
+    mmix_adamw o = mmix_adamw_config_default();
     o.beta1 = 0;
     for (char name[3] = "g0"; has(c, "in.", name) && n < 10; name[1]++) {
-        mmix_adamw_state state;
+        mmix_optimizer state;
         mmix_tensor *g = in(c, name);
         memset(&state, 0, sizeof state);
         mmix_tensor *p = one_parameter(c, g, &state, 0);
@@ -1001,7 +1001,7 @@ static void run_optim_clip(Case *c)
             norm[n++] = mmix_adamw_step(&state, &o, clip, NULL);
             out_real(c, name, state.m, mmix_count(p));
         }
-        mmix_adamw_free(&state);
+        mmix_optimizer_free(&state);
         mmix_params_destroy(c->params);
         c->params = NULL;
     }
@@ -1105,7 +1105,7 @@ static void run_linear_probe(Case *c)
     mmix_tensor *start[2] = {weight, mmix_reshape(c->m, bias, 2, column)};
     Rows r = {x, label, batch, 0};
     mmix_source train = {whole(c, "iters", 1) * rows, mmix_shape(x, 1), 1, 1, 1, 1, read_rows, &r}, test = train;
-    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_config o = mmix_probe_config_default();
     mmix_probe_result found;
     o.classes = column[0], o.batch = rows, o.epochs = whole(c, "epochs", 0);
     o.rate[0] = number(c, "lr", 0) * 256 / (double)rows;
@@ -1146,7 +1146,7 @@ static void run_rank(Case *c)
     mmix_tensor *x = in(c, "m");
     mmix_rank r;
     size_t block = whole(c, "block", 0);
-    if (mmix_rank_of(c->m, x, block, number(c, "eps", 0), &r)) return;
+    if (mmix_block_rank(c->m, x, block, number(c, "eps", 0), &r)) return;
     out_f64(c, "rank", r.numerical, r.rows * r.cols);
     out_f64(c, "effective_rank", r.effective, r.rows * r.cols);
     out_f64(c, "stable_rank", r.stable, r.rows * r.cols);
@@ -1235,8 +1235,8 @@ static void run_crop(Case *c)
     box.top = b[0], box.left = b[1], box.height = b[2], box.width = b[3];
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)bytes_of(c, size[0] * size[1] * 3);
-    void *scratch = bytes_of(c, mmix_picture_resize_scratch(mmix_resizing_box(box, size[1], size[0])));
-    if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, picture(&p), mmix_resizing_box(box, size[1], size[0]), scratch));
+    void *scratch = bytes_of(c, mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(box, size[1], size[0])));
+    if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, picture(&p), mmix_resize_plan_box(box, size[1], size[0]), scratch));
 }
 static void run_evaluate(Case *c)
 {
@@ -1244,8 +1244,8 @@ static void run_evaluate(Case *c)
     Image p;
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)bytes_of(c, crop * crop * 3);
-    void *scratch = bytes_of(c, mmix_picture_resize_scratch(mmix_resizing_evaluate(p.width, p.height, side, crop)));
-    if (y && scratch) out_bytes(c, y, crop * crop * 3, mmix_picture_resize(y, picture(&p), mmix_resizing_evaluate(p.width, p.height, side, crop), scratch));
+    void *scratch = bytes_of(c, mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(p.width, p.height, side, crop)));
+    if (y && scratch) out_bytes(c, y, crop * crop * 3, mmix_picture_resize(y, picture(&p), mmix_resize_plan_center_crop(p.width, p.height, side, crop), scratch));
 }
 static void run_jitter(Case *c)
 {
@@ -1263,7 +1263,7 @@ static void run_jitter(Case *c)
     if (k != n) fail(c, "%zu changes, %zu factors", k, n);
     else if (!*c->skipped && image(c, &p)) {
         int status = 0;
-        for (size_t i = 0; i < n; i++) status |= mmix_picture_change(p.rgb, p.width, p.height, order[i], factors[i], NULL);
+        for (size_t i = 0; i < n; i++) status |= mmix_picture_adjust(p.rgb, p.width, p.height, order[i], factors[i], NULL);
         out_image(c, &p, status);
     }
 }
@@ -1271,24 +1271,24 @@ static void run_blur(Case *c)
 {
     Image p;
     if (!image(c, &p)) return;
-    void *scratch = bytes_of(c, mmix_picture_blur_scratch(p.width, p.height));
-    if (scratch) out_image(c, &p, mmix_picture_change(p.rgb, p.width, p.height, MMIX_CHANGE_BLUR, number(c, "sigma", 0), scratch));
+    void *scratch = bytes_of(c, mmix_picture_blur_scratch_bytes(p.width, p.height));
+    if (scratch) out_image(c, &p, mmix_picture_adjust(p.rgb, p.width, p.height, MMIX_ADJUST_BLUR, number(c, "sigma", 0), scratch));
 }
-static void run_solarise(Case *c)
+static void run_solarize(Case *c)
 {
     const int threshold = (int)number(c, "threshold", 128);
     Image p;
     if (!image(c, &p)) return;
-    out_image(c, &p, mmix_picture_change(p.rgb, p.width, p.height, MMIX_CHANGE_SOLARISE, threshold, NULL));
+    out_image(c, &p, mmix_picture_adjust(p.rgb, p.width, p.height, MMIX_ADJUST_SOLARIZE, threshold, NULL));
 }
 static void in_place(Case *c, int change)
 {
     Image p;
-    if (image(c, &p)) out_image(c, &p, mmix_picture_change(p.rgb, p.width, p.height, change, 0, NULL));
+    if (image(c, &p)) out_image(c, &p, mmix_picture_adjust(p.rgb, p.width, p.height, change, 0, NULL));
 }
-static void run_grey(Case *c) { in_place(c, MMIX_CHANGE_GREY); }
-static void run_flip(Case *c) { in_place(c, MMIX_CHANGE_FLIP); }
-static void run_normalise(Case *c)
+static void run_gray(Case *c) { in_place(c, MMIX_ADJUST_GRAY); }
+static void run_flip(Case *c) { in_place(c, MMIX_ADJUST_FLIP); }
+static void run_normalize(Case *c)
 {
     double mean[3], deviation[3];
     Image p;
@@ -1297,7 +1297,7 @@ static void run_normalise(Case *c)
     if (!image(c, &p)) return;
     mmix_tensor *y = mmix_new3(c->m, 3, p.height, p.width);
     if (!y) return;
-    if (mmix_picture_normalise(mmix_data(y), picture(&p), mean, deviation)) fail(c, "the function returned -1");
+    if (mmix_picture_normalize(mmix_data(y), picture(&p), mean, deviation)) fail(c, "the function returned -1");
     out(c, "y", y);
 }
 
@@ -1328,8 +1328,8 @@ static const Face faces[] = {
     {"metric_binary_auc", run_binary_auc, OP}, {"metric_iou", run_iou, OP}, {"metric_knn", run_knn, OP}, {"metric_pca", run_pca, OP},
     {"metric_class_strategy", run_class_strategy, OP}, {"metric_feature_map", run_feature_map, OP},
     {"image_random_resized_crop_apply", run_crop, OP}, {"image_eval_transform", run_evaluate, OP},
-    {"image_color_jitter_apply", run_jitter, OP}, {"image_gaussian_blur", run_blur, OP}, {"image_solarize", run_solarise, OP},
-    {"image_grayscale", run_grey, OP}, {"image_flip", run_flip, OP}, {"image_normalize", run_normalise, OP},
+    {"image_color_jitter_apply", run_jitter, OP}, {"image_gaussian_blur", run_blur, OP}, {"image_solarize", run_solarize, OP},
+    {"image_grayscale", run_gray, OP}, {"image_flip", run_flip, OP}, {"image_normalize", run_normalize, OP},
 };
 
 static int verbose, threads, passed, failed, skipped;

@@ -87,7 +87,7 @@ static mmix_tensor *like(const mmix_tensor *y)  /* a new tensor of that shape */
 static mmix_tensor *weigh(mmix_tensor *y)
 {
     if (!y) return NULL;
-    return mmix_sum(m, mmix_mul(m, y, mmix_randn(m, like(y), 1, weight_stream++)));
+    return mmix_sum(m, mmix_mul(m, y, mmix_fill_normal(m, like(y), 1, weight_stream++)));
 }
 
 typedef mmix_tensor *build(int o);
@@ -151,14 +151,14 @@ static int gradients(const char *name, build *f, int o, int times, int consumers
             if (leaves[i].n) {
                 mmix_tensor *s;
                 if (!leaves[i].t) make_leaf(&leaves[i]);
-                s = mmix_scale(m, mmix_sum(m, mmix_mul(m, leaves[i].t, leaves[i].t)), 0.25, 0);
+                s = mmix_affine(m, mmix_sum(m, mmix_mul(m, leaves[i].t, leaves[i].t)), 0.25, 0);
                 before = before ? mmix_add(m, before, s) : s;
             }
         weight_stream = 100;
         loss = weigh(again ? run_again(f, o) : f(o));
         for (int i = 0; consumers && i < LEAVES; i++)
             if (leaves[i].n) {
-                mmix_tensor *s = mmix_scale(m, mmix_sum(m, mmix_mul(m, leaves[i].t, leaves[i].t)), 0.25, 0);
+                mmix_tensor *s = mmix_affine(m, mmix_sum(m, mmix_mul(m, leaves[i].t, leaves[i].t)), 0.25, 0);
                 after = after ? mmix_add(m, after, s) : s;
             }
         if (consumers) loss = mmix_add(m, mmix_add(m, before, loss), after);
@@ -312,8 +312,8 @@ static mmix_tensor *t_unary(int o)
     mmix_tensor *x = o / 10 == 0 ? leaf(0, -3, 3, 3, 2, 3, 7, 0) : o / 10 == 1 ? leaf(0, -30, 30, 1, 23, 0, 0, 0) : leaf(0, -2, 2, 0, 0, 0, 0, 0);
     mmix_tensor *y = o % 10 == 2 || o % 10 == 3 ? mmix_add(m, mmix_mul(m, x, x), mmix_fill(mmix_new1(m, 1), 0.1)) : x;
     switch (o % 10) {
-    case 0: return mmix_scale(m, y, -1.7, 0.3);
-    case 1: return mmix_exp(m, mmix_scale(m, y, 0.3, 0));
+    case 0: return mmix_affine(m, y, -1.7, 0.3);
+    case 1: return mmix_exp(m, mmix_affine(m, y, 0.3, 0));
     case 2: return mmix_log(m, y);
     case 3: return mmix_sqrt(m, y);
     case 4: return mmix_silu(m, y);
@@ -329,10 +329,10 @@ static mmix_tensor *t_rare(int o)
     case 1: return mmix_abs(m, x);
     case 2: return mmix_sigmoid(m, x);
     case 3: return mmix_tanh(m, x);
-    case 4: return mmix_power(m, mmix_scale(m, x, 0.3, 0), o / 8 == 2 ? -1.7 : 3);
-    case 5: return mmix_power(m, mmix_add(m, mmix_mul(m, x, x), mmix_fill(mmix_new1(m, 1), 0.1)), 0.5);
-    case 6: return mmix_max(m, x, normal(1, 1, o / 8 == 0 ? 7 : o / 8 == 1 ? 23 : 1, 0, 0, 0));
-    default: return mmix_max(m, mmix_dropout(m, x, 0.4, 3, 5), mmix_scale(m, mmix_dropout(m, x, 0.4, 3, 6), 0.7, -0.1));
+    case 4: return mmix_pow(m, mmix_affine(m, x, 0.3, 0), o / 8 == 2 ? -1.7 : 3);
+    case 5: return mmix_pow(m, mmix_add(m, mmix_mul(m, x, x), mmix_fill(mmix_new1(m, 1), 0.1)), 0.5);
+    case 6: return mmix_maximum(m, x, normal(1, 1, o / 8 == 0 ? 7 : o / 8 == 1 ? 23 : 1, 0, 0, 0));
+    default: return mmix_maximum(m, mmix_dropout(m, x, 0.4, 3, 5), mmix_affine(m, mmix_dropout(m, x, 0.4, 3, 6), 0.7, -0.1));
     }
 }
 static mmix_tensor *t_sum(int o)
@@ -378,7 +378,7 @@ static mmix_tensor *t_gather(int o)
 {
     static const int32_t index[6] = { 2, 0, 2, 4, 2, 1 };
     size_t s[2] = { 2, 3 };
-    return mmix_gather(m, normal(0, 2, 5, o ? 1 : 7, 0, 0), mmix_from_i32(m, 2, s, index));
+    return mmix_take_rows(m, normal(0, 2, 5, o ? 1 : 7, 0, 0), mmix_from_i32(m, 2, s, index));
 }
 static mmix_tensor *t_insert(int o) { return mmix_insert_token(m, normal(0, 3, 3, 4, 5, 0), o == 4 ? mmix_slice(m, normal(1, 1, 9, 0, 0, 0), 0, 2, 5) : normal(1, 1, 5, 0, 0, 0), (size_t)o % 5); }
 static mmix_tensor *t_softmax(int o) { return mmix_softmax(m, leaf(0, -2, 2, 3, 3, 4, 7, 0), o - 1); }
@@ -398,8 +398,8 @@ static mmix_tensor *t_layer_norm(int o)
 }
 static mmix_tensor *fine_norm(mmix_tensor *x, size_t rows, size_t D, int center)
 {
-    if (center) x = mmix_sub(m, x, shape_of(mmix_scale(m, mmix_sum_axis(m, x, 1), 1.0 / (double)D, 0), 2, rows, 1, 0, 0));
-    return mmix_div(m, x, shape_of(mmix_sqrt(m, mmix_scale(m, mmix_sum_axis(m, mmix_mul(m, x, x), 1), 1.0 / (double)D, 1e-3)), 2, rows, 1, 0, 0));
+    if (center) x = mmix_sub(m, x, shape_of(mmix_affine(m, mmix_sum_axis(m, x, 1), 1.0 / (double)D, 0), 2, rows, 1, 0, 0));
+    return mmix_div(m, x, shape_of(mmix_sqrt(m, mmix_affine(m, mmix_sum_axis(m, mmix_mul(m, x, x), 1), 1.0 / (double)D, 1e-3)), 2, rows, 1, 0, 0));
 }
 static mmix_tensor *f_layer_norm(int o)
 {
@@ -430,11 +430,11 @@ static mmix_tensor *f_gated(int o)
     u = fine_norm(shape_of(u, 2, 10 * G, 12 / G, 0, 0), 10 * G, 12 / G, 0);
     return mmix_mul(m, shape_of(u, 3, 2, 5, 12, 0), normal(2, 1, 12, 0, 0, 0));
 }
-static mmix_tensor *t_l2(int o) { return mmix_l2_normalise(m, normal(0, 2, 5, 7, 0, 0), o ? 50 : 1e-12); }
+static mmix_tensor *t_l2(int o) { return mmix_l2_normalize(m, normal(0, 2, 5, 7, 0, 0), o ? 50 : 1e-12); }
 static mmix_tensor *f_l2(int o)
 {
     mmix_tensor *x = normal(0, 2, 5, 7, 0, 0);
-    if (o) return mmix_scale(m, x, 1.0 / 50, 0);
+    if (o) return mmix_affine(m, x, 1.0 / 50, 0);
     return mmix_div(m, x, shape_of(mmix_sqrt(m, mmix_sum_axis(m, mmix_mul(m, x, x), 1)), 2, 5, 1, 0, 0));
 }
 static mmix_tensor *t_weight_norm(int o) { (void)o; return mmix_weight_norm(m, normal(0, 2, 5, 7, 0, 0), normal(1, 2, 5, 1, 0, 0)); }
@@ -454,7 +454,7 @@ static mmix_tensor *t_linear(int o)
     size_t I = o == 6 ? 65 : 5, O = o == 6 ? 131 : o == 5 ? I : 7;
     mmix_tensor *x = normal(0, 3, 3, 4, I, 0), *w = normal(1, 2, O, I, 0, 0), *b = o == 1 ? NULL : normal(2, 1, O, 0, 0, 0);
     if (o < 2 || o == 6) return mmix_linear(m, x, w, b);
-    return mmix_linear_add(m, x, w, b, o == 7 ? NULL : o == 5 ? x : linear_residual(O), o % 2 ? linear_scale() : NULL);
+    return mmix_linear_residual(m, x, w, b, o == 7 ? NULL : o == 5 ? x : linear_residual(O), o % 2 ? linear_scale() : NULL);
 }
 static mmix_tensor *f_linear(int o)
 {
@@ -480,7 +480,7 @@ static mmix_tensor *packed(size_t B, size_t L)
 /* o: width 1 … 5, then tens of options */
 static mmix_tensor *t_conv(int o)
 {
-    mmix_conv1d_options c;
+    mmix_causal_conv1d_options c;
     mmix_tensor *y, *last = NULL;
     size_t W = (size_t)(o % 10), L = o / 10 == 6 ? 2 : 9, D = 7;
     int k = o / 10;
@@ -492,7 +492,7 @@ static mmix_tensor *t_conv(int o)
         c.initial_state = normal(3, 3, 2, D, W - 1, 0);
         c.final_state = &last;
     }
-    y = mmix_conv1d(m, normal(0, 3, 2, L, D, 0), normal(1, 3, D, 1, W, 0), k == 1 ? NULL : normal(2, 1, D, 0, 0, 0), &c);
+    y = mmix_causal_conv1d(m, normal(0, 3, 2, L, D, 0), normal(1, 3, D, 1, W, 0), k == 1 ? NULL : normal(2, 1, D, 0, 0, 0), &c);
     return last ? mmix_add(m, weigh(y), weigh(last)) : y;
 }
 static mmix_tensor *t_patch(int o)
@@ -502,9 +502,9 @@ static mmix_tensor *t_patch(int o)
 static mmix_tensor *t_bicubic(int o)
 {
     mmix_tensor *x = o == 3 ? normal(0, 4, 2, 1, 1, 1) : normal(0, 4, 1, 2, 5, 4);
-    return o == 0 ? mmix_resize(m, x, MMIX_BICUBIC, 7, 9, 0, 0) : o == 1 ? mmix_resize(m, x, MMIX_BICUBIC, 3, 2, 0, 0)
-         : o == 2 ? mmix_resize(m, x, MMIX_BICUBIC, 7, 3, 7.1 / 5, 3.1 / 4) : o == 4 ? mmix_resize(m, x, MMIX_BILINEAR, 3, 9, 0, 0)
-         : o == 5 ? mmix_resize(m, x, MMIX_BICUBIC_ANTIALIAS, 2, 7, 0, 0) : mmix_resize(m, x, MMIX_BICUBIC, 2, 3, 0, 0);
+    return o == 0 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 9, 0, 0) : o == 1 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 3, 2, 0, 0)
+         : o == 2 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 7, 3, 7.1 / 5, 3.1 / 4) : o == 4 ? mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, 3, 9, 0, 0)
+         : o == 5 ? mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC_ANTIALIAS, 2, 7, 0, 0) : mmix_interpolate(m, x, MMIX_RESIZE_BICUBIC, 2, 3, 0, 0);
 }
 
 /* Rows added; o: one sequence of indices that rise, one that does not and has an index twice */
@@ -539,7 +539,7 @@ static mmix_tensor *f_xent(int o)
     return mmix_sum(m, mmix_mul(m, mmix_log(m, mmix_softmax(m, x, 1)), hot));
 }
 /* weights that do not sum to 1, and the same logits twice so that the second gradient is added */
-static mmix_tensor *soft_target(void) { return mmix_scale(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 10, 7), 1, 78), 1), 1.5, 0); }
+static mmix_tensor *soft_target(void) { return mmix_affine(m, mmix_softmax(m, mmix_fill_normal(m, mmix_new2(m, 10, 7), 1, 78), 1), 1.5, 0); }
 static mmix_tensor *t_xent_soft(int o)
 {
     mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0), *loss = mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1);
@@ -548,7 +548,7 @@ static mmix_tensor *t_xent_soft(int o)
 static mmix_tensor *f_xent_soft(int o)
 {
     mmix_tensor *x = shape_of(leaf(0, -3, 3, 3, 2, 5, 7, 0), 2, 10, 7, 0, 0);
-    return mmix_scale(m, mmix_sum(m, mmix_mul(m, mmix_log(m, mmix_softmax(m, x, 1)), soft_target())), (o ? -2 : -1) / 10.0, 0);
+    return mmix_affine(m, mmix_sum(m, mmix_mul(m, mmix_log(m, mmix_softmax(m, x, 1)), soft_target())), (o ? -2 : -1) / 10.0, 0);
 }
 /* Distillation: o & 1 relative or warm, o & 2 with a mask, o & 4 layers. */
 static const int32_t kd_masked[10] = { 1, 0, 1, 1, 1, 0, 0, 0, 1, 1 };
@@ -560,7 +560,7 @@ static mmix_tensor *kd_mask(int o)
 static mmix_tensor *kd_teacher(int o, size_t K)
 {
     mmix_tensor *t = o & 4 ? mmix_new4(m, 3, 2, 5, K) : mmix_new3(m, 2, 5, K);
-    return mmix_randn(m, t, 1, 79);
+    return mmix_fill_normal(m, t, 1, 79);
 }
 static mmix_tensor *kd_student(int o, size_t K) { return o & 4 ? normal(0, 4, 3, 2, 5, K) : leaf(0, -3, 3, 3, 2, 5, K, 0); }
 static mmix_tensor *t_kd_hidden(int o) { return mmix_kd_hidden(m, kd_student(o, 7), kd_teacher(o, 7), kd_mask(o), o & 1); }
@@ -576,11 +576,11 @@ static mmix_tensor *f_kd_hidden(int o)
     mmix_tensor *x = kd_student(o, 7), *t = kd_teacher(o, 7), *sum = NULL;
     for (size_t l = 0; l < (o & 4 ? 3 : 1); l++) {
         mmix_tensor *a = o & 4 ? shape_of(mmix_slice(m, x, 0, l, 1), 3, 2, 5, 7, 0) : x, *b = o & 4 ? shape_of(mmix_slice(m, t, 0, l, 1), 3, 2, 5, 7, 0) : t;
-        mmix_tensor *d = mmix_sub(m, a, b), *of = mmix_scale(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, d, d))), 1 / many, 0);
-        if (o & 1) of = mmix_div(m, of, mmix_scale(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, b, b))), 1 / many, 0));
+        mmix_tensor *d = mmix_sub(m, a, b), *of = mmix_affine(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, d, d))), 1 / many, 0);
+        if (o & 1) of = mmix_div(m, of, mmix_affine(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, b, b))), 1 / many, 0));
         sum = sum ? mmix_add(m, sum, of) : of;
     }
-    return mmix_scale(m, sum, o & 4 ? 1.0 / 3 : 1, 0);
+    return mmix_affine(m, sum, o & 4 ? 1.0 / 3 : 1, 0);
 }
 static mmix_tensor *t_kd_token(int o)
 {
@@ -591,11 +591,11 @@ static mmix_tensor *f_kd_token(int o)
 {
     const size_t K = o & 4 ? 131 : 7;
     const double T = o & 1 ? 2.5 : 1;
-    mmix_tensor *p = mmix_softmax(m, mmix_scale(m, kd_teacher(0, K), 1 / T, 0), 2), *q = mmix_softmax(m, mmix_scale(m, leaf(0, -3, 3, 3, 2, 5, K, 0), 1 / T, 0), 2);
+    mmix_tensor *p = mmix_softmax(m, mmix_affine(m, kd_teacher(0, K), 1 / T, 0), 2), *q = mmix_softmax(m, mmix_affine(m, leaf(0, -3, 3, 3, 2, 5, K, 0), 1 / T, 0), 2);
     p = mmix_mul(m, p, mmix_sub(m, mmix_log(m, p), mmix_log(m, q)));
-    return mmix_scale(m, mmix_sum(m, mmix_mul(m, p, kd_weights(o))), T * T / (o & 2 ? 6 : 10), 0);
+    return mmix_affine(m, mmix_sum(m, mmix_mul(m, p, kd_weights(o))), T * T / (o & 2 ? 6 : 10), 0);
 }
-static mmix_tensor *dino_teacher(size_t K) { return mmix_randn(m, mmix_new2(m, 6, K), 0.1, 77); }
+static mmix_tensor *dino_teacher(size_t K) { return mmix_fill_normal(m, mmix_new2(m, 6, K), 0.1, 77); }
 static mmix_tensor *t_dino_loss(int o)
 {
     size_t K = o == 2 ? 131 : 7, crops = o == 1 ? 2 : 4;
@@ -606,9 +606,9 @@ static mmix_tensor *t_dino_loss(int o)
 static mmix_tensor *f_dino_loss(int o)
 {
     size_t K = o == 2 ? 131 : 7, crops = o == 1 ? 2 : 4;
-    mmix_tensor *s = mmix_log(m, mmix_softmax(m, mmix_scale(m, normal(0, 2, 3 * crops, K, 0, 0), 1 / 0.3, 0), 1)), *c = mmix_new1(m, K), *q, *sum = NULL;
+    mmix_tensor *s = mmix_log(m, mmix_softmax(m, mmix_affine(m, normal(0, 2, 3 * crops, K, 0, 0), 1 / 0.3, 0), 1)), *c = mmix_new1(m, K), *q, *sum = NULL;
     for (size_t k = 0; k < K; k++) mmix_data(c)[k] = 0.01 * (double)(k % 5);
-    q = mmix_softmax(m, mmix_scale(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1);
+    q = mmix_softmax(m, mmix_affine(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1);
     for (size_t v = 0; v < crops; v++)
         for (size_t i = 0; i < 2; i++) {
             mmix_tensor *term;
@@ -616,7 +616,7 @@ static mmix_tensor *f_dino_loss(int o)
             term = mmix_sum(m, mmix_mul(m, mmix_slice(m, s, 0, 3 * v, 3), mmix_slice(m, q, 0, 3 * i, 3)));
             sum = sum ? mmix_add(m, sum, term) : term;
         }
-    return mmix_scale(m, sum, -1.0 / (3 * (double)(2 * crops - 2)), 0);
+    return mmix_affine(m, sum, -1.0 / (3 * (double)(2 * crops - 2)), 0);
 }
 
 /* rows have weights of 0.1, 0.2, …, or 1/6 each */
@@ -636,14 +636,14 @@ static mmix_tensor *t_ibot_loss(int o)
 static mmix_tensor *f_ibot_loss(int o)
 {
     size_t K = o & 2 ? 131 : 7;
-    mmix_tensor *s = mmix_log(m, mmix_softmax(m, mmix_scale(m, normal(0, 2, 6, K, 0, 0), 1 / 0.3, 0), 1)), *c = mmix_new1(m, K), *q;
+    mmix_tensor *s = mmix_log(m, mmix_softmax(m, mmix_affine(m, normal(0, 2, 6, K, 0, 0), 1 / 0.3, 0), 1)), *c = mmix_new1(m, K), *q;
     for (size_t k = 0; k < K; k++) mmix_data(c)[k] = 0.01 * (double)(k % 5);
-    q = mmix_mul(m, s, mmix_softmax(m, mmix_scale(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1));
+    q = mmix_mul(m, s, mmix_softmax(m, mmix_affine(m, mmix_sub(m, dino_teacher(K), c), 20, 0), 1));
     if (o & 1) {
         size_t shape[2] = {6, 1};
         q = mmix_mul(m, q, mmix_reshape(m, ibot_weights(), 2, shape));
     }
-    return mmix_scale(m, mmix_sum(m, q), o & 1 ? -1 : -1.0 / 6, 0);
+    return mmix_affine(m, mmix_sum(m, q), o & 1 ? -1 : -1.0 / 6, 0);
 }
 
 /* ---- mixers: o counts through options ---- */
@@ -688,7 +688,7 @@ static mmix_tensor *f_softmax_mix(int o)
     static const int turn[4] = { 0, 1, 3, 2 }, back[4] = { 0, 2, 1, 3 };
     size_t H = 4, G = o / 3 == 1 ? 2 : 4, L = 5, N = 3;
     mmix_tensor *q = fine_heads(normal(0, 4, 2, L, H, N), H), *k = fine_heads(normal(1, 4, 2, L, G, N), H), *v = fine_heads(normal(2, 4, 2, L, G, 5), H), *s, *hide;
-    s = mmix_scale(m, mmix_matmul(m, q, mmix_permute(m, k, turn)), o / 3 == 1 ? 1.3 : 1 / sqrt(3.0), 0);
+    s = mmix_affine(m, mmix_matmul(m, q, mmix_permute(m, k, turn)), o / 3 == 1 ? 1.3 : 1 / sqrt(3.0), 0);
     hide = mmix_fill(mmix_new2(m, L, L), 0);
     for (size_t i = 0; i < L; i++)
         for (size_t t = i + 1; t < L; t++)
@@ -696,7 +696,7 @@ static mmix_tensor *f_softmax_mix(int o)
     return mmix_permute(m, mmix_matmul(m, mmix_softmax(m, mmix_add(m, s, hide), 3), v), back);
 }
 
-/* o: feature + 4 · normalise (0, 1, -1) + 12 · causal + 24 · size */
+/* o: feature + 4 · normalize (0, 1, -1) + 12 · causal + 24 · size */
 static mmix_tensor *t_linear_mix(int o)
 {
     size_t L = 5, S = 7, H = 4, G = 2, N = 3, P = 5, B = 2;
@@ -716,7 +716,7 @@ static mmix_tensor *t_linear_mix(int o)
     else x = mmix_mixer_linear(leaf(0, -1, 2, 4, B, L, H, N), leaf(1, -1, 2, 4, B, S, G, N), normal(2, 4, B, S, G, P));
     if (o % 4 == MMIX_FEATURE_RELU) x.eps = 0.1;                 /* a row of zeros is likely */
     x.feature = o % 4;
-    x.normalise = norm == 2 ? -1 : norm;
+    x.normalize = norm == 2 ? -1 : norm;
     x.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
     return mmix_mix(m, &x);
 }
@@ -729,7 +729,7 @@ static mmix_tensor *t_linear_state(int o)
     mmix_mixer x = mmix_mixer_linear(leaf(0, 0.1, 2, 4, 2, L, 4, 3), leaf(1, 0.1, 2, 4, 2, L, 2, 3), normal(2, 4, 2, L, 2, 4));
     x.feature = MMIX_FEATURE_NONE;
     x.mask = MMIX_MASK_CAUSAL;
-    x.normalise = o % 2 ? 1 : -1;
+    x.normalize = o % 2 ? 1 : -1;
     x.initial_state = leaf(3, 0.1, 1, 4, 2, 2, 4 + (size_t)(o % 2), 3);
     x.final_state = &last;
     if (o == 3) x.seq_idx = packed(2, L);
@@ -802,13 +802,13 @@ static mmix_tensor *t_ssd(int o)
     if (o == 18) s.chunk = 1000;
     if (softplus || o == 8) s.dt_bias = leaf(6, 0.1, 0.4, 1, H, 0, 0, 0);
     if (o == 8 || o == 9) { s.dt_low = 0.4; s.dt_high = 0.8; }
-    if (o == 10 || o == 3 || o == 5 || o == 13) s.direction = MMIX_REVERSE;
-    if (o == 11 || o == 12) s.direction = MMIX_BOTH;
+    if (o == 10 || o == 3 || o == 5 || o == 13) s.direction = MMIX_SCAN_REVERSE;
+    if (o == 11 || o == 12) s.direction = MMIX_SCAN_BOTH;
     if (o == 12 || o == 13 || o == 14 || o == 15) s.seq_idx = packed(B, L);
     if (o >= 15 && o <= 18) {
         s.initial_state = normal(7, 4, B, H, P, N);
         s.final_state = &last;
-        if (o == 17) s.direction = MMIX_REVERSE;
+        if (o == 17) s.direction = MMIX_SCAN_REVERSE;
     }
     if (o == 2 || o == 4) s.final_state = &last;
     y = mmix_mix(m, &s);
@@ -888,7 +888,7 @@ static mmix_tensor *t_flex(int o)
     memset(&layout, 0, sizeof layout);
     layout.spans = flex_spans;
     layout.n_spans = 2;
-    return mmix_mmate(m, &f, normal(0, 3, 2, FLEX_L, FLEX_D, 0), NULL, &layout);
+    return mmix_mmate_forward(m, &f, normal(0, 3, 2, FLEX_L, FLEX_D, 0), NULL, &layout);
 }
 /* tokens order[0] … order[n-1] of x (2, L, D) in both sequences */
 static mmix_tensor *pick_tokens(mmix_tensor *x, const int32_t *order, size_t n)
@@ -896,7 +896,7 @@ static mmix_tensor *pick_tokens(mmix_tensor *x, const int32_t *order, size_t n)
     const size_t L = mmix_shape(x, 1), D = mmix_shape(x, 2), shape[2] = { 2, n };
     int32_t at[2 * FLEX_L];
     for (size_t i = 0; i < 2 * n; i++) at[i] = (int32_t)(i / n * L) + order[i % n];
-    return mmix_gather(m, shape_of(x, 2, 2 * L, D, 0, 0), mmix_from_i32(m, 2, shape, at));
+    return mmix_take_rows(m, shape_of(x, 2, 2 * L, D, 0, 0), mmix_from_i32(m, 2, shape, at));
 }
 /* h = e^(dt A) h + dt X Bᵀ, y = C h over the n tokens of x as they come, heads side by side: (2, n, H·N) */
 static mmix_tensor *plain_scan(const mmix_mmate_layer *f, int d, mmix_tensor *x, size_t n)
@@ -907,7 +907,7 @@ static mmix_tensor *plain_scan(const mmix_mmate_layer *f, int d, mmix_tensor *x,
     for (int i = 0; i < 3; i++)
         part[i] = shape_of(mmix_linear(m, x, f->flex.weight[i], f->flex.bias[i]), 4, 2, n, i ? FLEX_G : FLEX_H, FLEX_N);
     dt = mmix_softplus(m, mmix_add(m, mmix_linear(m, x, f->dir[own].dt_proj, NULL), f->dir[own].dt_bias));
-    ssd = mmix_mixer_ssd(part[2], dt, mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
+    ssd = mmix_mixer_ssd(part[2], dt, mmix_affine(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
     return shape_of(mmix_mix(m, &ssd), 3, 2, n, FLEX_H * FLEX_N, 0);
 }
 static mmix_tensor *f_flex(int o)
@@ -935,12 +935,12 @@ static mmix_tensor *f_flex(int o)
         reverse = pick_tokens(reverse, inverse, n);
         if (f.options.directions == MMIX_FUSE_GATE) {
             mmix_tensor *one = mmix_fill(mmix_new1(m, 1), 1), *z = mmix_linear(m, xs, f.gate_weight, f.gate_bias);
-            mmix_tensor *g = shape_of(mmix_div(m, one, mmix_add(m, one, mmix_exp(m, mmix_scale(m, z, -1, 0)))), 4, 2, n, FLEX_H, 1);
+            mmix_tensor *g = shape_of(mmix_div(m, one, mmix_add(m, one, mmix_exp(m, mmix_affine(m, z, -1, 0)))), 4, 2, n, FLEX_H, 1);
             forward = mmix_mul(m, g, shape_of(forward, 4, 2, n, FLEX_H, FLEX_N));
             reverse = mmix_mul(m, mmix_sub(m, one, g), shape_of(reverse, 4, 2, n, FLEX_H, FLEX_N));
             forward = shape_of(mmix_add(m, forward, reverse), 3, 2, n, FLEX_H * FLEX_N, 0);
         }
-        else forward = mmix_scale(m, mmix_add(m, forward, reverse), f.options.directions == MMIX_FUSE_MEAN ? 0.5 : 1, 0);
+        else forward = mmix_affine(m, mmix_add(m, forward, reverse), f.options.directions == MMIX_FUSE_MEAN ? 0.5 : 1, 0);
         part[parts++] = mmix_slice(m, y, 1, at, p->start - at);
         part[parts++] = forward;
         at = p->start + n;
@@ -983,12 +983,12 @@ static mmix_tensor *t_model(int o)
         x = normal(0, 3, 3, 7, 10, 0);
         s = o % 2 ? linear_scale() : NULL;
         last = o % 2 ? normal(1, 3, 3, 7, 10, 0) : o == 4 ? x : NULL;
-        if (now->kind == ATTENTION) return mmix_attention(m, &now->attention, x, last, s, NULL, 0);
-        if (now->kind == MLP) return mmix_mlp(m, &now->mlp, x, last, s);
-        if (o != 2) return mmix_mamba2(m, &now->mamba, x, last, s, o == 6 ? packed(3, 7) : NULL, NULL);
+        if (now->kind == ATTENTION) return mmix_attention_forward(m, &now->attention, x, last, s, NULL, 0);
+        if (now->kind == MLP) return mmix_mlp_forward(m, &now->mlp, x, last, s);
+        if (o != 2) return mmix_mamba2_forward(m, &now->mamba, x, last, s, o == 6 ? packed(3, 7) : NULL, NULL);
         carried.conv = normal(2, 3, 3, mmix_shape(now->mamba.dir[0].conv_bias, 0), now->mamba.options.conv_width - 1, 0);
         carried.ssm = normal(3, 4, 3, now->mamba.heads, now->mamba.options.head_dim, now->mamba.options.d_state);
-        x = weigh(mmix_mamba2(m, &now->mamba, x, NULL, NULL, NULL, &carried));
+        x = weigh(mmix_mamba2_forward(m, &now->mamba, x, NULL, NULL, NULL, &carried));
         return mmix_add(m, x, mmix_add(m, weigh(carried.conv), weigh(carried.ssm)));
     }
     if (now->kind == MMATE || now->kind == CAUSAL) {
@@ -997,11 +997,11 @@ static mmix_tensor *t_model(int o)
         layout.spans = model_spans;
         layout.n_spans = o ? 3 : 1;
         x = normal(0, 3, 2, 24, 6, 0);
-        if (now->kind == CAUSAL) return mmix_mmate(m, &now->mmate, x, o ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
-        if (o % 3 != 1) return mmix_mmate(m, &now->mmate, x, o % 3 ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
+        if (now->kind == CAUSAL) return mmix_mmate_forward(m, &now->mmate, x, o ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
+        if (o % 3 != 1) return mmix_mmate_forward(m, &now->mmate, x, o % 3 ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
         layout.initial_state = normal(2, 4, 2, 2, 4, 4);
         layout.final_state = &last;
-        x = weigh(mmix_mmate(m, &now->mmate, x, x, &layout));
+        x = weigh(mmix_mmate_forward(m, &now->mmate, x, x, &layout));
         return mmix_add(m, x, weigh(last));
     }
     if (now->kind == DECODER) {
@@ -1032,7 +1032,7 @@ static mmix_tensor *t_model(int o)
             for (int k = 0; k < 9; k++) center[k] = 0.01 * k;
             part[0] = f.token;
             part[1] = small;
-            return mmix_dino_loss(m, mmix_dino_head_forward(m, &now->head, mmix_concat(m, 0, part, 2)), mmix_randn(m, mmix_new2(m, 2, 9), 0.1, 5), center, 3, 0.2,
+            return mmix_dino_loss(m, mmix_dino_head_forward(m, &now->head, mmix_concat(m, 0, part, 2)), mmix_fill_normal(m, mmix_new2(m, 2, 9), 0.1, 5), center, 3, 0.2,
                                   0.07, 0.9, NULL);
         }
         y = mmix_add(m, weigh(f.token), mmix_add(m, weigh(f.patches), weigh(f.tokens)));
@@ -1054,7 +1054,7 @@ static void check_model(const char *name, model *x, int o, int per)
     }
     run_case(name, t_model, o);
     name = text;
-    for (int i = 0; i < x->lists; i++) mmix_params_train(x->list[i], 1);
+    for (int i = 0; i < x->lists; i++) mmix_params_require_grad(x->list[i], 1);
     mode = PLAIN;
     if (gradients(name, t_model, o, 1, 0)) return;
     for (int i = 0; i < x->lists; i++) {
@@ -1099,7 +1099,7 @@ static void check_model(const char *name, model *x, int o, int per)
         free(first[i]);
     }
     gradients(name, t_model, o, 1, 0);
-    for (int i = 0; i < x->lists; i++) mmix_params_train(x->list[i], 0);
+    for (int i = 0; i < x->lists; i++) mmix_params_require_grad(x->list[i], 0);
     erred(name);
 }
 
@@ -1112,9 +1112,9 @@ static void layers(void)
     for (int k = 0; k < 4; k++) {                /* attention, softmax and linear, with and without biases and a residual */
         x.kind = ATTENTION;
         x.list[0] = mmix_params_create(m);
-        mmix_attention_init(&x.attention, x.list[0], "a.", 10, k == 2 ? 5 : 2, k & 1 ? MMIX_LINEAR : MMIX_SOFTMAX, k < 2);
+        mmix_attention_init(&x.attention, x.list[0], "a.", 10, k == 2 ? 5 : 2, k & 1 ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX, k < 2);
         mmix_params_allocate(x.list[0]);
-        if (k == 3) x.attention.options.normalise = 1;
+        if (k == 3) x.attention.options.normalize = 1;
         check_model("attention layer", &x, k == 2 ? 4 : k, 5);
         mmix_params_destroy(x.list[0]);
     }
@@ -1204,7 +1204,7 @@ static void decoders(void)
         c.mmate.text_window = 4, c.mmate.branch_gate = 1;
         x.kind = DECODER;
         x.decoder = mmix_decoder_create(m, c);
-        if (k > 1) mmix_params_lora(x.decoder->params, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        if (k > 1) mmix_params_add_lora(x.decoder->params, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
         if (erred("decoder")) continue;
         x.list[0] = x.decoder->params;
         x.list[1] = x.decoder->params->adapters;
@@ -1216,10 +1216,10 @@ static void decoders(void)
 
 static mmix_vision_config tiny(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit(192, 4) : mixer == MMIX_LINEAR ? mmix_linearvit(768) : mmix_dinovim(256);
+    mmix_vision_config c = mixer == MMIX_MIXER_SOFTMAX ? mmix_vision_config_vit(192, 4) : mixer == MMIX_MIXER_LINEAR ? mmix_vision_config_linearvit(768) : mmix_vision_config_dinovim(256);
     c.dim = 12;
     c.depth = 3;
-    c.heads = mixer == MMIX_SSD ? 0 : 3;
+    c.heads = mixer == MMIX_MIXER_SSD ? 0 : 3;
     c.patch = 4;
     c.grid = 3;
     c.mlp_ratio = 2;
@@ -1231,15 +1231,15 @@ static mmix_vision_config tiny(int mixer)
 static void models(void)
 {
     enum { N = 8 };
-    static const char *const names[N] = { "ViT", "LinearViT", "DinoVim released", "DinoVim middle", "LinearViT normalised",
+    static const char *const names[N] = { "ViT", "LinearViT", "DinoVim released", "DinoVim middle", "LinearViT normalized",
                                           "DinoVim in front", "M-MATE in a ViT", "its branches" };
-    static const int mixer[N] = { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD, MMIX_SSD, MMIX_LINEAR, MMIX_SSD, MMIX_SOFTMAX, MMIX_SOFTMAX };
+    static const int mixer[N] = { MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD, MMIX_MIXER_SSD, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SOFTMAX };
     for (int k = 0; k < 2 * N; k++) {            /* without and with: other size, intermediate features, drop path */
         model x;
         mmix_vision_config c = tiny(mixer[k % N]);
         memset(&x, 0, sizeof x);
         if (k % N == 3) c.class_token = MMIX_CLASS_MIDDLE;
-        if (k % N == 4) c.normalise = 1;
+        if (k % N == 4) c.normalize = 1;
         if (k % N == 5) c.class_token = MMIX_CLASS_FIRST;
         if (k % N > 5) c.blocks[0] = k % N == 6 ? MMIX_BLOCK_MMATE : MMIX_BLOCK_SWIN, c.blocks[2] = k % N == 6 ? MMIX_BLOCK_MMATE : MMIX_BLOCK_FLEX;
         c.mmate.window[1] = c.mmate.window[2] = 2, c.registers = k % N == 7, c.mmate.branch_gate = k >= N;
@@ -1254,12 +1254,12 @@ static void models(void)
         check_model(names[k % N], &x, k >= N, 3);
         x.lists = 2;
         x.list[1] = mmix_params_create(m);       /* some patches masked: the token for them has a gradient, too */
-        x.options.mask_token = mmix_params_add(x.list[1], "", "mask_token", 1, &c.dim, MMIX_START_NORMAL, 0.5, 0);
+        x.options.mask_token = mmix_params_add(x.list[1], "", "mask_token", 1, &c.dim, MMIX_INIT_NORMAL, 0.5, 0);
         mmix_params_allocate(x.list[1]);
         check_model(names[k % N], &x, k >= N, 3);
         memset(&x.options, 0, sizeof x.options);
         mmix_params_destroy(x.list[1]);
-        mmix_params_lora(x.list[0], 2, 3, k < N ? MMIX_LORA_FFN | MMIX_LORA_MIXER : MMIX_LORA_MIXER);
+        mmix_params_add_lora(x.list[0], 2, 3, k < N ? MMIX_LORA_FFN | MMIX_LORA_MIXER : MMIX_LORA_MIXER);
         x.list[1] = x.list[0]->adapters;
         check_model(names[k % N], &x, k >= N, 3);
         mmix_vision_destroy(x.vision);
@@ -1267,7 +1267,7 @@ static void models(void)
     for (int k = 0; k < 3; k++) {
         model x;
         memset(&x, 0, sizeof x);
-        x.vision = mmix_vision_create(m, tiny(k == 0 ? MMIX_SOFTMAX : k == 1 ? MMIX_LINEAR : MMIX_SSD));
+        x.vision = mmix_vision_create(m, tiny(k == 0 ? MMIX_MIXER_SOFTMAX : k == 1 ? MMIX_MIXER_LINEAR : MMIX_MIXER_SSD));
         x.list[0] = mmix_vision_params(x.vision);
         x.list[1] = mmix_params_create(m);
         mmix_dino_head_init(&x.head, x.list[1], "", 12, 11, 5, 9, 3);
@@ -1310,7 +1310,7 @@ int main(void)
     many_equal("layer_norm", t_layer_norm, f_layer_norm, 8);
     many_equal("rms_norm", t_rms_norm, f_rms_norm, 2);
     many_equal("gated_rms_norm", t_gated, f_gated, 4);
-    many_equal("l2_normalise", t_l2, f_l2, 2);
+    many_equal("l2_normalize", t_l2, f_l2, 2);
     run_equal("weight_norm", t_weight_norm, f_weight_norm, 0);
     run_equal("linear", t_linear, f_linear, 0);
     many_equal("linear forms", t_linear, f_linear, 8);

@@ -12,15 +12,15 @@ static void test_sgd(mmix_ctx *m)
     static const size_t shape[PARAMS][2] = {{7, 3}, {5, 1}, {40, 600}};          /* the last has two pieces */
     mmix_params *p = mmix_params_create(m);
     mmix_tensor *t[PARAMS];
-    mmix_adamw_state s, other;
-    mmix_sgd o = mmix_sgd_default();
+    mmix_optimizer s, other;
+    mmix_sgd o = mmix_sgd_config_default();
     unsigned char skip[PARAMS] = {0, 1, 0};
     doing("sgd");
     IS(o.lr, 1e-3), IS(o.weight_decay, 0), IS(o.momentum, 0.9), IS(o.dampening, 0), IS(o.nesterov, 0);
     for (int i = 0; i < PARAMS; i++) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
-        t[i] = mmix_params_add(p, "", name, i == 1 ? 1 : 2, shape[i], MMIX_START_NORMAL, 1, 0);
+        t[i] = mmix_params_add(p, "", name, i == 1 ? 1 : 2, shape[i], MMIX_INIT_NORMAL, 1, 0);
     }
     IS(mmix_params_allocate(p), 0);
     IS(mmix_sgd_init(&s, p), 0);
@@ -37,7 +37,7 @@ static void test_sgd(mmix_ctx *m)
         mmix_tensor *y[PARAMS], *dy[PARAMS];
         for (int i = 0; i < PARAMS; i++) {
             const size_t at = (size_t)(mmix_data(t[i]) - p->values), n = mmix_count(t[i]);
-            y[i] = mmix_scale(m, t[i], 1, 0);
+            y[i] = mmix_affine(m, t[i], 1, 0);
             dy[i] = i == 1 ? random1(m, n, -1, 1) : shaped(m, random1(m, n, -1, 1), 2, shape[i][0], shape[i][1], 0);
             norm[i] = 0;
             for (size_t e = 0; e < n; e++) g[at + e] = (double)mmix_data(dy[i])[e], norm[i] += g[at + e] * g[at + e];
@@ -63,20 +63,20 @@ static void test_sgd(mmix_ctx *m)
         mmix_reset(m);
     }
     free(x);
-    const mmix_adamw adamw = mmix_adamw_default();
-    BAD_INT(mmix_adamw_step(&s, &adamw, 0, NULL) == 0, "mmix_adamw_step", "another optimiser");
+    const mmix_adamw adamw = mmix_adamw_config_default();
+    BAD_INT(mmix_adamw_step(&s, &adamw, 0, NULL) == 0, "mmix_adamw_step", "another optimizer");
     o.momentum = 2;
     BAD_INT(mmix_sgd_step(&s, &o, 0, NULL) == 0, "momentum is 2", "mmix_sgd_step");
-    o = mmix_sgd_default();
+    o = mmix_sgd_config_default();
     mmix_record(m, 1);
-    mmix_tensor *y = mmix_scale(m, t[1], 1, 0), *dy = mmix_fill(mmix_new1(m, 5), HUGE_VAL);
+    mmix_tensor *y = mmix_affine(m, t[1], 1, 0), *dy = mmix_fill(mmix_new1(m, 5), HUGE_VAL);
     mmix_backward_from(m, &y, &dy, 1);
     mmix_record(m, 0);
     BAD_INT(mmix_sgd_step(&s, &o, 0, NULL) == 0, "mmix_sgd_step: the gradient of p1", "inf");
-    mmix_adamw_free(&s);
+    mmix_optimizer_free(&s);
     IS(mmix_adamw_init(&other, p), 0);
-    BAD_INT(mmix_sgd_step(&other, &o, 0, NULL) == 0, "mmix_sgd_step", "another optimiser");
-    mmix_adamw_free(&other);
+    BAD_INT(mmix_sgd_step(&other, &o, 0, NULL) == 0, "mmix_sgd_step", "another optimizer");
+    mmix_optimizer_free(&other);
     mmix_params_destroy(p);
     mmix_reset(m);
 }
@@ -215,7 +215,7 @@ static int read_data(void *user, const size_t *rows, size_t n, real *x, int32_t 
     }
     if (d->ops) {
         const size_t shape[2] = {n, size};
-        mmix_tensor *t = mmix_scale(d->ops, mmix_from(d->ops, 2, shape, x), 2, 0);
+        mmix_tensor *t = mmix_affine(d->ops, mmix_from(d->ops, 2, shape, x), 2, 0);
         if (t) memcpy(x, mmix_data(t), n * size * sizeof *x);
     }
     return 0;
@@ -243,7 +243,7 @@ static mmix_source make(Data *d, size_t count, size_t D, size_t gh, size_t gw, s
 static void drop(Data *d) { free(d->x), free(d->label); }
 static mmix_probe_config plain(size_t classes, size_t batch, size_t epochs)
 {
-    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_config o = mmix_probe_config_default();
     o.classes = classes, o.batch = batch, o.epochs = epochs, o.void_label = 9;
     return o;
 }
@@ -273,7 +273,7 @@ static void test_gradient(mmix_ctx *m, size_t gh, size_t gw, size_t h, size_t w)
     mmix_record(m, 1);
     mmix_tensor *tw = mmix_require_grad(mmix_from(m, 2, weight, W)), *tb = mmix_require_grad(mmix_from(m, 1, bias, B));
     mmix_tensor *z = mmix_reshape(m, mmix_linear(m, mmix_from(m, 3, all, d.x), tw, tb), 4, grid);
-    z = mmix_permute(m, mmix_resize(m, mmix_permute(m, z, planes), MMIX_BILINEAR, h, w, 0, 0), pixels);
+    z = mmix_permute(m, mmix_interpolate(m, mmix_permute(m, z, planes), MMIX_RESIZE_BILINEAR, h, w, 0, 0), pixels);
     mmix_tensor *loss = mmix_cross_entropy(m, z, mmix_from_i32(m, 3, labels, d.label), 9);
     NEAR(r.loss[0], mmix_item(loss), EXACT);
     mmix_backward(m, loss);
@@ -300,8 +300,8 @@ static void test_gradient(mmix_ctx *m, size_t gh, size_t gw, size_t h, size_t w)
     o.epochs = 0;
     mmix_tensor *said = mmix_from_i32(m, 3, labels, d.label);
     for (size_t p = 0; p < N * h * w; p++) {
-        const real *u = mmix_data(z = mmix_permute(m, mmix_resize(m, mmix_permute(m, mmix_reshape(m, mmix_linear(m,
-            mmix_from(m, 3, all, d.x), mmix_from(m, 2, weight, W), mmix_from(m, 1, bias, B)), 4, grid), planes), MMIX_BILINEAR, h, w, 0, 0), pixels)) + p * K;
+        const real *u = mmix_data(z = mmix_permute(m, mmix_interpolate(m, mmix_permute(m, mmix_reshape(m, mmix_linear(m,
+            mmix_from(m, 3, all, d.x), mmix_from(m, 2, weight, W), mmix_from(m, 1, bias, B)), 4, grid), planes), MMIX_RESIZE_BILINEAR, h, w, 0, 0), pixels)) + p * K;
         int32_t top = 0;
         for (int32_t k = 1; k < K; k++) if (u[k] > u[top]) top = k;
         mmix_data_i32(said)[p] = top;
@@ -556,7 +556,7 @@ static void test_many(mmix_ctx *m, size_t pictures, size_t grid, size_t h, size_
     /* pixels are added in double, pictures in a product */
     const double bound = sizeof(real) == 8 ? 1e-11 : pictures > 100 ? 20 * EPS : 2 * EPS;
     mmix_source s;
-    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_config o = mmix_probe_config_default();
     mmix_probe_result r;
     snprintf(about, sizeof about, "%d pictures of %d x %d pixels on %d", (int)pictures, (int)h, (int)w, (int)grid);
     memset(&s, 0, sizeof s);

@@ -204,21 +204,21 @@ static void test_resize(void)
         uint8_t *in = draw(w, h, (int)(t % 3)), *expect, *out = guarded(oh * ow * 3), *scratch;
         mmix_picture p = picture_of(in, w, h);
         expect = plain_resize(p, b, oh, ow);
-        bytes = mmix_picture_resize_scratch(mmix_resizing_box(b, ow, oh));
+        bytes = mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(b, ow, oh));
         scratch = guarded(bytes);
-        check(mmix_picture_resize(out, p, mmix_resizing_box(b, ow, oh), scratch) == 0, "resize: accepted", t);
+        check(mmix_picture_resize(out, p, mmix_resize_plan_box(b, ow, oh), scratch) == 0, "resize: accepted", t);
         check(!memcmp(out, expect, oh * ow * 3), "resize: equals the plain loop", t);
         check(guard_ok(out, oh * ow * 3) && guard_ok(scratch, bytes), "resize: stays inside its buffers", t);
         free(in);
         free(expect);
     }
     for (size_t n = 1; n < 20; n++) {
-        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch(mmix_resizing_box(box_of(0, 0, h, w), w, h));
+        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(box_of(0, 0, h, w), w, h));
         uint8_t *in = draw(w, h, 0), *out = new_bytes(w * h * 3), *scratch = new_bytes(bytes);
-        mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(box_of(0, 0, h, w), w, h), scratch);
+        mmix_picture_resize(out, picture_of(in, w, h), mmix_resize_plan_box(box_of(0, 0, h, w), w, h), scratch);
         check(!memcmp(in, out, w * h * 3), "resize: the same size is the same picture", n);
         memset(in, (int)n * 13, w * h * 3);
-        mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(box_of(h / 2, w / 2, h - h / 2, w - w / 2), w, h), scratch);
+        mmix_picture_resize(out, picture_of(in, w, h), mmix_resize_plan_box(box_of(h / 2, w / 2, h - h / 2, w - w / 2), w, h), scratch);
         check(out[0] == n * 13 && !memcmp(out, out + 1, w * h * 3 - 1), "resize: a constant stays constant", n);
         free(in);
         free(out);
@@ -229,13 +229,13 @@ static void test_resize(void)
         mmix_picture p = picture_of(in, 2, 2);
         uint8_t *scratch = new_bytes(4096);
         memset(out, 77, sizeof out);
-        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(0, 1, 1, 2), 2, 2), scratch) == -1, "resize: box beyond the right", 0);
-        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(2, 0, 1, 1), 2, 2), scratch) == -1, "resize: box below", 0);
-        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of((size_t)-1, 0, 2, 1), 2, 2), scratch) == -1, "resize: box that wraps", 0);
-        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(0, 0, 0, 1), 2, 2), scratch) == -1, "resize: empty box", 0);
-        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(0, 0, 1, 1), 0, 2), scratch) == -1, "resize: empty output", 0);
+        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 1, 1, 2), 2, 2), scratch) == -1, "resize: box beyond the right", 0);
+        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(2, 0, 1, 1), 2, 2), scratch) == -1, "resize: box below", 0);
+        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of((size_t)-1, 0, 2, 1), 2, 2), scratch) == -1, "resize: box that wraps", 0);
+        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 0, 0, 1), 2, 2), scratch) == -1, "resize: empty box", 0);
+        check(mmix_picture_resize(out, p, mmix_resize_plan_box(box_of(0, 0, 1, 1), 0, 2), scratch) == -1, "resize: empty output", 0);
         check(out[0] == 77 && out[11] == 77, "resize: refused, nothing written", 0);
-        check(!mmix_picture_resize_scratch(mmix_resizing_box(box_of(0, 0, 1, 1), (size_t)1 << 25, 1)), "resize: side too large", 0);
+        check(!mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(box_of(0, 0, 1, 1), (size_t)1 << 25, 1)), "resize: side too large", 0);
         free(scratch);
     }
 }
@@ -246,11 +246,11 @@ static void test_evaluate(void)
         size_t w = 1 + lcg(50), h = 1 + lcg(50), side = 1 + lcg(40), crop = 1 + lcg((uint32_t)side);
         size_t low = w < h ? w : h, mw = w <= h ? side : side * w / low, mh = w <= h ? side * h / low : side;
         size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3), left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
-        size_t bytes = mmix_picture_resize_scratch(mmix_resizing_evaluate(w, h, side, crop));
+        size_t bytes = mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(w, h, side, crop));
         uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(crop * crop * 3), *scratch = guarded(bytes), *whole;
         int same = 1;
         whole = plain_resize(picture_of(in, w, h), box_of(0, 0, h, w), mh, mw);
-        check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_evaluate(w, h, side, crop), scratch) == 0, "evaluate: accepted", t);
+        check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resize_plan_center_crop(w, h, side, crop), scratch) == 0, "evaluate: accepted", t);
         for (size_t y = 0; y < crop; y++) {
             same = same && !memcmp(out + y * crop * 3, whole + ((top + y) * mw + left) * 3, crop * 3);
         }
@@ -259,66 +259,66 @@ static void test_evaluate(void)
         free(in);
         free(whole);
     }
-    check(!mmix_picture_resize_scratch(mmix_resizing_evaluate(8, 8, 4, 5)), "evaluate: crop larger than the side", 0);
-    check(!mmix_picture_resize_scratch(mmix_resizing_evaluate(8, 0, 4, 4)), "evaluate: empty picture", 0);
-    check(!mmix_picture_resize_scratch(mmix_resizing_evaluate(1, 1 << 20, 1 << 10, 4)), "evaluate: the longer side grows too large", 0);
+    check(!mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(8, 8, 4, 5)), "evaluate: crop larger than the side", 0);
+    check(!mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(8, 0, 4, 4)), "evaluate: empty picture", 0);
+    check(!mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(1, 1 << 20, 1 << 10, 4)), "evaluate: the longer side grows too large", 0);
 }
 
 static int jitter(uint8_t *p, size_t w, size_t h, int kind, double factor)
 {
-    return mmix_picture_change(p, w, h, kind, factor, NULL);
+    return mmix_picture_adjust(p, w, h, kind, factor, NULL);
 }
 
 static void test_pixels(void)
 {
     for (size_t t = 0; t < 24; t++) {
         size_t w = 1 + t, h = 25 - t, n = w * h * 3;
-        uint8_t *in = draw(w, h, (int)(t % 3)), *out = copy_of(in, n), *grey;
+        uint8_t *in = draw(w, h, (int)(t % 3)), *out = copy_of(in, n), *gray;
         int ok = 1;
         uint64_t sum = 0;
-        mmix_picture_change(out, w, h, MMIX_CHANGE_FLIP, 0, NULL);
+        mmix_picture_adjust(out, w, h, MMIX_ADJUST_FLIP, 0, NULL);
         for (size_t i = 0; i < n; i++) ok = ok && out[i] == in[(i / 3 / w * w + w - 1 - i / 3 % w) * 3 + i % 3];
         check(ok, "flip: columns reversed", t);
-        mmix_picture_change(out, w, h, MMIX_CHANGE_FLIP, 0, NULL);
+        mmix_picture_adjust(out, w, h, MMIX_ADJUST_FLIP, 0, NULL);
         check(!memcmp(in, out, n), "flip: twice is nothing", t);
-        for (int kind = MMIX_CHANGE_BRIGHTNESS; kind <= MMIX_CHANGE_SATURATION; kind++) {
+        for (int kind = MMIX_ADJUST_BRIGHTNESS; kind <= MMIX_ADJUST_SATURATION; kind++) {
             check(jitter(out, w, h, kind, 1) == 0 && !memcmp(in, out, n), "jitter: factor 1 is nothing", t);
         }
-        grey = copy_of(in, n);
-        mmix_picture_change(grey, w, h, MMIX_CHANGE_GREY, 0, NULL);
+        gray = copy_of(in, n);
+        mmix_picture_adjust(gray, w, h, MMIX_ADJUST_GRAY, 0, NULL);
         for (size_t i = 0; i < n; i += 3) {
             double luma = 0.299 * in[i] + 0.587 * in[i + 1] + 0.114 * in[i + 2];
-            ok = ok && grey[i] == grey[i + 1] && grey[i] == grey[i + 2] && fabs(grey[i] - luma) < 0.51;
-            sum += grey[i];
+            ok = ok && gray[i] == gray[i + 1] && gray[i] == gray[i + 2] && fabs(gray[i] - luma) < 0.51;
+            sum += gray[i];
         }
-        check(ok, "grey: three times the luma", t);
-        jitter(out, w, h, MMIX_CHANGE_SATURATION, 0);
-        check(!memcmp(grey, out, n), "saturation: 0 is grey", t);
-        jitter(grey, w, h, MMIX_CHANGE_HUE, 0.3);
-        check(!memcmp(grey, out, n), "hue: grey has none", t);
+        check(ok, "gray: three times the luma", t);
+        jitter(out, w, h, MMIX_ADJUST_SATURATION, 0);
+        check(!memcmp(gray, out, n), "saturation: 0 is gray", t);
+        jitter(gray, w, h, MMIX_ADJUST_HUE, 0.3);
+        check(!memcmp(gray, out, n), "hue: gray has none", t);
         memcpy(out, in, n);
-        jitter(out, w, h, MMIX_CHANGE_CONTRAST, 0);
+        jitter(out, w, h, MMIX_ADJUST_CONTRAST, 0);
         check(out[0] == (uint8_t)((double)sum / (double)(w * h) + 0.5) && !memcmp(out, out + 1, n - 1), "contrast: 0 is the mean", t);
         memcpy(out, in, n);
-        jitter(out, w, h, MMIX_CHANGE_BRIGHTNESS, 2);
+        jitter(out, w, h, MMIX_ADJUST_BRIGHTNESS, 2);
         for (size_t i = 0; i < n; i++) ok = ok && out[i] == (in[i] > 127 ? 255 : 2 * in[i]);
         check(ok, "brightness: 2 doubles and clamps", t);
         memcpy(out, in, n);
-        jitter(out, w, h, MMIX_CHANGE_HUE, 0.25);
+        jitter(out, w, h, MMIX_ADJUST_HUE, 0.25);
         for (size_t i = 0; i < n; i += 3) {        /* the largest channel keeps its value, whichever it is now */
             int a = in[i] > in[i + 1] ? in[i] : in[i + 1], b = out[i] > out[i + 1] ? out[i] : out[i + 1];
             ok = ok && (a > in[i + 2] ? a : in[i + 2]) == (b > out[i + 2] ? b : out[i + 2]);
         }
         check(ok, "hue: value is kept", t);
         memcpy(out, in, n);
-        mmix_picture_change(out, w, h, MMIX_CHANGE_SOLARISE, 256, NULL);
-        check(!memcmp(in, out, n), "solarise: 256 is nothing", t);
-        mmix_picture_change(out, w, h, MMIX_CHANGE_SOLARISE, 128, NULL);
+        mmix_picture_adjust(out, w, h, MMIX_ADJUST_SOLARIZE, 256, NULL);
+        check(!memcmp(in, out, n), "solarize: 256 is nothing", t);
+        mmix_picture_adjust(out, w, h, MMIX_ADJUST_SOLARIZE, 128, NULL);
         for (size_t i = 0; i < n; i++) ok = ok && out[i] == (in[i] < 128 ? in[i] : 255 - in[i]);
-        check(ok, "solarise: 128", t);
+        check(ok, "solarize: 128", t);
         free(in);
         free(out);
-        free(grey);
+        free(gray);
     }
     for (int turn = 0; turn < 5; turn++) {         /* 52 x 52 x 52 colours, 0 to 255 by 5 */
         const double turns[5] = { 0, 0.1, -0.1, 0.5, -0.5 };
@@ -330,7 +330,7 @@ static void test_pixels(void)
             in[3 * i + 2] = (uint8_t)(i / 2704 * 5);
         }
         out = copy_of(in, 3 * n);
-        jitter(out, n, 1, MMIX_CHANGE_HUE, turns[turn]);
+        jitter(out, n, 1, MMIX_ADJUST_HUE, turns[turn]);
         for (size_t i = 0; i < n; i++) {
             plain_hue(in + 3 * i, (int)(255 * turns[turn]));
             same += !memcmp(in + 3 * i, out + 3 * i, 3);
@@ -341,7 +341,7 @@ static void test_pixels(void)
     }
     {
         uint8_t red[3] = { 200, 0, 0 };
-        jitter(red, 1, 1, MMIX_CHANGE_HUE, 1 / 3.0);            /* a third of a turn, 85 of 256 */
+        jitter(red, 1, 1, MMIX_ADJUST_HUE, 1 / 3.0);            /* a third of a turn, 85 of 256 */
         check(red[0] == 0 && red[1] == 200 && red[2] == 0, "hue: red to green", 0);
     }
     {
@@ -349,11 +349,11 @@ static void test_pixels(void)
         const double wrong[] = { NAN, -0.6, 1e9, HUGE_VAL };
         for (size_t i = 0; i < 4; i++) {
             for (int kind = -1; kind < 9; kind++) check(jitter(p, 1, 1, kind, wrong[i]) == -1, "jitter: factor out of range", i);
-            check(mmix_picture_change(p, 1, 1, MMIX_CHANGE_BLUR, wrong[i], p) == -1, "blur: sigma out of range", i);
+            check(mmix_picture_adjust(p, 1, 1, MMIX_ADJUST_BLUR, wrong[i], p) == -1, "blur: sigma out of range", i);
         }
-        check(jitter(p, 1, 1, MMIX_CHANGE_BLUR + 1, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1, "jitter: unknown kind, empty picture", 0);
-        check(jitter(p, 1, 1, MMIX_CHANGE_FLIP, 1) == -1 && jitter(p, 1, 1, MMIX_CHANGE_GREY, 0.5) == -1, "flip, grey: an amount", 0);
-        check(jitter(p, 1, 1, MMIX_CHANGE_SOLARISE, 257) == -1 && jitter(p, 1, 1, MMIX_CHANGE_SOLARISE, -1) == -1, "solarise: out of range", 0);
+        check(jitter(p, 1, 1, MMIX_ADJUST_BLUR + 1, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1, "jitter: unknown kind, empty picture", 0);
+        check(jitter(p, 1, 1, MMIX_ADJUST_FLIP, 1) == -1 && jitter(p, 1, 1, MMIX_ADJUST_GRAY, 0.5) == -1, "flip, gray: an amount", 0);
+        check(jitter(p, 1, 1, MMIX_ADJUST_SOLARIZE, 257) == -1 && jitter(p, 1, 1, MMIX_ADJUST_SOLARIZE, -1) == -1, "solarize: out of range", 0);
         check(p[0] == 9 && p[1] == 8 && p[2] == 7, "refused, nothing changed", 0);
     }
 }
@@ -362,16 +362,16 @@ static void test_blur(void)
 {
     const double sigmas[] = { 0, 0.05, 0.1, 0.7, 1, 1.23, 2, 3.5, 9, 60, 1000 };
     for (size_t t = 0; t < 66; t++) {
-        size_t w = 1 + lcg(24), h = 1 + lcg(24), n = w * h * 3, bytes = mmix_picture_blur_scratch(w, h);
+        size_t w = 1 + lcg(24), h = 1 + lcg(24), n = w * h * 3, bytes = mmix_picture_blur_scratch_bytes(w, h);
         double sigma = sigmas[t % 11];
         uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(n), *scratch = guarded(bytes), *expect = copy_of(in, n);
         memcpy(out, in, n);
         plain_blur(expect, w, h, sigma);
-        check(mmix_picture_change(out, w, h, MMIX_CHANGE_BLUR, sigma, scratch) == 0, "blur: accepted", t);
+        check(mmix_picture_adjust(out, w, h, MMIX_ADJUST_BLUR, sigma, scratch) == 0, "blur: accepted", t);
         check(!memcmp(out, expect, n), "blur: equals the plain loop", t);
         if (sigma == 0) check(!memcmp(out, in, n), "blur: sigma 0 is nothing", t);
         memset(out, 201, n);
-        mmix_picture_change(out, w, h, MMIX_CHANGE_BLUR, sigma, scratch);
+        mmix_picture_adjust(out, w, h, MMIX_ADJUST_BLUR, sigma, scratch);
         check(out[0] == 201 && !memcmp(out, out + 1, n - 1), "blur: a constant stays constant", t);
         check(guard_ok(out, n) && guard_ok(scratch, bytes), "blur: stays inside its buffers", t);
         free(in);
@@ -382,16 +382,16 @@ static void test_blur(void)
 /* Everything on one picture of fixed bytes: a machine that makes other pixels has another hash. */
 static void test_same_everywhere(void)
 {
-    size_t w = 61, h = 47, bytes = mmix_picture_resize_scratch(mmix_resizing_box(box_of(3, 5, 40, 50), 32, 32));
-    const int order[] = { MMIX_CHANGE_CONTRAST, MMIX_CHANGE_HUE, MMIX_CHANGE_BRIGHTNESS, MMIX_CHANGE_SATURATION };
+    size_t w = 61, h = 47, bytes = mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(box_of(3, 5, 40, 50), 32, 32));
+    const int order[] = { MMIX_ADJUST_CONTRAST, MMIX_ADJUST_HUE, MMIX_ADJUST_BRIGHTNESS, MMIX_ADJUST_SATURATION };
     const double factors[] = { 1.31, -0.07, 0.83, 1.17 };
-    uint8_t *in, *out = new_bytes(32 * 32 * 3), *scratch = new_bytes(bytes + mmix_picture_blur_scratch(32, 32));
+    uint8_t *in, *out = new_bytes(32 * 32 * 3), *scratch = new_bytes(bytes + mmix_picture_blur_scratch_bytes(32, 32));
     uint64_t hash;
     lcg_state = 7;
     in = draw(w, h, 2);
-    mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(box_of(3, 5, 40, 50), 32, 32), scratch);
+    mmix_picture_resize(out, picture_of(in, w, h), mmix_resize_plan_box(box_of(3, 5, 40, 50), 32, 32), scratch);
     for (int i = 0; i < 4; i++) jitter(out, 32, 32, order[i], factors[i]);
-    mmix_picture_change(out, 32, 32, MMIX_CHANGE_BLUR, 1.37, scratch);
+    mmix_picture_adjust(out, 32, 32, MMIX_ADJUST_BLUR, 1.37, scratch);
     hash = fnv(out, 32 * 32 * 3);
     if (!check(hash == 0xe40a5a59b17ea8a6u, "the same pixels on every machine", 0)) {
         printf("  found %08lx%08lx\n", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
@@ -401,36 +401,36 @@ static void test_same_everywhere(void)
     free(scratch);
 }
 
-static void test_normalise(mmix_ctx *m)
+static void test_normalize(mmix_ctx *m)
 {
     const double mean[3] = { 0.5, 0.25, 0 }, deviation[3] = { 0.5, 2, 1 }, zero[3] = { 1, 0, 1 };
     uint8_t *in = draw(7, 5, 0);
     mmix_real out[105];
     mmix_picture p = picture_of(in, 7, 5);
     int ok = 1;
-    check(mmix_picture_normalise(out, p, mean, deviation) == 0, "normalise: accepted", 0);
+    check(mmix_picture_normalize(out, p, mean, deviation) == 0, "normalize: accepted", 0);
     for (size_t c = 0; c < 3; c++) {
         for (size_t i = 0; i < 35; i++) {
             ok = ok && fabs((double)out[c * 35 + i] - (in[3 * i + c] / 255.0 - mean[c]) / deviation[c]) < 1e-6;
         }
     }
-    check(ok, "normalise: planes of (v/255 - mean)/deviation", 0);
-    mmix_picture_normalise(out, p, NULL, NULL);
-    check(fabs((double)out[36] - (in[4] / 255.0 - 0.456) / 0.224) < 1e-6, "normalise: ImageNet where nothing is given", 0);
-    check(mmix_picture_normalise(out, p, mean, zero) == -1, "normalise: a deviation of 0", 0);
+    check(ok, "normalize: planes of (v/255 - mean)/deviation", 0);
+    mmix_picture_normalize(out, p, NULL, NULL);
+    check(fabs((double)out[36] - (in[4] / 255.0 - 0.456) / 0.224) < 1e-6, "normalize: ImageNet where nothing is given", 0);
+    check(mmix_picture_normalize(out, p, mean, zero) == -1, "normalize: a deviation of 0", 0);
     free(in);
 
     in = draw(50, 40, 2);
     {
         mmix_tensor *t = mmix_image(m, in, 50, 40, 28);         /* shorter side to 32, the middle 28 */
-        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_resize_scratch(mmix_resizing_evaluate(50, 40, 32, 28)));
+        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_resize_scratch_bytes(mmix_resize_plan_center_crop(50, 40, 32, 28)));
         mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
-        mmix_picture_resize(pixels, picture_of(in, 50, 40), mmix_resizing_evaluate(50, 40, 32, 28), scratch);
-        mmix_picture_normalise(expect, picture_of(pixels, 28, 28), NULL, NULL);
+        mmix_picture_resize(pixels, picture_of(in, 50, 40), mmix_resize_plan_center_crop(50, 40, 32, 28), scratch);
+        mmix_picture_normalize(expect, picture_of(pixels, 28, 28), NULL, NULL);
         if (check(t != NULL, "image: made", 0)) {
             check(mmix_ndim(t) == 4 && mmix_shape(t, 0) == 1 && mmix_shape(t, 1) == 3 && mmix_shape(t, 2) == 28 &&
                   mmix_shape(t, 3) == 28, "image: (1, 3, size, size)", 0);
-            check(!memcmp(mmix_data(t), expect, 28 * 28 * 3 * sizeof(mmix_real)), "image: evaluate, then normalise", 0);
+            check(!memcmp(mmix_data(t), expect, 28 * 28 * 3 * sizeof(mmix_real)), "image: evaluate, then normalize", 0);
         }
         free(pixels);
         free(scratch);
@@ -470,7 +470,7 @@ static int crop_made(const mmix_ctx *m, mmix_real *out, const mmix_augment *a, m
 static void test_boxes(mmix_ctx *m)
 {
     const size_t sides[][2] = { { 96, 96 }, { 500, 333 }, { 40, 64 }, { 7, 9 }, { 1, 1 }, { 300, 1 }, { 2, 200 } };
-    const mmix_augment a = mmix_augment_dino();
+    const mmix_augment a = mmix_augment_config_dino();
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
         size_t w = sides[k][0], h = sides[k][1], inside = 0, area_ok = 0, aspect_ok = 0, n = 3000, moved = 0;
         double mean_area = 0;
@@ -504,7 +504,7 @@ enum { B = 5, S = 24, T = 15, LOCALS = 3 };
 
 static mmix_augment small_config(void)
 {
-    mmix_augment a = mmix_augment_dino();
+    mmix_augment a = mmix_augment_config_dino();
     a.global_size = S;
     a.local_size = T;
     a.local_count = LOCALS;
@@ -534,7 +534,7 @@ static void test_batch(void)
         if (threads == 1) {
             size_t same = 0, n = 0;
             mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), low = 0, high = 0;
-            uint8_t *scratch = new_bytes(mmix_augment_scratch(&a, 64, 64));
+            uint8_t *scratch = new_bytes(mmix_augment_scratch_bytes(&a, 64, 64));
             hash[0] = fnv(mmix_data(g), GLOBAL * sizeof(mmix_real));
             hash[1] = fnv(mmix_data(l), LOCAL * sizeof(mmix_real));
             for (size_t i = (2 + LOCALS) * B; i-- > 0;) {       /* one by one, backwards */
@@ -553,7 +553,7 @@ static void test_batch(void)
                 low = mmix_data(g)[i] < low ? mmix_data(g)[i] : low;
                 high = mmix_data(g)[i] > high ? mmix_data(g)[i] : high;
             }
-            check((double)low >= -2.1180 && (double)high <= 2.6401, "batch: values within ImageNet's normalised range", 0);
+            check((double)low >= -2.1180 && (double)high <= 2.6401, "batch: values within ImageNet's normalized range", 0);
             free(one);
             free(scratch);
         }
@@ -567,25 +567,25 @@ static void test_batch(void)
         mmix_destroy(m);
     }
 
-    {   /* with every chance at 0 a crop is box, resize, normalise */
+    {   /* with every chance at 0 a crop is box, resize, normalize */
         mmix_ctx *m = new_context(1);
         mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), *expect;
-        uint8_t *scratch = new_bytes(mmix_augment_scratch(&a, 64, 64)), *pixels = new_bytes(S * S * 3), *room;
+        uint8_t *scratch = new_bytes(mmix_augment_scratch_bytes(&a, 64, 64)), *pixels = new_bytes(S * S * 3), *room;
         mmix_box b = crop_box(m, &a, 40, 61, 9, 8, 1);
         expect = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real));
-        room = new_bytes(mmix_picture_resize_scratch(mmix_resizing_box(b, S, S)));
-        a.flip = a.jitter = a.grey = a.blur[0] = a.blur[1] = a.blur[2] = a.solarise[1] = 0;
+        room = new_bytes(mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(b, S, S)));
+        a.flip = a.jitter = a.gray = a.blur[0] = a.blur[1] = a.blur[2] = a.solarize[1] = 0;
         crop_made(m, one, &a, pictures[0], 9, 8, 1, scratch);
-        mmix_picture_resize(pixels, pictures[0], mmix_resizing_box(b, S, S), room);
-        mmix_picture_normalise(expect, picture_of(pixels, S, S), NULL, NULL);
-        check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: box, resize, normalise", 0);
-        a.flip = a.grey = a.solarise[1] = 1;
+        mmix_picture_resize(pixels, pictures[0], mmix_resize_plan_box(b, S, S), room);
+        mmix_picture_normalize(expect, picture_of(pixels, S, S), NULL, NULL);
+        check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: box, resize, normalize", 0);
+        a.flip = a.gray = a.solarize[1] = 1;
         crop_made(m, one, &a, pictures[0], 9, 8, 1, scratch);
-        mmix_picture_change(pixels, S, S, MMIX_CHANGE_FLIP, 0, NULL);
-        mmix_picture_change(pixels, S, S, MMIX_CHANGE_GREY, 0, NULL);
-        mmix_picture_change(pixels, S, S, MMIX_CHANGE_SOLARISE, 128, NULL);
-        mmix_picture_normalise(expect, picture_of(pixels, S, S), NULL, NULL);
-        check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: then flip, grey, solarise", 0);
+        mmix_picture_adjust(pixels, S, S, MMIX_ADJUST_FLIP, 0, NULL);
+        mmix_picture_adjust(pixels, S, S, MMIX_ADJUST_GRAY, 0, NULL);
+        mmix_picture_adjust(pixels, S, S, MMIX_ADJUST_SOLARIZE, 128, NULL);
+        mmix_picture_normalize(expect, picture_of(pixels, S, S), NULL, NULL);
+        check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: then flip, gray, solarize", 0);
         free(one);
         free(expect);
         free(scratch);
@@ -675,7 +675,7 @@ static void test_ppm_memory(mmix_ctx *m)
     }
     {
         uint8_t *p = ppm_read(m, "bytes", "P5 3 1 255 abc", 14, &w, &h);
-        check(p && w == 3 && h == 1 && !memcmp(p, "aaabbbccc", 9), "ppm: grey becomes RGB", 0);
+        check(p && w == 3 && h == 1 && !memcmp(p, "aaabbbccc", 9), "ppm: gray becomes RGB", 0);
         ppm_free(p);
         p = ppm_read(m, "bytes", "P5 4 1 3\n\0\1\2\3", 13, &w, &h);
         check(p && p[0] == 0 && p[3] == 85 && p[6] == 170 && p[9] == 255, "ppm: a smaller largest level is spread to 255", 0);
@@ -795,8 +795,8 @@ static void test_tall(void)
         size_t w = sizes[i][0], h = sizes[i][1], ow = sizes[i][2], oh = sizes[i][3];
         mmix_box all = box_of(0, 0, h, w);
         uint8_t *in = draw(w, h, 0), *expect = plain_resize(picture_of(in, w, h), all, oh, ow), *out = new_bytes(ow * oh * 3);
-        uint8_t *scratch = new_bytes(mmix_picture_resize_scratch(mmix_resizing_box(all, ow, oh)));
-        check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(all, ow, oh), scratch) == 0, "tall: accepted", i);
+        uint8_t *scratch = new_bytes(mmix_picture_resize_scratch_bytes(mmix_resize_plan_box(all, ow, oh)));
+        check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resize_plan_box(all, ow, oh), scratch) == 0, "tall: accepted", i);
         check(!memcmp(out, expect, ow * oh * 3), "tall: the rows come first", i);
         free(in);
         free(expect);
@@ -811,8 +811,8 @@ static void test_null(mmix_ctx *m)
     uint8_t in[48] = { 0 }, out[48];
     mmix_real planes[48];
     mmix_picture p = picture_of(in, 4, 4);
-    mmix_resizing r = mmix_resizing_box(box_of(0, 0, 4, 4), 4, 4);
-    mmix_augment a = mmix_augment_dino();
+    mmix_resize_plan r = mmix_resize_plan_box(box_of(0, 0, 4, 4), 4, 4);
+    mmix_augment a = mmix_augment_config_dino();
     uint8_t *scratch = new_bytes(1 << 21);
     mmix_crop crop;
     mmix_box box;
@@ -824,15 +824,15 @@ static void test_null(mmix_ctx *m)
     check(mmix_picture_resize(NULL, p, r, scratch) == -1, "null: resized to", 0);
     check(mmix_picture_resize(out, p, r, NULL) == -1, "null: resized without scratch", 0);
     check(mmix_picture_resize(out, picture_of(NULL, 4, 4), r, scratch) == -1, "null: resized from", 0);
-    check(mmix_picture_change(NULL, 4, 4, MMIX_CHANGE_FLIP, 0, NULL) == -1, "null: changed", 0);
-    check(mmix_picture_change(in, 4, 4, MMIX_CHANGE_BLUR, 1, NULL) == -1, "null: blurred without scratch", 0);
-    check(mmix_picture_normalise(NULL, p, NULL, NULL) == -1, "null: normalised to", 0);
-    check(mmix_picture_normalise(planes, picture_of(NULL, 4, 4), NULL, NULL) == -1, "null: normalised from", 0);
+    check(mmix_picture_adjust(NULL, 4, 4, MMIX_ADJUST_FLIP, 0, NULL) == -1, "null: changed", 0);
+    check(mmix_picture_adjust(in, 4, 4, MMIX_ADJUST_BLUR, 1, NULL) == -1, "null: blurred without scratch", 0);
+    check(mmix_picture_normalize(NULL, p, NULL, NULL) == -1, "null: normalized to", 0);
+    check(mmix_picture_normalize(planes, picture_of(NULL, 4, 4), NULL, NULL) == -1, "null: normalized from", 0);
     box = mmix_augment_box(NULL);
     check(!box.width && !box.height, "null: box", 0);
     box = mmix_augment_box(&crop);
     check(!box.width && !box.height, "null: box without a config", 0);
-    check(mmix_augment_scratch(NULL, 4, 4) == 0, "null: scratch without a config", 0);
+    check(mmix_augment_scratch_bytes(NULL, 4, 4) == 0, "null: scratch without a config", 0);
     check(mmix_augment_crop(planes, NULL, scratch) == -1, "null: crop", 0);
     check(mmix_augment_crop(planes, &crop, scratch) == -1, "null: crop without a config", 0);
     crop.config = &a;
@@ -940,7 +940,7 @@ int main(void)
     test_pixels();
     test_blur();
     test_same_everywhere();
-    test_normalise(m);
+    test_normalize(m);
     test_boxes(m);
     test_batch();
     test_batch_refuses(m);

@@ -48,19 +48,19 @@ static size_t standards(standard out[24])
     memset(out, 0, 24 * sizeof *out);
 #define BACKBONE(called, is, count, arrays, work) \
     out[n].name = called, out[n].config = is, out[n].parameters = count, out[n].tensors = arrays, out[n++].gmac = work
-    BACKBONE("vit_tiny_16", mmix_vit(192, 16), 5524416, 150, 0);
-    BACKBONE("vit_tiny_8", mmix_vit(192, 8), 5526720, 150, 0);
-    BACKBONE("vit_small_16", mmix_vit(384, 16), 21665664, 150, 4.60);
-    BACKBONE("vit_small_8", mmix_vit(384, 8), 21670272, 150, 0);
-    BACKBONE("vit_base_16", mmix_vit(768, 16), 85798656, 150, 17.6);
-    BACKBONE("vit_base_8", mmix_vit(768, 8), 85807872, 150, 0);
-    BACKBONE("linvit_base_16", mmix_linearvit(768), 85798656, 150, 0);
-    BACKBONE("dinovim_tiny_16", mmix_dinovim(256), 10706048, 365, 2.64);
-    BACKBONE("dinovim_small_16", mmix_dinovim(512), 40354048, 365, 8.97);
-    BACKBONE("dinovim_base_16", mmix_dinovim(768), 88974720, 365, 19.1);
-    BACKBONE("mambareg_tiny_16", mmix_mambareg(256), 10674048, 366, 0);
-    BACKBONE("mambareg_small_16", mmix_mambareg(512), 40290048, 366, 0);
-    BACKBONE("mambareg_base_16", mmix_mambareg(768), 88878720, 366, 0);
+    BACKBONE("vit_tiny_16", mmix_vision_config_vit(192, 16), 5524416, 150, 0);
+    BACKBONE("vit_tiny_8", mmix_vision_config_vit(192, 8), 5526720, 150, 0);
+    BACKBONE("vit_small_16", mmix_vision_config_vit(384, 16), 21665664, 150, 4.60);
+    BACKBONE("vit_small_8", mmix_vision_config_vit(384, 8), 21670272, 150, 0);
+    BACKBONE("vit_base_16", mmix_vision_config_vit(768, 16), 85798656, 150, 17.6);
+    BACKBONE("vit_base_8", mmix_vision_config_vit(768, 8), 85807872, 150, 0);
+    BACKBONE("linvit_base_16", mmix_vision_config_linearvit(768), 85798656, 150, 0);
+    BACKBONE("dinovim_tiny_16", mmix_vision_config_dinovim(256), 10706048, 365, 2.64);
+    BACKBONE("dinovim_small_16", mmix_vision_config_dinovim(512), 40354048, 365, 8.97);
+    BACKBONE("dinovim_base_16", mmix_vision_config_dinovim(768), 88974720, 365, 19.1);
+    BACKBONE("mambareg_tiny_16", mmix_vision_config_mambareg(256), 10674048, 366, 0);
+    BACKBONE("mambareg_small_16", mmix_vision_config_mambareg(512), 40290048, 366, 0);
+    BACKBONE("mambareg_base_16", mmix_vision_config_mambareg(768), 88878720, 366, 0);
 #undef BACKBONE
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
         out[n].name = head_name[i], out[n].head = head[i][0];
@@ -69,7 +69,7 @@ static size_t standards(standard out[24])
     return n;
 }
 
-/* The parameters of a standard size, without values, declared as mmix_vision_open does; a backbone's in v, whose
+/* The parameters of a standard size, without values, declared as mmix_vision_load does; a backbone's in v, whose
    blocks the caller frees. The caller destroys the list. */
 static mmix_params *declared(mmix_ctx *m, const standard *s, mmix_vision *v)
 {
@@ -198,12 +198,12 @@ static void same_config(const standard *s, const Json *config)
     CHECK_AT(size_in(config, "dim") == c->dim && size_in(config, "depth") == c->depth, s->name);
     CHECK_AT(size_in(config, "patch") == c->patch && size_in(config, "grid") == c->grid, s->name);
     CHECK_AT(size_in(config, "registers") == c->registers, s->name);
-    if (c->mixer == MMIX_SSD) {
+    if (c->mixer == MMIX_MIXER_SSD) {
         CHECK_AT(model && !strcmp(model, "vim") && !mixer, s->name);
         CHECK_AT(c->class_token == (c->registers ? MMIX_CLASS_REGISTERS : MMIX_CLASS_RELEASED), s->name);
     } else {
         CHECK_AT(model && !strcmp(model, "vit") && mixer
-                 && !strcmp(mixer, c->mixer == MMIX_LINEAR ? "linear" : "softmax"), s->name);
+                 && !strcmp(mixer, c->mixer == MMIX_MIXER_LINEAR ? "linear" : "softmax"), s->name);
         CHECK_AT(size_in(config, "heads") == c->heads, s->name);
         CHECK_AT(json_number(json_find(config, "mlp_ratio"), -1) - c->mlp_ratio == 0, s->name);
         CHECK_AT(c->class_token == MMIX_CLASS_FIRST, s->name);
@@ -289,10 +289,10 @@ static void packing(void)
     mmix_tensor *w, *x, *y;
     real *plain, *values;
     doing("packed parameters");
-    mmix_params_add(p, "", "w", 2, shape, MMIX_START_NORMAL, 1, 0);
-    mmix_params_add(p, "", "b", 1, one, MMIX_START_NORMAL, 1, 0);
-    mmix_params_add(q, "", "w", 2, shape, MMIX_START_CONSTANT, 2, 0);
-    mmix_params_add(q, "", "b", 1, one, MMIX_START_CONSTANT, 2, 0);
+    mmix_params_add(p, "", "w", 2, shape, MMIX_INIT_NORMAL, 1, 0);
+    mmix_params_add(p, "", "b", 1, one, MMIX_INIT_NORMAL, 1, 0);
+    mmix_params_add(q, "", "w", 2, shape, MMIX_INIT_CONSTANT, 2, 0);
+    mmix_params_add(q, "", "b", 1, one, MMIX_INIT_CONSTANT, 2, 0);
     BAD_INT(mmix_params_pack(p, 1), "mmix_params_pack", "allocate");
     mmix_params_allocate(p);
     mmix_params_allocate(q);
@@ -301,15 +301,15 @@ static void packing(void)
     values = (real *)malloc(77 * 51 * sizeof(real));
     for (size_t rows = 1; rows <= 65; rows += rows < 4 ? 1 : 61)
         for (int change = 0; change < 7; change++) {
-            mmix_adamw o = mmix_adamw_default();
-            mmix_adamw_state state;
-            x = mmix_randn(m, mmix_new2(m, rows, 51), 1, rows);
+            mmix_adamw o = mmix_adamw_config_default();
+            mmix_optimizer state;
+            x = mmix_fill_normal(m, mmix_new2(m, rows, 51), 1, rows);
             IS(mmix_params_pack(p, 1), 0);
             CHECK(w->packed != NULL);
             IS(mmix_params_find(p, "b")->packed != NULL, 0);
             if (change == 0) mmix_params_pack(p, 1);
             if (change == 1) mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
-            if (change == 2) mmix_randn(m, w, 1, 99);
+            if (change == 2) mmix_fill_normal(m, w, 1, 99);
             if (change == 3) { mmix_read(w, values); values[100] += 1; mmix_write(w, values); }
             if (change == 4) mmix_ema(p, q, 0.5);
             if (change == 5) { mmix_params_save(q, "build/internals_test.safetensors"); mmix_params_load(p, "build/internals_test.safetensors"); remove("build/internals_test.safetensors"); }
@@ -319,8 +319,8 @@ static void packing(void)
                 mmix_backward(m, mmix_mean(m, mmix_linear(m, x, w, NULL)));
                 mmix_record(m, 0);
                 mmix_adamw_step(&state, &o, 0, NULL);
-                mmix_adamw_free(&state);
-                mmix_params_train(p, 0);
+                mmix_optimizer_free(&state);
+                mmix_params_require_grad(p, 0);
             }
             y = mmix_linear(m, x, w, NULL);
             mmix_read(y, plain);
@@ -347,12 +347,12 @@ static void two_lists(void)                      /* a gradient that is not finit
     mmix_ctx *m = mmix_create(NULL);
     doing("two lists");
     const size_t n = 3;
-    mmix_adamw_state pair[2];
-    const mmix_adamw o = mmix_adamw_default();
+    mmix_optimizer pair[2];
+    const mmix_adamw o = mmix_adamw_config_default();
     mmix_params *p[2];
     for (int i = 0; i < 2; i++) {
         p[i] = mmix_params_create(m);
-        mmix_params_add(p[i], "", i ? "second" : "first", 1, &n, MMIX_START_CONSTANT, 1, 0);
+        mmix_params_add(p[i], "", i ? "second" : "first", 1, &n, MMIX_INIT_CONSTANT, 1, 0);
         IS(mmix_params_allocate(p[i]) || mmix_adamw_init(&pair[i], p[i]), 0);
     }
     for (int bad = 1; bad >= 0; bad--) {
@@ -372,7 +372,7 @@ static void two_lists(void)                      /* a gradient that is not finit
         }
         mmix_reset(m);
     }
-    for (int i = 0; i < 2; i++) mmix_adamw_free(&pair[i]), mmix_params_destroy(p[i]);
+    for (int i = 0; i < 2; i++) mmix_optimizer_free(&pair[i]), mmix_params_destroy(p[i]);
     FINE(m);
     mmix_destroy(m);
 }
@@ -444,7 +444,7 @@ static void locales(void)
     CHECK(!strcmp(text, "0\xD9\xAB""5e-3"));
     mmixi_point(back, text, "\xD9\xAB", ".");
     CHECK(!strcmp(back, "0.5e-3"));
-    c = mmix_dino_default();
+    c = mmix_dino_config_default();
     mmixi_model_config(&plain, "config", "vision.", &c.vision, mmixi_vision_settings);
     mmixi_model_config(&plain, NULL, "", &c, mmixi_dino_settings);
     FINE(m);
@@ -503,7 +503,7 @@ static void settings(void)
         { mmixi_vision_settings, &v, &v.mamba.bidirectional, "mamba.bidirectional", 1, -INT32_MAX, INT32_MAX },
         { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_LAST },
         { mmixi_vision_settings, &v, &v.blocks, "blocks", MMIX_VISION_BLOCKS, 0, MMIX_BLOCK_SWIN },
-        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_SOFTMAX, MMIX_SSD },
+        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_MIXER_SOFTMAX, MMIX_MIXER_SSD },
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE },
         { mmixi_decoder_settings, &d, &d.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
@@ -604,11 +604,11 @@ static void fuses_as(mmix_ctx *m, int gate, size_t first, size_t n, size_t P, co
     for (size_t i = 0; i < B * L; i++) both[i] = runs[i % L];
     const size_t run_shape[2] = { B, L };
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    mmix_tensor *in[3], *dy = mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
+    mmix_tensor *in[3], *dy = mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 4), *y;
     mmix_tensor *expected = mmix_new(m, MMIX_DTYPE_REAL, 4, all), *grad[3];
-    in[0] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
-    in[1] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
-    in[2] = mmix_require_grad(mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
+    in[0] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, all), 1, 1));
+    in[1] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 4, part), 1, 2));
+    in[2] = mmix_require_grad(mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 3, gates), 1, 3));
     for (int i = 0; i < 3; i++) grad[i] = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, in[i]->ndim, in[i]->shape), 0);
     for (int i = 0; i < 2 + gate; i++) fuse.in[i] = in[i];
     fuse.in[3] = mmix_from_i32(m, 2, run_shape, both);
@@ -755,22 +755,22 @@ static void plain_linear_attention(void)
     state = 6;
     for (size_t it = 0; it < 4 * EDGES; it++) {
         size_t L = edges[it / 4], N = any(1, 9), P = any(1, 9), causal = it % 2, S = causal ? L : any(1, 140);
-        int normalise = it / 2 % 2;
+        int normalize = it / 2 % 2;
         mmix_tensor *in[3] = { random4(m, 2, L, 1, N, 0.1, 2), random4(m, 2, S, 1, N, 0.1, 2), random4(m, 2, S, 1, P, -1, 1) };
         mmix_mixer mixer = mmix_mixer_linear(in[0], in[1], in[2]);
         real *y = zero_reals(2 * L * P), *den = zero_reals(2 * L), *f = copy_of(in[0]), *g = copy_of(in[1]), *v = copy_of(in[2]);
         doing("linear attention, plain");
         mixer.feature = MMIX_FEATURE_NONE;
-        mixer.normalise = normalise ? 1 : -1;
+        mixer.normalize = normalize ? 1 : -1;
         mixer.eps = 0.01;
         mixer.mask = causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         for (size_t b = 0; b < 2; b++)
-            mmixi_plain_linear_attention(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise, 0.01);
+            mmixi_plain_linear_attention(y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalize, 0.01);
         mixed x = mixed_begin(m, in, 3);
         mixed_forward(&x, &mixer, "y", y);
         for (size_t b = 0; b < 2; b++)
             mmixi_plain_linear_attention_backward(x.plain[0] + b * L * N, x.plain[1] + b * S * N, x.plain[2] + b * S * P, mmix_data(x.dy) + b * L * P,
-                                        y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalise);
+                                        y + b * L * P, den + b * L, f + b * L * N, g + b * S * N, v + b * S * P, L, S, N, P, (int)causal, normalize);
         mixed_backward(&x, NULL, NULL);
         free(y); free(den); free(f); free(g); free(v);
         mmix_reset(m);
@@ -878,7 +878,7 @@ static void beside(const char *what, const mmix_tensor *t, const real *expected,
 static const real *back(mmix_ctx *m, mmix_tensor *y)
 {
     int recording = mmix_record(m, 0);
-    mmix_tensor *dy = mmix_scale(m, y, 0, 0);
+    mmix_tensor *dy = mmix_affine(m, y, 0, 0);
     mmix_record(m, recording);
     for (size_t i = 0; i < mmix_count(dy); i++) mmix_data(dy)[i] = (real)(2 * uniform() - 1);
     IS(mmix_backward_from(m, &y, &dy, 1), 0);
@@ -922,7 +922,7 @@ static void plain_elementwise(mmix_ctx *m, size_t rows, size_t D)
             mmixi_plain_mul_backward(da, db, dy, x, z, n);
         } else {
             for (size_t i = 0; i < n; i += 3) mmix_data(b)[i] = x[i];
-            dy = there_and_back(m, mmix_max(m, a, b), &y);
+            dy = there_and_back(m, mmix_maximum(m, a, b), &y);
             mmixi_plain_max(py, x, z, n);
             mmixi_plain_max_backward(da, db, dy, x, z, n);
         }
@@ -1005,13 +1005,13 @@ static void plain_linear(mmix_ctx *m, size_t rows, size_t D, size_t O)
 static void plain_conv(mmix_ctx *m, size_t B, size_t L, size_t D, size_t W, int silu)
 {
     const size_t n = B * L * D;
-    mmix_conv1d_options o;
+    mmix_causal_conv1d_options o;
     memset(&o, 0, sizeof o);
     o.silu = silu;
     mmix_tensor *x = mmix_require_grad(random3(m, B, L, D, -1, 1)), *y;
     mmix_tensor *w = mmix_require_grad(random3(m, D, 1, W, -1, 1)), *b = leaf_of(m, D, -1, 1);
     real *py = reals(n), *u = reals(n), *dx = reals(n), *dw = reals(D * W), *db = reals(D);
-    const real *px = mmix_data(x), *pw = mmix_data(w), *dy = there_and_back(m, mmix_conv1d(m, x, w, b, &o), &y);
+    const real *px = mmix_data(x), *pw = mmix_data(w), *dy = there_and_back(m, mmix_causal_conv1d(m, x, w, b, &o), &y);
     const double bound = 60 + sqrt((double)(B * L));
     mmixi_plain_conv1d(py, u, px, pw, mmix_data(b), B, L, D, W, silu);
     mmixi_plain_conv1d_backward(dx, dw, db, dy, u, px, pw, B, L, D, W, silu);
@@ -1028,7 +1028,7 @@ static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
     mmix_tensor *x = leaf(m, rows, K, -9, 9), *q, *loss;
     real *dx = reals(rows * K), value;
     for (size_t r = 0; r < rows; r++) label[r] = r % 4 == 1 ? -1 : (int32_t)(any(0, K - 1));
-    loss = mmix_scale(m, mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &rows, label), -1), scale, 0);
+    loss = mmix_affine(m, mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &rows, label), -1), scale, 0);
     value = (real)(scale * mmixi_plain_cross_entropy(mmix_data(x), label, -1, rows, K));
     mmixi_plain_cross_entropy_backward(dx, scale, mmix_data(x), label, -1, rows, K);
     beside("cross_entropy", loss, &value, bound);
@@ -1045,7 +1045,7 @@ static void plain_losses(mmix_ctx *m, size_t rows, size_t K)
         sum += mmixi_plain_soft_cross_entropy(px, pq, 1, K);
         mmixi_plain_soft_cross_entropy_backward(dx + r * K, scale / (double)rows, px, pq, 1, K);
     }
-    loss = mmix_scale(m, mmix_cross_entropy(m, x, q, 0), scale, 0);
+    loss = mmix_affine(m, mmix_cross_entropy(m, x, q, 0), scale, 0);
     value = (real)(scale * sum / (double)rows);
     beside("cross_entropy of distributions", loss, &value, bound);
     IS(mmix_backward(m, loss), 0);
@@ -1063,7 +1063,7 @@ static void plain_dino(mmix_ctx *m, size_t B, size_t crops, size_t K)
             logits[k] = (real)(((double)mmix_data(teacher)[r * K + k] - (double)center[k]) / teacher_T);
         mmixi_plain_softmax(q + r * K, logits, K);
     }
-    loss = mmix_scale(m, mmix_dino_loss(m, student, teacher, center, crops, T, teacher_T, 1, NULL), 1, 0);
+    loss = mmix_affine(m, mmix_dino_loss(m, student, teacher, center, crops, T, teacher_T, 1, NULL), 1, 0);
     value = (real)mmixi_plain_dino_loss(mmix_data(student), q, T, B, crops, K);
     mmixi_plain_dino_loss_backward(dx, 1, mmix_data(student), q, T, B, crops, K);
     beside("dino_loss", loss, &value, 100);
@@ -1074,13 +1074,13 @@ static void plain_dino(mmix_ctx *m, size_t B, size_t crops, size_t K)
 static void plain_adamw(mmix_ctx *m, size_t n)
 {
     mmix_params *p = mmix_params_create(m);
-    mmix_adamw_state state;
-    mmix_adamw o = mmix_adamw_default();
+    mmix_optimizer state;
+    mmix_adamw o = mmix_adamw_config_default();
     real *value = reals(n), *first = reals(n), *second = reals(n);
     const size_t shape[2] = { 1, n };
     o.lr = 0.01;
     o.weight_decay = 0.3;
-    mmix_params_add(p, "", "w", 2, shape, MMIX_START_NORMAL, 1, 7);
+    mmix_params_add(p, "", "w", 2, shape, MMIX_INIT_NORMAL, 1, 7);
     IS(mmix_params_allocate(p) || mmix_adamw_init(&state, p), 0);
     mmix_tensor *w = mmix_params_find(p, "w");
     mmix_read(w, value);
@@ -1092,7 +1092,7 @@ static void plain_adamw(mmix_ctx *m, size_t n)
         beside("adamw", w, value, 40);
         mmix_reset(m);
     }
-    mmix_adamw_free(&state);
+    mmix_optimizer_free(&state);
     mmix_params_destroy(p);
     case_ends(m);
 }
@@ -1153,7 +1153,7 @@ static void plain_auc(void)
     mmix_ctx *m = mmix_create(NULL);
     for (size_t k = 0; k < sizeof side / sizeof *side; k++) {
         const size_t shape[3] = {1, side[k], side[k] + 1};
-        mmix_tensor *map = mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, 3, shape), 1, k);
+        mmix_tensor *map = mmix_fill_normal(m, mmix_new(m, MMIX_DTYPE_REAL, 3, shape), 1, k);
         mmix_tensor *mask = integers(m, 3, shape, 3);
         mmix_auc auc;
         size_t n = mmix_count(map);
@@ -1177,7 +1177,7 @@ static void plain_knn(void)
     mmix_ctx *m = mmix_create(NULL);
     for (size_t i = 0; i < 5 * 6 * 3; i++) {
         const size_t D = widths[i % 3], k = nearest[i / 3 % 6], rows = tests[i / 18], all = N;
-        mmix_tensor *train = mmix_randn(m, mmix_new2(m, N, D), 1, i), *test = mmix_randn(m, mmix_new2(m, rows, D), 1, i + 1);
+        mmix_tensor *train = mmix_fill_normal(m, mmix_new2(m, N, D), 1, i), *test = mmix_fill_normal(m, mmix_new2(m, rows, D), 1, i + 1);
         mmix_tensor *label = integers(m, 1, &all, K);
         mmix_knn_result r;
         double votes[K];
@@ -1201,9 +1201,9 @@ static void plain_ranks(void)
 {
     mmix_ctx *m = mmix_create(NULL);
     for (size_t n = 1; n < 20; n += 3) {
-        mmix_tensor *M = mmix_randn(m, mmix_new3(m, 2, n, 23 - n), 1, n);
+        mmix_tensor *M = mmix_fill_normal(m, mmix_new3(m, 2, n, 23 - n), 1, n);
         mmix_rank r;
-        if (!CHECK(!mmix_rank_of(m, M, 7, 0, &r))) break;
+        if (!CHECK(!mmix_block_rank(m, M, 7, 0, &r))) break;
         for (size_t i = 0; i < r.matrices * r.rows * r.cols; i++) {
             const double *sigma = r.singular + i * r.width;
             NEAR(r.effective[i], mmixi_plain_effective_rank(sigma, r.width), 1e-13 * r.effective[i]);

@@ -264,31 +264,31 @@ static void row(size_t n)
         const real *fw = form & 1 ? w : NULL, *fb = form & 2 ? y : NULL;
         const int add = form >> 2 & 1;
         real *dw = form & 2 ? u : NULL, *db = form & 8 ? v : NULL;
-        k->normalise(n, x, mean, rstd, fw, fb, z);
+        k->normalize(n, x, mean, rstd, fw, fb, z);
         EACH {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
-            close_to("normalise", n, (double)z[i], xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
+            close_to("normalize", n, (double)z[i], xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
         }
-        k->normalise_sums(n, y, x, mean, rstd, fw, &got, &got2);
+        k->normalize_sums(n, y, x, mean, rstd, fw, &got, &got2);
         s = s2 = size = size2 = 0;
         EACH {
             wide g = (wide)y[i] * (fw ? (wide)w[i] : 1), gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
             s += g; s2 += gx; size += fabs(g); size2 += fabs(gx);
         }
-        close_to("normalise_sums g", n, (double)got, s, se * size);
-        close_to("normalise_sums gx", n, (double)got2, s2, se * size2);
+        close_to("normalize_sums g", n, (double)got, s, se * size);
+        close_to("normalize_sums gx", n, (double)got2, s2, se * size2);
         EACH z[i] = add ? old[i] : (real)NAN;
         REFRESH(u, old); REFRESH(v, old);
-        k->normalise_backward(n, y, x, mean, rstd, fw, (real)0.1, (real)-0.2, z, add, dw, db);
+        k->normalize_backward(n, y, x, mean, rstd, fw, (real)0.1, (real)-0.2, z, add, dw, db);
         EACH {
             wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd, g = (wide)y[i] * (fw ? (wide)w[i] : 1);
             wide d = (wide)rstd * (g - (wide)(real)0.1 - xhat * (wide)(real)-0.2);
-            close_to("normalise_backward dx", n, (double)z[i], d + (add ? (wide)old[i] : 0), 2 * e);
-            close_to("normalise_backward dw", n, (double)u[i], (wide)old[i] + (dw ? (wide)y[i] * xhat : 0), e);
-            close_to("normalise_backward db", n, (double)v[i], (wide)old[i] + (db ? (wide)y[i] : 0), e);
+            close_to("normalize_backward dx", n, (double)z[i], d + (add ? (wide)old[i] : 0), 2 * e);
+            close_to("normalize_backward dw", n, (double)u[i], (wide)old[i] + (dw ? (wide)y[i] * xhat : 0), e);
+            close_to("normalize_backward db", n, (double)v[i], (wide)old[i] + (db ? (wide)y[i] : 0), e);
         }
     }
-    intact("edges: normalise", n, z);
+    intact("edges: normalize", n, z);
 
     EACH { y[i] = (real)fabs((double)y[i]); if (i % 5 == 3) y[i] *= (real)1e-35; }
     k->ssd_row(n, (real)0.5, y, x, w, z, u);

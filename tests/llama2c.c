@@ -51,7 +51,7 @@ static void llama2c(void)
         Bytes b = llama2c_file(d, d->params);
         mmix_sequence s = sequence(m, 0, 9);
         s.n_spans = 0;
-        back = mmix_decoder_from_llama2c(m, "tiny", b.at, b.n);
+        back = mmix_decoder_load_llama2c(m, "tiny", b.at, b.n);
         FINE(m);
         mmix_tensor *y = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &s, NULL));
         CHECK_AT(gap(y, mmix_decoder_logits(m, back, mmix_decoder_forward(m, back, &s, NULL))) <= 0, about);
@@ -59,12 +59,12 @@ static void llama2c(void)
         {                                        /* by its path */
             FILE *f = fopen(FOLDER "/tiny.bin", "wb");
             if (f) fwrite(b.at, 1, b.n, f), fclose(f);
-            back = mmix_decoder_open(m, FOLDER "/tiny.bin");
+            back = mmix_decoder_load(m, FOLDER "/tiny.bin");
             CHECK_AT(back && same_lists(back->params, d->params), about);
             mmix_decoder_destroy(back);
             f = fopen(FOLDER "/tiny.bin", "wb");             /* half of it: an error that says what is missing */
             if (f) fwrite(b.at, 1, b.n / 2, f), fclose(f);
-            CHECK_AT(!mmix_decoder_open(m, FOLDER "/tiny.bin") && says(m, MMIX_ERROR_FILE, "as a llama2.c model expected"), about);
+            CHECK_AT(!mmix_decoder_load(m, FOLDER "/tiny.bin") && says(m, MMIX_ERROR_FILE, "as a llama2.c model expected"), about);
             remove(FOLDER "/tiny.bin");
         }
         const size_t before = mmix_memory(m).bytes;
@@ -72,20 +72,20 @@ static void llama2c(void)
         for (size_t n = 0; n < b.n; n += n < 64 || n + 64 > b.n ? 1 : 37) {
             unsigned char *part = (unsigned char *)malloc(n ? n : 1);        /* its own block: nothing behind it is there */
             memcpy(part, b.at, n);
-            back = mmix_decoder_from_llama2c(m, "short", part, n);
+            back = mmix_decoder_load_llama2c(m, "short", part, n);
             bad += back || mmix_error_kind(m) != MMIX_ERROR_FILE;
             mmix_decoder_destroy(back);
             mmix_error_clear(m);
             free(part);
         }
         put_f32(&b, 0);                          /* and one too long */
-        bad += mmix_decoder_from_llama2c(m, "long", b.at, b.n) || mmix_error_kind(m) != MMIX_ERROR_FILE;
+        bad += mmix_decoder_load_llama2c(m, "long", b.at, b.n) || mmix_error_kind(m) != MMIX_ERROR_FILE;
         mmix_error_clear(m);
         b.n -= 4;
         CHECK_AT(!bad, "truncated");
         for (size_t i = 0; i < 28 * 8; i++) {
             b.at[i / 8] ^= (unsigned char)(1u << i % 8);
-            back = mmix_decoder_from_llama2c(m, "flipped", b.at, b.n);
+            back = mmix_decoder_load_llama2c(m, "flipped", b.at, b.n);
             loaded += back != NULL;
             bad += !back && mmix_error_kind(m) != MMIX_ERROR_FILE && mmix_error_kind(m) != MMIX_ERROR_MEMORY
                 && (sizeof(size_t) > 4 || mmix_error_kind(m) != MMIX_ERROR_ARGUMENT);        /* sizes beyond 32 bits */
@@ -95,7 +95,7 @@ static void llama2c(void)
             b.at[i / 8] ^= (unsigned char)(1u << i % 8);
         }
         CHECK_AT(!bad && loaded < 60 && mmix_memory(m).bytes <= before + ARENA_BLOCK, about);
-        CHECK(!mmix_decoder_from_llama2c(m, "none", NULL, 0) && mmix_error(m));
+        CHECK(!mmix_decoder_load_llama2c(m, "none", NULL, 0) && mmix_error(m));
         mmix_error_clear(m);
         free(b.at);
         mmix_decoder_destroy(d);

@@ -681,7 +681,7 @@ static void test_nothing(mmix_ctx *m)
     mmix_tensor *q = mmix_fill(mmix_new4(m, 1, 4, 1, 2), 1);
     mmix_mixer mixer = mmix_mixer_softmax(q, q, q);
     mmix_miou_count count[2] = {{1, 1, 1}, {1, 1, 1}};
-    mmix_probe_config config = mmix_probe_default();
+    mmix_probe_config config = mmix_probe_config_default();
     mmix_source source;
     mmix_auc auc;
     mmix_map map;
@@ -699,7 +699,7 @@ static void test_nothing(mmix_ctx *m)
     CHECK(mmix_feature_map(NULL, NULL, x, x, 2, 2, 4, 4, &map) == -1 && !map.map);
     CHECK(mmix_knn(NULL, x, NULL, NULL, NULL, 2, 1, 0, &knn) == -1 && !knn.votes);
     CHECK(mmix_pca(NULL, x, 1, &pca) == -1 && !pca.mean);
-    CHECK(mmix_rank_of(NULL, x, 0, 0, &rank) == -1 && !rank.singular);
+    CHECK(mmix_block_rank(NULL, x, 0, 0, &rank) == -1 && !rank.singular);
     memset(&mixed, 1, sizeof mixed);
     CHECK(mmix_mix_rank(NULL, &mixer, NULL, 0, 0, &mixed) == -1 && !mixed.bound);
     memset(&mixed, 1, sizeof mixed);
@@ -712,8 +712,8 @@ static void test_nothing(mmix_ctx *m)
     FAILS(m, mmix_mix_rank(m, NULL, NULL, 0, 0, &mixed), "mixer is NULL");
     CHECK(!mixed.bound && !mixed.joined);
     FAILS(m, mmix_mix_rank(m, &mixer, NULL, 0, 0, NULL), "mmix_mix_rank: result is NULL");
-    FAILS(m, mmix_rank_of(m, NULL, 0, 0, &rank), "M is NULL");
-    FAILS(m, mmix_rank_of(m, x, 0, 0, NULL), "result is NULL");
+    FAILS(m, mmix_block_rank(m, NULL, 0, 0, &rank), "M is NULL");
+    FAILS(m, mmix_block_rank(m, x, 0, 0, NULL), "result is NULL");
     FAILS(m, mmix_binary_auc(m, NULL, x, NULL, &auc), "mask is NULL");
     FAILS(m, mmix_binary_auc(m, NULL, x, NULL, NULL), "result is NULL");
     FAILS(m, mmix_feature_map(m, NULL, NULL, x, 2, 2, 4, 4, &map), "query is NULL");

@@ -1,4 +1,4 @@
-/* mixing.c - the token mixers against their matrices, their definitions and each other; mmix_mix_watch; long sequences */
+/* mixing.c - the token mixers against their matrices, their definitions and each other; mmix_mix_hook; long sequences */
 #include "test.h"
 
 /* M v, head by head, in double. */
@@ -35,7 +35,7 @@ static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along ax
         }
     return y;
 }
-/* mmix_mix_rows beside M's rows, of which one may be asked for twice. */
+/* mmix_mix_rows_mean beside M's rows, of which one may be asked for twice. */
 static void rows_as_in(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *M, double bound)
 {
     size_t n = any(1, 3), rows[3], B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3);
@@ -43,7 +43,7 @@ static void rows_as_in(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *M, double 
     for (size_t i = 0; i < n; i++) rows[i] = any(0, L - 1);
     for (size_t i = 0; mean && i < B * H * S; i++)
         for (size_t k = 0; k < n; k++) mmix_data(mean)[i] += mmix_data(M)[(i / S * L + rows[k]) * S + i % S] / (real)n;
-    ALIKE(mmix_mix_rows(m, x, rows, n), mean, bound);
+    ALIKE(mmix_mix_rows_mean(m, x, rows, n), mean, bound);
 }
 static const double MIX = 60;                    /* bounds in units of EPS */
 static size_t lengths[] = { 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 130, 255, 256, 257, 330 };
@@ -61,12 +61,12 @@ static void attention_invariants(void)
         doing(kind ? "linear attention" : "softmax attention");
         mmix_reset(m);
         x = mmix_mixer_softmax(NULL, NULL, NULL);
-        x.kind = kind ? MMIX_LINEAR : MMIX_SOFTMAX;
+        x.kind = kind ? MMIX_MIXER_LINEAR : MMIX_MIXER_SOFTMAX;
         x.mask = kind ? (int)any(0, 1) : (int)any(0, 2);
         x.prefix = any(0, L + 2);
         x.feature = (int)any(0, 3);
         if (kind && x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
-        x.normalise = (int)any(0, 2) - 1;
+        x.normalize = (int)any(0, 2) - 1;
         x.eps = any(0, 1) ? 0.01 : 0;
         x.scale = any(0, 1) ? 0.7 : 0;
         S = x.mask ? L : any(1, 90);
@@ -91,7 +91,7 @@ static void attention_invariants(void)
                 if (allowed && !kind && !(q[r * S + j] > 0)) COMPARE(0, "allowed entries are positive", (double)q[r * S + j], 1);
             }
             if (!kind) NEAR(sum, 1, 100 * EPS);
-            else if (x.normalise ? x.normalise > 0 : x.feature == MMIX_FEATURE_ELU1 || x.feature == MMIX_FEATURE_RELU)
+            else if (x.normalize ? x.normalize > 0 : x.feature == MMIX_FEATURE_ELU1 || x.feature == MMIX_FEATURE_RELU)
                 CHECK(sum <= 1 + 100 * EPS && sum > 0);
         }
     }
@@ -102,7 +102,7 @@ static void attention_invariants(void)
         mmix_tensor *M;
         doing("windows with a bias");
         mmix_mixer_windows(&x, 3, grid, window, it % 2);
-        x.bias = mmix_randn(m, mmix_new2(m, 4, n), 1, 5);
+        x.bias = mmix_fill_normal(m, mmix_new2(m, 4, n), 1, 5);
         M = mmix_mix_matrix(m, &x);
         ALIKE(mmix_mix(m, &x), times(m, M, x.v), MIX * EPS);
         rows_as_in(m, &x, M, MIX * EPS);
@@ -115,16 +115,16 @@ static void attention_invariants(void)
         FINE(m);
         mmix_reset(m);
     }
-    {                                            /* LinearViT: equal keys make rows sum to L/N, to 1 with a normaliser */
+    {                                            /* LinearViT: equal keys make rows sum to L/N, to 1 with a normalizer */
         mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1), mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3), mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
         mmix_tensor *y = mmix_mix(m, &x);
         doing("row sums");
         for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
-        x.normalise = 1;
+        x.normalize = 1;
         y = mmix_mix(m, &x);
         for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 1, 1e-6);
     }
-    for (int kind = MMIX_SOFTMAX; kind <= MMIX_LINEAR; kind++) {     /* head h reads group h / (H/G) */
+    for (int kind = MMIX_MIXER_SOFTMAX; kind <= MMIX_MIXER_LINEAR; kind++) {     /* head h reads group h / (H/G) */
         mmix_mixer x, one;
         mmix_tensor *y;
         doing("groups");
@@ -193,7 +193,7 @@ static void ssd_invariants(void)
         mmix_reset(m);
         doing("ssd");
         x = any_ssd(m, B, L, H, G, Gx, Gc, P, N);
-        if (it % 3 == 1) x.direction = MMIX_REVERSE;
+        if (it % 3 == 1) x.direction = MMIX_SCAN_REVERSE;
         if (it % 4 == 2 || it % 4 == 3) x.seq_idx = numbers(m, B, L);
         y = mmix_mix(m, &x);
         M = mmix_mix_matrix(m, &x);
@@ -203,7 +203,7 @@ static void ssd_invariants(void)
         if (!M) continue;
         for (size_t i = 0; i < L; i++)
             for (size_t j = i + 1; j < L; j++) {
-                size_t at = x.direction == MMIX_REVERSE ? j * L + i : i * L + j;
+                size_t at = x.direction == MMIX_SCAN_REVERSE ? j * L + i : i * L + j;
                 if (mmix_data(M)[at] != 0) COMPARE(0, "causal", (double)mmix_data(M)[at], 0);
             }
         if (any(0, 1)) x.initial_state = random4(m, B, H, P, N, -1, 1);
@@ -227,7 +227,7 @@ static void ssd_invariants(void)
                     SAME(mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, from, n), mmix_mix(m, &one));
                 }
         x.initial_state = x.seq_idx = NULL;
-        x.direction = MMIX_FORWARD;
+        x.direction = MMIX_SCAN_FORWARD;
         if (L > 1) {                             /* the final state goes on */
             size_t cut = any(1, L - 1);
             mmix_mixer a, c;
@@ -243,22 +243,22 @@ static void ssd_invariants(void)
             c.initial_state = s;
             c.final_state = &e;
             y = mmix_mix(m, &c);
-            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_scale(m, all, 1, 0)) + 1e-30), 0, MIX * EPS * 4);
+            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_affine(m, all, 1, 0)) + 1e-30), 0, MIX * EPS * 4);
             ALIKE(e, mmix_slice(m, whole, 0, 0, 1), MIX * EPS * 4);
         }
         doing("ssd, both ways");
         fw = mmix_mix(m, &x);
-        x.direction = MMIX_REVERSE;
+        x.direction = MMIX_SCAN_REVERSE;
         bw = mmix_mix(m, &x);
         f = x;
-        f.direction = MMIX_FORWARD;
+        f.direction = MMIX_SCAN_FORWARD;
         f.v = flipped(m, x.v);
         f.k = flipped(m, x.k);
         f.q = flipped(m, x.q);
         f.dt = flipped(m, x.dt);
         SAME(bw, flipped(m, mmix_mix(m, &f)));
-        x.direction = MMIX_BOTH;
-        ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_scale(m, fw, 0.5, 0), mmix_scale(m, bw, 0.5, 0)), 4 * EPS);
+        x.direction = MMIX_SCAN_BOTH;
+        ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_affine(m, fw, 0.5, 0), mmix_affine(m, bw, 0.5, 0)), 4 * EPS);
         ALIKE(mmix_mix(m, &x), times(m, M = mmix_mix_matrix(m, &x), x.v), MIX * EPS);
         rows_as_in(m, &x, M, MIX * EPS);
         FINE(m);
@@ -295,7 +295,7 @@ static void ssd_invariants(void)
         l = mmix_mixer_linear(x.q, x.k, random4(m, 2, L, 2, 5, -1, 1));
         l.mask = MMIX_MASK_CAUSAL;
         l.feature = MMIX_FEATURE_RELU;
-        l.normalise = -1;
+        l.normalize = -1;
         x.v = l.v;                               /* two heads of x for four of dt */
         ALIKE(mmix_mix(m, &x), mmix_mix(m, &l), MIX * EPS);
         g = x;                                   /* the group rule with unequal content */
@@ -317,26 +317,26 @@ static void ssd_invariants(void)
     for (int it = 0; it < 20; it++) {
         size_t L = any(1, 40), D = any(1, 30), W = any(1, 5);
         mmix_tensor *x = random3(m, 1, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1), *b = random1(m, D, -1, 1), *y;
-        mmix_conv1d_options o;
+        mmix_causal_conv1d_options o;
         memset(&o, 0, sizeof o);
         o.silu = it % 2;
         o.reverse = it % 3 == 0;
         o.seq_idx = numbers(m, 1, L);
-        y = mmix_conv1d(m, x, w, b, &o);
+        y = mmix_causal_conv1d(m, x, w, b, &o);
         for (size_t from = 0, n; from < L; from += n) {
             const int32_t *s = mmix_data_i32(o.seq_idx);
-            mmix_conv1d_options one = o;
+            mmix_causal_conv1d_options one = o;
             n = 1;
             while (from + n < L && s[from + n] == s[from]) n++;
             one.seq_idx = NULL;
-            SAME(mmix_slice(m, y, 1, from, n), mmix_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
+            SAME(mmix_slice(m, y, 1, from, n), mmix_causal_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
         }
     }
     FINE(m);
     mmix_destroy(m);
 }
 
-/* mmix_mix_watch: every mixer of a model, in order, with its values; what look does leaves no trace. */
+/* mmix_mix_hook: every mixer of a model, in order, with its values; what look does leaves no trace. */
 typedef struct watched { int count, kinds[8], directions[8], recording; double sum; size_t tokens; } watched;
 static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
@@ -351,9 +351,9 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 static void watching(void)
 {
     mmix_ctx *m = context(2, 3);
-    doing("mmix_mix_watch");
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
-        mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(192, 8);
+    doing("mmix_mix_hook");
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
+        mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(192, 8);
         mmix_vision *v;
         mmix_features f, g;
         mmix_tensor *image, *loss;
@@ -361,20 +361,20 @@ static void watching(void)
         memset(&w, 0, sizeof w);
         c.mixer = mixer; c.dim = 32; c.depth = 2; c.heads = 2; c.patch = 8; c.grid = 3; c.mamba.head_dim = 16;
         v = mmix_vision_create(m, c);
-        mmix_params_train(mmix_vision_params(v), 1);
-        image = mmix_randn(m, mmix_new4(m, 1, 3, 24, 24), 1, 1);
+        mmix_params_require_grad(mmix_vision_params(v), 1);
+        image = mmix_fill_normal(m, mmix_new4(m, 1, 3, 24, 24), 1, 1);
         f = mmix_vision_forward(m, v, image, NULL);
         mmix_record(m, 1);
-        mmix_mix_watch(m, look, &w);
+        mmix_mix_hook(m, look, &w);
         g = mmix_vision_forward(m, v, image, NULL);
-        mmix_mix_watch(m, NULL, NULL);
+        mmix_mix_hook(m, NULL, NULL);
         loss = mmix_mean(m, g.token);
         mmix_record(m, 0);
         ALIKE(f.token, g.token, 20 * EPS);
-        IS(w.count, mixer == MMIX_SSD ? 4 : 2);
-        IS(w.tokens, mixer == MMIX_SSD ? 11 : 10);
+        IS(w.count, mixer == MMIX_MIXER_SSD ? 4 : 2);
+        IS(w.tokens, mixer == MMIX_MIXER_SSD ? 11 : 10);
         CHECK(!w.recording && w.kinds[0] == mixer && w.kinds[1] == mixer);
-        if (mixer == MMIX_SSD) CHECK(w.directions[0] == MMIX_FORWARD && w.directions[1] == MMIX_REVERSE);
+        if (mixer == MMIX_MIXER_SSD) CHECK(w.directions[0] == MMIX_SCAN_FORWARD && w.directions[1] == MMIX_SCAN_REVERSE);
         CHECK(!mmix_backward(m, loss));
         FINE(m);
         mmix_vision_destroy(v);
@@ -382,7 +382,7 @@ static void watching(void)
     }
     {                                            /* (B, L, heads, width): where token 2 of sequence 1 stands for head 5 of 6 */
         mmix_real room[2 * 4 * 3 * 5];
-        const mmix_heads h = mmix_heads_plain(room, 4, 3, 5, 6);
+        const mmix_head_view h = mmix_head_view_rows(room, 4, 3, 5, 6);
         CHECK(h.p + h.batch + 2 * h.token + (ptrdiff_t)(5 / h.share) * h.head == room + ((1 * 4 + 2) * 3 + 2) * 5);
     }
     mmix_destroy(m);
@@ -397,8 +397,8 @@ static void exactness(void)
     static double h[P * N];
     doing("exactness");
     for (int trial = 0; trial < 6; trial++) {
-        mmix_tensor *x = mmix_randn(m, mmix_new4(m, 1, L, H, P), 1, 1), *B = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
-        mmix_tensor *C = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 1, 3), *dt = mmix_new3(m, 1, L, H), *A = mmix_new1(m, H), *y;
+        mmix_tensor *x = mmix_fill_normal(m, mmix_new4(m, 1, L, H, P), 1, 1), *B = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
+        mmix_tensor *C = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, N), 1, 3), *dt = mmix_new3(m, 1, L, H), *A = mmix_new1(m, H), *y;
         mmix_mixer s = mmix_mixer_ssd(x, dt, A, B, C);
         double top = 0, error = 0;
         for (size_t i = 0; i < H; i++)           /* A from -1e-3 … -1 to -1 … -1000, dt from 1e-3 to 0.1 or to 100 */
@@ -435,8 +435,8 @@ static void not_finite(void)
     enum { L = 600, W = 2 * L - 1 };
     mmix_ctx *m = context(1, 0);
     doing("scores of -infinity");
-    mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, L, 1, 4), 1, 1), *bias = mmix_fill(mmix_new2(m, 1, W), 0), *y, *M;
-    mmix_mixer x = mmix_mixer_softmax(q, mmix_randn(m, mmix_new4(m, 1, L, 1, 4), 1, 2), mmix_randn(m, mmix_new4(m, 1, L, 1, 4), 1, 3));
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 1), *bias = mmix_fill(mmix_new2(m, 1, W), 0), *y, *M;
+    mmix_mixer x = mmix_mixer_softmax(q, mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 2), mmix_fill_normal(m, mmix_new4(m, 1, L, 1, 4), 1, 3));
     x.grid[0] = x.window[0] = L, x.grid[1] = x.grid[2] = x.window[1] = x.window[2] = 1, x.bias = bias;
     for (int d = 0; d < W; d++)                  /* whole tiles of keys, the first ones of late rows, have nothing else */
         if (abs(d - (L - 1)) > 20) mmix_data(bias)[d] = -INFINITY;
@@ -454,10 +454,10 @@ static void not_finite(void)
     doing("an infinity in a step of SSD");
     x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, 1, 1, 1), INFINITY), mmix_fill(mmix_new3(m, 1, 1, 1), 1), mmix_fill(mmix_new1(m, 1), -1),
                        mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1), mmix_fill(mmix_new4(m, 1, 1, 1, 3), 1));
-    mmix_state *state = mmix_state_create(m, 1);
+    mmix_mix_state *state = mmix_mix_state_create(m, 1);
     y = mmix_mix_step(m, &x, state, 0);
     CHECK(y && isinf((double)*mmix_data(y)));
-    mmix_state_destroy(state);
+    mmix_mix_state_destroy(state);
     doing("NaN in features");
     for (int feature = MMIX_FEATURE_SOFTMAX_BOTH; feature <= MMIX_FEATURE_NONE; feature++) {
         x = mmix_mixer_linear(mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 2), 0.5), mmix_fill(mmix_new4(m, 1, 2, 1, 1), 1));
@@ -473,8 +473,8 @@ static void retention(void)
 {
     enum { B = 2, L = 70, H = 3, N = 5, P = 4 };
     mmix_ctx *m = context(1, 0);
-    mmix_tensor *q = mmix_randn(m, mmix_new4(m, B, L, H, N), 1, 1), *k = mmix_randn(m, mmix_new4(m, B, L, H, N), 1, 2);
-    mmix_tensor *v = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 3), *A = mmix_new1(m, H);
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 1), *k = mmix_fill_normal(m, mmix_new4(m, B, L, H, N), 1, 2);
+    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, B, L, H, P), 1, 3), *A = mmix_new1(m, H);
     mmix_mixer x = mmix_mixer_ssd(v, mmix_fill(mmix_new3(m, B, L, H), 1), A, k, q);
     mmix_tensor *expected = mmix_new4(m, B, H, L, L);
     doing("RetNet");

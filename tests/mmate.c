@@ -51,7 +51,7 @@ static void matrix_of_a_layer(void)
         mmix_ctx *m = context(1, 0);
         mmix_decoder *d = variant(m, o ? OPTIONS : 0);
         int mixers = 0, all;
-        mmix_mix_watch(m, count_mixers, &mixers);
+        mmix_mix_hook(m, count_mixers, &mixers);
         mmix_sequence s = sequence(m, 1, 2);
         mmix_decoder_forward(m, d, &s, NULL);
         all = mixers;
@@ -89,7 +89,7 @@ static mmix_tensor *in_pieces(alone *a, face *f)
     mmix_tensor *part[3];
     mmix_layout layout;
     memset(&layout, 0, sizeof layout);
-    layout.state = mmix_state_create(a->m, 3);
+    layout.state = mmix_mix_state_create(a->m, 3);
     layout.slot = 1;
     for (size_t i = 0; i < 3; i++) {             /* a span in each */
         mmix_span one = spans[i];
@@ -98,18 +98,18 @@ static mmix_tensor *in_pieces(alone *a, face *f)
         layout.n_spans = 1;
         part[i] = f(a->m, &a->l, mmix_slice(a->m, a->x, 1, at[i], at[i + 1] - at[i]), NULL, &layout);
     }
-    mmix_state_destroy(layout.state);
+    mmix_mix_state_destroy(layout.state);
     return mmix_concat(a->m, 1, part, 3);
 }
-/* mmix_mmate is the branches' sum; a residual is added; pieces give the whole; text alone is what no layout means; a run
+/* mmix_mmate_forward is the branches' sum; a residual is added; pieces give the whole; text alone is what no layout means; a run
    of text may be cut anywhere with Flex-MA's state handed on. */
 static void layer_faces(void)
 {
     for (int o = 0; o < OPTIONS; o++) {
         alone a = layer(o, 2, 0);
         mmix_ctx *m = a.m;
-        mmix_tensor *r = mmix_randn(m, mmix_new3(m, BATCH, TOKENS, 12), 1, 4);
-        mmix_tensor *both = mmix_mmate(m, &a.l, a.x, NULL, &a.layout), *with = mmix_mmate(m, &a.l, a.x, r, &a.layout);
+        mmix_tensor *r = mmix_fill_normal(m, mmix_new3(m, BATCH, TOKENS, 12), 1, 4);
+        mmix_tensor *both = mmix_mmate_forward(m, &a.l, a.x, NULL, &a.layout), *with = mmix_mmate_forward(m, &a.l, a.x, r, &a.layout);
         mmix_tensor *flex = NULL, *swin = NULL, *last = NULL;
         mmix_layout none;
         if (a.l.options.branches != MMIX_BRANCH_SWIN) flex = flex_ma(m, &a.l, a.x, NULL, &a.layout);
@@ -119,9 +119,9 @@ static void layer_faces(void)
         if (flex) CHECK_AT(gap(flex_ma(m, &a.l, a.x, r, &a.layout), mmix_add(m, flex, r)) < TOL, about);
         if (swin) CHECK_AT(gap(local_swin(m, &a.l, a.x, r, &a.layout), mmix_add(m, swin, r)) < TOL, about);
         memset(&none, 0, sizeof none);
-        both = mmix_mmate(m, &a.l, a.x, NULL, &none);
-        CHECK_AT(gap(both, mmix_mmate(m, &a.l, a.x, NULL, NULL)) <= 0, about);
-        CHECK_AT(gap(in_pieces(&a, mmix_mmate), mmix_mmate(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
+        both = mmix_mmate_forward(m, &a.l, a.x, NULL, &none);
+        CHECK_AT(gap(both, mmix_mmate_forward(m, &a.l, a.x, NULL, NULL)) <= 0, about);
+        CHECK_AT(gap(in_pieces(&a, mmix_mmate_forward), mmix_mmate_forward(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
         if (flex) {
             CHECK_AT(gap(in_pieces(&a, flex_ma), flex) < TOL, about);
             CHECK_AT(gap(in_pieces(&a, attention), attention(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
@@ -191,7 +191,7 @@ static void conversion(void)
         teacher = shaken(m, c);
         p = teacher->params;
         mmix_real *before = values(p);
-        student = mmix_linmu_from(teacher, &c.mmate);
+        student = mmix_decoder_student(teacher, &c.mmate);
         q = student->params;
         s = sequence(m, 1, 5);
         CHECK(student->config.mixer == MMIX_DECODER_MMATE && student->config.head_dim == 6);
@@ -209,12 +209,12 @@ static void conversion(void)
                 }
         memset(&look, 0, sizeof look);
         look.normed = normed;
-        if (calibrate) CHECK(!mmix_linmu_calibrate(student, teacher, &s));
+        if (calibrate) CHECK(!mmix_decoder_calibrate(student, teacher, &s));
         for (size_t l = 0; way == 2 && l < c.depth; l++)
-            mmix_randn(m, named(q, l, "branch_gate.weight"), 1, 60 + l), mmix_randn(m, named(q, l, "branch_gate.bias"), 1, 70 + l);
+            mmix_fill_normal(m, named(q, l, "branch_gate.weight"), 1, 60 + l), mmix_fill_normal(m, named(q, l, "branch_gate.bias"), 1, 70 + l);
         mmix_real *kept = values(q);
         if (calibrate) {                         /* once more changes nothing */
-            CHECK(!mmix_linmu_calibrate(student, teacher, &s));
+            CHECK(!mmix_decoder_calibrate(student, teacher, &s));
             mmix_real *again = values(q);
             CHECK(most(again, kept, q->elements) < TOL * 10);
             free(kept);
@@ -258,18 +258,18 @@ static void conversion(void)
         mmix_destroy(m);
     }
 }
-/* A teacher's adapters go into the student, as mmix_params_merge would put them into its weights. */
+/* A teacher's adapters go into the student, as mmix_params_merge_lora would put them into its weights. */
 static void conversion_of_adapters(void)
 {
     mmix_ctx *m = context(1, 0);
     mmix_decoder *teacher = shaken(m, small(MMIX_DECODER_ATTENTION)), *plain, *before, *after;
     snprintf(about, sizeof about, "conversion of adapters");
-    plain = mmix_linmu_from(teacher, NULL);
-    CHECK(!mmix_params_lora(teacher->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER));
+    plain = mmix_decoder_student(teacher, NULL);
+    CHECK(!mmix_params_add_lora(teacher->params, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER));
     shake(m, teacher->params->adapters, 0.3);
-    before = mmix_linmu_from(teacher, NULL);
-    CHECK(teacher->params->adapters && !before->params->adapters && !mmix_params_merge(teacher->params));
-    after = mmix_linmu_from(teacher, NULL);
+    before = mmix_decoder_student(teacher, NULL);
+    CHECK(teacher->params->adapters && !before->params->adapters && !mmix_params_merge_lora(teacher->params));
+    after = mmix_decoder_student(teacher, NULL);
     FINE(m);
     CHECK(same_lists(before->params, after->params) && !same_lists(before->params, plain->params));
     mmix_decoder_destroy(plain), mmix_decoder_destroy(before), mmix_decoder_destroy(after);
@@ -296,10 +296,10 @@ static void inside(void)
             x = mmix_add(m, outputs[l - 1], mixed[l]);
             CHECK_AT(gap(normed[l], mmix_rms_norm(m, outputs[l - 1], named(p, l, "input_layernorm.weight"), 1e-5)) < TOL, about);
             ffn.gate = named(p, l, "gate_proj.weight"), ffn.up = named(p, l, "up_proj.weight"), ffn.down = named(p, l, "down_proj.weight");
-            y = mmix_swiglu(m, &ffn, mmix_rms_norm(m, x, named(p, l, "post_attention_layernorm.weight"), 1e-5), x, NULL);
+            y = mmix_swiglu_forward(m, &ffn, mmix_rms_norm(m, x, named(p, l, "post_attention_layernorm.weight"), 1e-5), x, NULL);
             CHECK_AT(gap(outputs[l], y) < TOL * 10, about);
         }
-        inputs[0] = mmix_randn(m, mmix_new3(m, BATCH, TOKENS, 12), 1, 8);
+        inputs[0] = mmix_fill_normal(m, mmix_new3(m, BATCH, TOKENS, 12), 1, 8);
         for (int l = 1; l < 4; l++) inputs[l] = outputs[l - 1];
         mmix_tensor *last = outputs[3], *first = outputs[0];
         look.inputs = inputs;

@@ -5,10 +5,10 @@
 
 SHARED mmix_vision_config small_vision(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit(192, 4) : mixer == MMIX_LINEAR ? mmix_linearvit(768) : mmix_dinovim(256);
+    mmix_vision_config c = mixer == MMIX_MIXER_SOFTMAX ? mmix_vision_config_vit(192, 4) : mixer == MMIX_MIXER_LINEAR ? mmix_vision_config_linearvit(768) : mmix_vision_config_dinovim(256);
     c.dim = 16;
     c.depth = 2;
-    c.heads = mixer == MMIX_SSD ? 0 : 2;
+    c.heads = mixer == MMIX_MIXER_SSD ? 0 : 2;
     c.patch = 4;
     c.grid = 4;
     c.mlp_ratio = 2;
@@ -36,7 +36,7 @@ SHARED void draw(void)                           /* four kinds: colours and stri
 }
 SHARED mmix_dino_config small_dino(int mixer)
 {
-    mmix_dino_config c = mmix_dino_small_data();
+    mmix_dino_config c = mmix_dino_config_small_data();
     c.vision = small_vision(mixer);
     c.vision.drop_path = 0.2;
     c.head_hidden = 16;

@@ -169,14 +169,14 @@ static int has_matrix(void) { return !in[FIRST].t && mmix_ndim(in[D].t) < 2; }
 static int divides(void)
 {
     const int by_default = x.feature == MMIX_FEATURE_ELU1 || x.feature == MMIX_FEATURE_RELU;
-    return x.kind == MMIX_LINEAR && (x.normalise ? x.normalise > 0 : by_default);
+    return x.kind == MMIX_MIXER_LINEAR && (x.normalize ? x.normalize > 0 : by_default);
 }
 
 static size_t states(void) { return B * SH * SP * N; }
 /* SSD in one direction and causal linear attention have an initial and a final state. */
 static int has_state(void)
 {
-    return x.kind == MMIX_SSD ? x.direction != MMIX_BOTH : x.kind == MMIX_LINEAR && x.mask == MMIX_MASK_CAUSAL;
+    return x.kind == MMIX_MIXER_SSD ? x.direction != MMIX_SCAN_BOTH : x.kind == MMIX_MIXER_LINEAR && x.mask == MMIX_MASK_CAUSAL;
 }
 
 static size_t window_of(size_t c, size_t window, size_t shift)
@@ -379,7 +379,7 @@ static void naive_linear_state(side *s, const double *g, double *dg)
 static void naive_attention(side *s, int absolute)
 {
     const size_t was = n_held;
-    const int soft = x.kind == MMIX_SOFTMAX;
+    const int soft = x.kind == MMIX_MIXER_SOFTMAX;
     double *f = soft ? s->x[Q] : naive_features(Q), *g = soft ? s->x[K] : naive_features(K), *dm = doubles(S);
     double *df = soft ? s->g[Q] : doubles(in[Q].n), *dg = soft ? s->g[K] : doubles(in[K].n);
     for (size_t z = 0; absolute && !soft && z < in[Q].n; z++) f[z] = fabs(f[z]);
@@ -458,7 +458,7 @@ static void expect(void)
     den = doubles(B * H * L);
     lse = doubles(B * H * L);
     seen = (unsigned char *)hold(B * L * S);
-    for (size_t z = 0; x.kind != MMIX_SSD && z < B * L * S; z++)
+    for (size_t z = 0; x.kind != MMIX_MIXER_SSD && z < B * L * S; z++)
         seen[z] = (unsigned char)sees(z / (L * S), z / S % L, z % S);
     for (int k = 0; k < 2; k++) {
         side *to = k ? &size : &exact;
@@ -474,15 +474,15 @@ static void expect(void)
         }
         to->y = doubles(out);
         to->last = doubles(state);
-        to->M = doubles(has_matrix() || x.kind != MMIX_SSD ? B * H * L * S : 0);
-        if (x.kind != MMIX_SSD) naive_attention(to, k);
-        for (int d = MMIX_FORWARD; x.kind == MMIX_SSD && d <= MMIX_REVERSE; d++) {
-            const double weight = x.direction == MMIX_BOTH ? 0.5 : x.direction == d;
+        to->M = doubles(has_matrix() || x.kind != MMIX_MIXER_SSD ? B * H * L * S : 0);
+        if (x.kind != MMIX_MIXER_SSD) naive_attention(to, k);
+        for (int d = MMIX_SCAN_FORWARD; x.kind == MMIX_MIXER_SSD && d <= MMIX_SCAN_REVERSE; d++) {
+            const double weight = x.direction == MMIX_SCAN_BOTH ? 0.5 : x.direction == d;
             if (weight > 0) naive_ssd(to, d, weight, k);
             if (weight > 0 && has_matrix()) naive_ssd_matrix(to, d, weight);
         }
     }
-    grow = x.kind == MMIX_SOFTMAX ? 1 + top_score : 1;
+    grow = x.kind == MMIX_MIXER_SOFTMAX ? 1 + top_score : 1;
 }
 
 /* ---- making a draw ---- */
@@ -593,7 +593,7 @@ static void any_windows(void)
 }
 static void any_attention(int kind)
 {
-    const int soft = kind == MMIX_SOFTMAX;
+    const int soft = kind == MMIX_MIXER_SOFTMAX;
     mmix_tensor *row = NULL, *other = NULL;
     size_t G, used = 2, used_other = 1, *used_kv = &used;
     do {
@@ -621,7 +621,7 @@ static void any_attention(int kind)
     } while (B * H * L * S > 400000 || B * H * L * S * (N + P) > 5000000);
     x.feature = (int)integer(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_NONE);
     if (x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
-    x.normalise = (int)integer(0, 2) - 1;
+    x.normalize = (int)integer(0, 2) - 1;
     x.eps = one_in(2) ? 0.01 : 0;
     x.prefix = integer(0, S + 2);
     x.left = one_in(8) ? SIZE_MAX : integer(0, pick(5, S));
@@ -671,8 +671,8 @@ static void any_ssd(void)
         L = S = any_length();
     } while (B * H * L * N * P > 2000000 || B * H * L * L * N > 8000000);
     memset(&x, 0, sizeof x);
-    x.kind = MMIX_SSD;
-    x.direction = (int)integer(MMIX_FORWARD, MMIX_BOTH);
+    x.kind = MMIX_MIXER_SSD;
+    x.direction = (int)integer(MMIX_SCAN_FORWARD, MMIX_SCAN_BOTH);
     x.dt_softplus = (int)integer(0, 1);
     if (one_in(3)) { x.dt_low = 0.125; x.dt_high = 0.5; }
     if (one_in(3)) any_packing();
@@ -726,7 +726,7 @@ static void any_mixer(int kind)
     run = NULL;
     hard = !little && one_in(8);
     with_last = only_last = 0;
-    if (kind == MMIX_SSD) any_ssd();
+    if (kind == MMIX_MIXER_SSD) any_ssd();
     else any_attention(kind);
     only_last = with_last && one_in(8);
     x.q = in[Q].t; x.k = in[K].t; x.v = in[V].t; x.bias = in[TABLE].t;
@@ -736,11 +736,11 @@ static void any_mixer(int kind)
     about[0] = 0;
     tell("%s B %zu L %zu S %zu H %zu N %zu P %zu heads %zu %zu %zu%s, %s, %d threads; ", names[kind], B, L, S, H, N, P,
          in[Q].heads, in[K].heads, in[V].heads, hard ? " hard" : "", mmix_simd_name(m), mmix_threads(m));
-    if (kind == MMIX_SSD)
+    if (kind == MMIX_MIXER_SSD)
         tell("direction %d softplus %d bias %d D %zu limits %d", x.direction, x.dt_softplus, x.dt_bias != NULL,
              in[D].n, x.dt_high > 0);
-    else tell("mask %d prefix %zu left %zu right %zu scale %g bias %zu feature %d normalise %d eps %g", x.mask,
-              x.prefix, x.left, x.right, x.scale, in[TABLE].n, x.feature, x.normalise, x.eps);
+    else tell("mask %d prefix %zu left %zu right %zu scale %g bias %zu feature %d normalize %d eps %g", x.mask,
+              x.prefix, x.left, x.right, x.scale, in[TABLE].n, x.feature, x.normalize, x.eps);
     if (has_state()) tell(" initial %d final %d only %d", x.initial_state != NULL, with_last, only_last);
     for (int a = 0; x.window[0] && a < 3; a++) tell(" axis %zu/%zu+%zu", x.grid[a], x.window[a], x.shift[a]);
     tell("%s; gradients of", x.seq_idx ? " packed" : "");
@@ -779,12 +779,12 @@ static void check_mix(const mmix_mixer *mixer, int f)
 }
 static void check_faces(void)
 {
-    const int ssd = x.kind == MMIX_SSD;
+    const int ssd = x.kind == MMIX_MIXER_SSD;
     mmix_mixer z = x;
     mmix_tensor *y, *M, *end = NULL;
     check_mix(&x, MIX);
     z.chunk = chunks[integer(1, 6)];
-    if (ssd || (x.kind == MMIX_LINEAR && x.mask)) check_mix(&z, CHUNK);
+    if (ssd || (x.kind == MMIX_MIXER_LINEAR && x.mask)) check_mix(&z, CHUNK);
     z = x;
     if (has_state()) z.final_state = &end;
     y = mmix_mix(m, &z);                         /* not recorded, other paths: no tape, a step where L = 1 */
@@ -849,12 +849,12 @@ static size_t most_bytes(size_t longest)
 }
 static int has_steps(void)
 {
-    if (x.kind == MMIX_SSD) return x.direction == MMIX_FORWARD && !x.seq_idx;
+    if (x.kind == MMIX_MIXER_SSD) return x.direction == MMIX_SCAN_FORWARD && !x.seq_idx;
     return x.mask != MMIX_MASK_NONE && S == L && !x.window[0] && !x.seq_idx
         && !(x.mask == MMIX_MASK_BAND && x.right) && !(x.mask == MMIX_MASK_PREFIX && x.prefix > L);
 }
 /* A step that the slot cannot take, after `from` tokens: it leaves the state as it was. */
-static void bad_step(mmix_state *s, size_t from, size_t n)
+static void bad_step(mmix_mix_state *s, size_t from, size_t n)
 {
     const int of_v = one_in(2);
     mmix_mixer z = part(B, from, n);
@@ -864,7 +864,7 @@ static void bad_step(mmix_state *s, size_t from, size_t n)
         z.k = mmix_fill(mmix_new4(m, B, n, in[K].heads, N + 1), 0.5);
     }
     rejected(!mmix_mix_step(m, &z, s, 0), "a step of another width");
-    equal("mmix_state_tokens", "after an error", mmix_state_tokens(s, 0), from);
+    equal("mmix_mix_state_tokens", "after an error", mmix_mix_state_tokens(s, 0), from);
 }
 /* Pieces of any length in slot 0, one token after another in slot 1, nothing in slot 2; a copy of the state goes on by
    itself and has the same bits. */
@@ -873,22 +873,22 @@ static void check_steps(void)
     const size_t first = x.mask == MMIX_MASK_PREFIX ? most(x.prefix, 1) : 1, fork = integer(0, L - 1), all = B * L * H * P;
     size_t *lengths = (size_t *)hold(L * sizeof *lengths), pieces = 0, copied = 0, longest = 0, empty;
     double *got = doubles(all), *singly = doubles(all), *again = doubles(all);
-    mmix_state *s = mmix_state_create(m, 3), *copy = NULL;
+    mmix_mix_state *s = mmix_mix_state_create(m, 3), *copy = NULL;
     mmix_tensor *end = NULL;
     mmix_mixer z;
     if (!has_steps()) {
         rejected(!mmix_mix_step(m, &x, s, 0), "a mixer without steps");
-        equal("mmix_state_tokens", "after an error", mmix_state_tokens(s, 0), 0);
-        mmix_state_destroy(s);
+        equal("mmix_mix_state_tokens", "after an error", mmix_mix_state_tokens(s, 0), 0);
+        mmix_mix_state_destroy(s);
         return;
     }
-    empty = mmix_state_bytes(s);
+    empty = mmix_mix_state_bytes(s);
     for (size_t from = 0, n; from < L; from += n) {
         const mmix_mark mark = mmix_mark_here(m);
         n = least(L - from, most(from ? 1 : first, one_in(2) ? integer(1, 3) : pick(integer(1, 20), integer(1, L))));
         longest = most(longest, n);
         if (!copy && (from >= fork || from + n == L)) {
-            copy = mmix_state_copy(s);
+            copy = mmix_mix_state_copy(s);
             copied = from;
             pieces = 0;
         }
@@ -906,10 +906,10 @@ static void check_steps(void)
             place(singly, mmix_mix_step(m, &z, s, 1), t, H * P);
         }
         for (size_t slot = 0; slot < 3; slot++)
-            equal("mmix_state_tokens", "after a piece", mmix_state_tokens(s, slot), slot < 2 ? from + n : 0);
-        if (x.kind == MMIX_SOFTMAX && x.mask == MMIX_MASK_BAND && x.left < L)
-            check(mmix_state_bytes(s) <= empty + 2 * most_bytes(longest), "mmix_state_bytes", "of a band",
-                  (double)mmix_state_bytes(s), (double)(empty + 2 * most_bytes(longest)));
+            equal("mmix_mix_state_tokens", "after a piece", mmix_mix_state_tokens(s, slot), slot < 2 ? from + n : 0);
+        if (x.kind == MMIX_MIXER_SOFTMAX && x.mask == MMIX_MASK_BAND && x.left < L)
+            check(mmix_mix_state_bytes(s) <= empty + 2 * most_bytes(longest), "mmix_mix_state_bytes", "of a band",
+                  (double)mmix_mix_state_bytes(s), (double)(empty + 2 * most_bytes(longest)));
         mmix_rewind(m, mark);
     }
     compare(STEP, "pieces", got, exact.y, size.y, grow, all);
@@ -921,26 +921,26 @@ static void check_steps(void)
         for (size_t k = 0; k < B; k++) memset(again + (k * L + from) * H * P, 0, lengths[i] * H * P * sizeof *again);
         place(again, mmix_mix_step(m, &z, copy, 0), from, H * P);
     }
-    check(!memcmp(again, got, all * sizeof *again), "mmix_state_copy", "the bits of the original", 0, 1);
-    equal("mmix_state_copy", "tokens", mmix_state_tokens(copy, 0), L);
-    mmix_state_clear(copy);
-    equal("mmix_state_clear", "tokens", mmix_state_tokens(copy, 0), 0);
-    equal("mmix_state_clear", "bytes", mmix_state_bytes(copy), empty);
-    compare_tensor(STEP, "whole, after mmix_state_clear", mmix_mix_step(m, &x, copy, 0), exact.y, size.y, grow);
-    mmix_state_destroy(copy);
-    mmix_state_destroy(s);
+    check(!memcmp(again, got, all * sizeof *again), "mmix_mix_state_copy", "the bits of the original", 0, 1);
+    equal("mmix_mix_state_copy", "tokens", mmix_mix_state_tokens(copy, 0), L);
+    mmix_mix_state_clear(copy);
+    equal("mmix_mix_state_clear", "tokens", mmix_mix_state_tokens(copy, 0), 0);
+    equal("mmix_mix_state_clear", "bytes", mmix_mix_state_bytes(copy), empty);
+    compare_tensor(STEP, "whole, after mmix_mix_state_clear", mmix_mix_step(m, &x, copy, 0), exact.y, size.y, grow);
+    mmix_mix_state_destroy(copy);
+    mmix_mix_state_destroy(s);
     fine("steps");
 }
 /* Many single tokens: the band's memory stays. */
 static void check_long_run(void)
 {
     const size_t tokens = 500;
-    mmix_state *s = mmix_state_create(m, 1);
-    size_t empty = mmix_state_bytes(s), reached = 0;
+    mmix_mix_state *s = mmix_mix_state_create(m, 1);
+    size_t empty = mmix_mix_state_bytes(s), reached = 0;
     memset(&x, 0, sizeof x);
     memset(in, 0, sizeof in);
     B = integer(1, 2); H = integer(1, 3); N = integer(1, 9); P = integer(1, 9);
-    x.kind = MMIX_SOFTMAX;
+    x.kind = MMIX_MIXER_SOFTMAX;
     x.mask = MMIX_MASK_BAND;
     x.left = integer(0, 20);
     x.q = fill(mmix_new4(m, B, tokens, H, N), -1, 1, 0);
@@ -952,14 +952,14 @@ static void check_long_run(void)
         const mmix_mark mark = mmix_mark_here(m);
         const mmix_mixer z = part(B, t, 1);
         mmix_mix_step(m, &z, s, 0);
-        reached = most(reached, mmix_state_bytes(s));
+        reached = most(reached, mmix_mix_state_bytes(s));
         mmix_rewind(m, mark);
     }
     fine("long run");
-    check(reached <= empty + most_bytes(1), "mmix_state_bytes", "of a long run", (double)reached,
+    check(reached <= empty + most_bytes(1), "mmix_mix_state_bytes", "of a long run", (double)reached,
           (double)(empty + most_bytes(1)));
-    equal("mmix_state_tokens", "of a long run", mmix_state_tokens(s, 0), tokens);
-    mmix_state_destroy(s);
+    equal("mmix_mix_state_tokens", "of a long run", mmix_mix_state_tokens(s, 0), tokens);
+    mmix_mix_state_destroy(s);
 }
 
 /* ---- packed sequences ---- */
@@ -997,7 +997,7 @@ static void same_bits(const char *what, const real *got, const real *want, size_
    attention cuts its tiles elsewhere; there against what is expected. A prefix is one of the whole row. */
 static void check_packed(void)
 {
-    const int back = x.kind == MMIX_SSD && x.direction == MMIX_REVERSE, soft = x.kind == MMIX_SOFTMAX;
+    const int back = x.kind == MMIX_MIXER_SSD && x.direction == MMIX_SCAN_REVERSE, soft = x.kind == MMIX_MIXER_SOFTMAX;
     if (!x.seq_idx || (soft && x.mask == MMIX_MASK_PREFIX)) return;
     for (size_t b = 0; b < B; b++) {
         const mmix_mark mark = mmix_mark_here(m);
@@ -1060,10 +1060,10 @@ static void check_directions(void)
     const size_t n = B * L * H * P;
     mmix_tensor *y, *end = NULL, *end_flipped = NULL;
     mmix_mixer z = x;
-    if (x.kind != MMIX_SSD || x.direction == MMIX_FORWARD) return;
-    if (x.direction == MMIX_BOTH) {
+    if (x.kind != MMIX_MIXER_SSD || x.direction == MMIX_SCAN_FORWARD) return;
+    if (x.direction == MMIX_SCAN_BOTH) {
         double *half = doubles(n);
-        for (z.direction = MMIX_FORWARD; z.direction <= MMIX_REVERSE; z.direction++) {
+        for (z.direction = MMIX_SCAN_FORWARD; z.direction <= MMIX_SCAN_REVERSE; z.direction++) {
             const double *d = read_doubles(mmix_mix(m, &z));
             for (size_t i = 0; i < n; i++) half[i] += d[i] / 2;
         }
@@ -1073,7 +1073,7 @@ static void check_directions(void)
     z.final_state = &end;
     y = mmix_mix(m, &z);
     z.final_state = &end_flipped;
-    z.direction = MMIX_FORWARD;
+    z.direction = MMIX_SCAN_FORWARD;
     z.q = flipped(x.q);
     z.k = flipped(x.k);
     z.v = flipped(x.v);
@@ -1113,7 +1113,7 @@ static void unharmed(const char *what, const real *p, size_t n)
 static void raw_backward(const mmix_raw *r, size_t n)
 {
     size_t room, same = 0;
-    real *scratch = guarded(room = mmix_raw_scratch(r, 1)), *before = n ? reals(n) : NULL;
+    real *scratch = guarded(room = mmix_raw_scratch_size(r, 1)), *before = n ? reals(n) : NULL;
     if (n) memcpy(before, r->kept, n * sizeof *before);
     mmix_raw_backward(r, scratch);
     unharmed("scratch of mmix_raw_backward", scratch, room);
@@ -1121,9 +1121,9 @@ static void raw_backward(const mmix_raw *r, size_t n)
     equal("what mmix_raw_forward kept", "is the same after the backward", same, n);
 }
 /* A tensor (B, tokens, heads, width) or (B, L, H) as a raw array. */
-static mmix_heads heads_of(int i)
+static mmix_head_view heads_of(int i)
 {
-    mmix_heads v;
+    mmix_head_view v;
     v.p = mmix_data(in[i].t);
     v.batch = (ptrdiff_t)mmix_stride(in[i].t, 0);
     v.token = (ptrdiff_t)mmix_stride(in[i].t, 1);
@@ -1132,7 +1132,7 @@ static mmix_heads heads_of(int i)
     return v;
 }
 /* Room for (B, tokens, heads, width) with gaps between all rows, full of MARK. */
-typedef struct room { mmix_heads v; real *p; size_t tokens, heads, width, n; } room;
+typedef struct room { mmix_head_view v; real *p; size_t tokens, heads, width, n; } room;
 static room any_room(size_t tokens, size_t heads, size_t width)
 {
     room r;
@@ -1184,10 +1184,10 @@ static void room_check(int f, const char *what, const room *r, const double *wan
 }
 /* Rooms of y and dy, and of dq, dk, dv with NaN or, to add to, 0.5 in them; some gradients are left out. */
 typedef struct attention_rooms { room y, dy, d[3]; int add[3], left_out[3]; } attention_rooms;
-static void attention_begin(attention_rooms *r, mmix_heads *y, mmix_heads *dy, mmix_heads *dq, mmix_heads *dk,
-                            mmix_heads *dv)
+static void attention_begin(attention_rooms *r, mmix_head_view *y, mmix_head_view *dy, mmix_head_view *dq, mmix_head_view *dk,
+                            mmix_head_view *dv)
 {
-    mmix_heads *d[3];
+    mmix_head_view *d[3];
     d[Q] = dq; d[K] = dk; d[V] = dv;
     r->y = any_room(L, H, P);
     r->dy = any_room(L, H, P);
@@ -1238,14 +1238,14 @@ static void check_raw_softmax(void)
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
     for (int i = Q; i <= V; i++) r.add[i] = rooms.add[i];
     if (x.bias) r.bias = read_reals(x.bias);
-    scratch = guarded(n = mmix_raw_scratch(&r, 0));
+    scratch = guarded(n = mmix_raw_scratch_size(&r, 0));
     if (one_in(4)) {                             /* without what only the backward reads */
         mmix_raw_forward(&r, scratch);
         room_check(RAW, "y alone", &rooms.y, exact.y, size.y);
     }
     r.row_max = guarded(B * H * L);
     r.inverse_sum = guarded(B * H * L);
-    kept = one_in(2) ? mmix_raw_kept(&r) : 0;
+    kept = one_in(2) ? mmix_raw_kept_size(&r) : 0;
     if (kept) r.kept = guarded(kept);
     mmix_raw_forward(&r, scratch);
     unharmed("scratch of mmix_raw_forward", scratch, n);
@@ -1284,8 +1284,8 @@ static void check_raw_linear(void)
     for (size_t i = 0; r.add[MMIX_IN_STATE] && i < in[FIRST].n; i++) r.grad[MMIX_IN_STATE][i] = (real)0.5;
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
     for (int i = Q; i <= V; i++) r.add[i] = rooms.add[i];
-    scratch = guarded(n = mmix_raw_scratch(&r, 0));
-    kept = mmix_raw_kept(&r);
+    scratch = guarded(n = mmix_raw_scratch_size(&r, 0));
+    kept = mmix_raw_kept_size(&r);
     r.kept = guarded(kept);
     mmix_raw_forward(&r, scratch);
     unharmed("scratch of mmix_raw_forward", scratch, n);
@@ -1305,7 +1305,7 @@ static void check_raw_linear(void)
     r.final_state = state;
     r.L = r.S = 1;
     r.inverse_sum = r.kept = NULL;
-    scratch = guarded(n = mmix_raw_scratch(&r, 0));
+    scratch = guarded(n = mmix_raw_scratch_size(&r, 0));
     for (size_t i = 0; i < L; i++, r.initial_state = state) {
         mmix_raw_forward(&r, scratch);
         r.q.p += r.q.token;
@@ -1339,10 +1339,10 @@ static void check_raw_ssd(void)
     if (with_last || one_in(2)) r.final_state = guarded(PN);
     r.seq_idx = mmix_data_i32(x.seq_idx);
     r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
-    states = mmix_raw_kept(&r);
+    states = mmix_raw_kept_size(&r);
     if (states) r.kept = guarded(states);
     room_fill(&y, (double)NAN);
-    scratch = guarded(n = mmix_raw_scratch(&r, 0));
+    scratch = guarded(n = mmix_raw_scratch_size(&r, 0));
     mmix_raw_forward(&r, scratch);
     unharmed("scratch of mmix_raw_forward", scratch, n);
     if (states) unharmed("states", r.kept, states);
@@ -1381,9 +1381,9 @@ static void check_raw_ssd(void)
         step.initial_state = x.initial_state ? state : NULL;
         if (x.initial_state) mmix_read(x.initial_state, state);
         step.L = singly ? 1 : L;
-        scratch = guarded(n = mmix_raw_scratch(&step, 0));
+        scratch = guarded(n = mmix_raw_scratch_size(&step, 0));
         for (size_t i = 0; i < (singly ? L : 1); i++) {
-            const ptrdiff_t t = !singly ? 0 : (ptrdiff_t)(r.o.direction == MMIX_REVERSE ? L - 1 - i : i);
+            const ptrdiff_t t = !singly ? 0 : (ptrdiff_t)(r.o.direction == MMIX_SCAN_REVERSE ? L - 1 - i : i);
             mmix_raw now = step;
             now.v.p += t * now.v.token;
             now.dt.p += t * now.dt.token;
@@ -1401,9 +1401,9 @@ static void check_raw_ssd(void)
 }
 static void check_raw(void)
 {
-    if (x.kind == MMIX_SOFTMAX) check_raw_softmax();
-    else if (x.kind == MMIX_LINEAR) check_raw_linear();
-    else if (x.direction != MMIX_BOTH) check_raw_ssd();
+    if (x.kind == MMIX_MIXER_SOFTMAX) check_raw_softmax();
+    else if (x.kind == MMIX_MIXER_LINEAR) check_raw_linear();
+    else if (x.direction != MMIX_SCAN_BOTH) check_raw_ssd();
 }
 
 /* ---- differences ---- */
@@ -1568,10 +1568,10 @@ static void check_rope(void)
 static void check_layers(void)
 {
     const size_t heads = integer(1, 3), wide = heads * 2 * integer(1, 6);
-    const int kind = (int)integer(MMIX_SOFTMAX, MMIX_LINEAR);
-    static const char *const name[3] = { "mmix_attention", "mmix_mamba2 with a slot", "mmix_mamba2 with a state" };
+    const int kind = (int)integer(MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR);
+    static const char *const name[3] = { "mmix_attention_forward", "mmix_mamba2_forward with a slot", "mmix_mamba2_forward with a state" };
     mmix_params *p = mmix_params_create(m);
-    mmix_state *s = mmix_state_create(m, 2);
+    mmix_mix_state *s = mmix_mix_state_create(m, 2);
     mmix_attention_layer attention;
     mmix_mamba2_layer mamba;
     mmix_mamba2_options o;
@@ -1594,7 +1594,7 @@ static void check_layers(void)
     o.eps = 0.1;                                 /* of the norm: else it enlarges the errors of rows near 0 */
     if (one_in(3)) { o.dt_low = 0.01; o.dt_high = 0.05; }
     mmix_attention_init(&attention, p, "a.", wide, heads, kind, (int)integer(0, 1));
-    attention.options.mask = kind == MMIX_SOFTMAX && one_in(2) ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL;
+    attention.options.mask = kind == MMIX_MIXER_SOFTMAX && one_in(2) ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL;
     attention.options.left = integer(0, 20);
     attention.options.feature = (int)pick(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_ELU1);
     attention.rope.theta = one_in(2) ? 1000 : 0;
@@ -1604,7 +1604,7 @@ static void check_layers(void)
     mmix_params_allocate(p);
     for (size_t i = 0; i < p->count; i++)        /* sums of size 1; A_log, dt_bias and norms as they begin */
         if (mmix_ndim(p->at[i].tensor) > 1)
-            mmix_randn(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)), random_bits());
+            mmix_fill_normal(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)), random_bits());
     about[0] = 0;
     tell("layers B %zu L %zu D %zu heads %zu kind %d mask %d left %zu feature %d theta %g dim %zu interleaved %d; ", B,
          L, wide, heads, kind, attention.options.mask, attention.options.left, attention.options.feature,
@@ -1612,23 +1612,23 @@ static void check_layers(void)
     tell("d_inner %zu head_dim %zu groups %zu d_state %zu W %zu limits %d", o.d_inner, o.head_dim, o.groups, o.d_state,
          o.conv_width, o.dt_high > 0);
     t = fill(mmix_new3(m, B, L, wide), -2, 2, 0);
-    a = mmix_attention(m, &attention, t, NULL, NULL, NULL, 0);
+    a = mmix_attention_forward(m, &attention, t, NULL, NULL, NULL, 0);
     whole[0] = read_doubles(a);
-    whole[1] = whole[2] = read_doubles(mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, NULL));
+    whole[1] = whole[2] = read_doubles(mmix_mamba2_forward(m, &mamba, a, NULL, NULL, NULL, NULL));
     for (int k = 0; k < 3; k++) got[k] = doubles(B * L * wide);
     for (size_t from = 0; from < L; from += n) {
         n = least(L - from, pick(integer(1, 3), integer(1, 30)));
         if (from && one_in(4)) {
             y = mmix_fill(mmix_new3(m, B + 1, n, wide), 0.1);
-            rejected(!mmix_attention(m, &attention, y, NULL, NULL, s, 0), "another B");
-            rejected(!mmix_mamba2(m, &mamba, y, NULL, NULL, NULL, &slot), "another B");
+            rejected(!mmix_attention_forward(m, &attention, y, NULL, NULL, s, 0), "another B");
+            rejected(!mmix_mamba2_forward(m, &mamba, y, NULL, NULL, NULL, &slot), "another B");
         }
-        a = mmix_attention(m, &attention, mmix_slice(m, t, 1, from, n), NULL, NULL, s, 0);
+        a = mmix_attention_forward(m, &attention, mmix_slice(m, t, 1, from, n), NULL, NULL, s, 0);
         place(got[0], a, from, wide);
-        place(got[1], mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, &slot), from, wide);
-        place(got[2], mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, &carried), from, wide);
+        place(got[1], mmix_mamba2_forward(m, &mamba, a, NULL, NULL, NULL, &slot), from, wide);
+        place(got[2], mmix_mamba2_forward(m, &mamba, a, NULL, NULL, NULL, &carried), from, wide);
         for (size_t slot = 0; slot < 2; slot++)
-            equal("mmix_state_tokens", "of a layer", mmix_state_tokens(s, slot), from + n);
+            equal("mmix_mix_state_tokens", "of a layer", mmix_mix_state_tokens(s, slot), from + n);
     }
     fine("layers");
     for (int k = 0; k < 3; k++) {
@@ -1637,8 +1637,8 @@ static void check_layers(void)
         compare(LAYER, name[k], got[k], whole[k], plus(NULL, top, B * L * wide), 1, B * L * wide);
     }
     mamba.options.bidirectional = 1;
-    rejected(!mmix_mamba2(m, &mamba, t, NULL, NULL, NULL, &slot), "a bidirectional layer");
-    mmix_state_destroy(s);
+    rejected(!mmix_mamba2_forward(m, &mamba, t, NULL, NULL, NULL, &slot), "a bidirectional layer");
+    mmix_mix_state_destroy(s);
     mmix_params_destroy(p);
 }
 
@@ -1718,10 +1718,10 @@ static void check_rank_of(void)
             M[(i / across / down * rows + y0 + z / ww) * cols + x0 + z % ww] = (real)sum;
         }
     }
-    check(!mmix_rank_of(m, mmix_from(m, 3, shape, M), C, eps, &r), "mmix_rank_of", "succeeds", 0, 0);
-    fine("mmix_rank_of");
-    equal("mmix_rank_of", "blocks", (r.matrices * 100 + r.rows) * 100 + r.cols, (matrices * 100 + down) * 100 + across);
-    equal("mmix_rank_of", "width", r.width, width);
+    check(!mmix_block_rank(m, mmix_from(m, 3, shape, M), C, eps, &r), "mmix_block_rank", "succeeds", 0, 0);
+    fine("mmix_block_rank");
+    equal("mmix_block_rank", "blocks", (r.matrices * 100 + r.rows) * 100 + r.cols, (matrices * 100 + down) * 100 + across);
+    equal("mmix_block_rank", "width", r.width, width);
     for (size_t i = 0; i < blocks; i++) {
         const double *s = sigma + i * width, *got = r.singular + i * width;
         double sum = 0, squares = 0, entropy = 0, rank = 0;
@@ -1732,14 +1732,14 @@ static void check_rank_of(void)
             squares += s[k] * s[k];
         }
         for (size_t k = 0; k < width; k++) if (s[k] > 0) entropy -= s[k] / sum * log(s[k] / sum);
-        check(r.numerical[i] == rank, "mmix_rank_of", "numerical rank", r.numerical[i], rank);
+        check(r.numerical[i] == rank, "mmix_block_rank", "numerical rank", r.numerical[i], rank);
         if (rank > 0) {                          /* noise is in all σ, and -σ ln σ rises steeply at 0 */
             const double effective = exp(entropy), stable = squares / (s[0] * s[0]);
             judge(RANK, "effective", fabs(r.effective[i] - effective), 20 * rank * (double)width, r.effective[i],
                   effective);
             judge(RANK, "stable", fabs(r.stable[i] - stable), rank, r.stable[i], stable);
         }
-        else check(!(r.effective[i] > 0 || r.stable[i] > 0), "mmix_rank_of", "ranks of zeros", r.effective[i], 0);
+        else check(!(r.effective[i] > 0 || r.stable[i] > 0), "mmix_block_rank", "ranks of zeros", r.effective[i], 0);
     }
 }
 /* Powers of 2, one a row and column: exact however far apart, and the default eps. */
@@ -1759,19 +1759,19 @@ static void check_rank_exact(void)
         row[other] = k;
     }
     for (size_t k = 0; k < n; k++) M[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -6 * (int)k);
-    mmix_rank_of(m, mmix_from(m, 2, shape, M), 0, 0, &r);
+    mmix_block_rank(m, mmix_from(m, 2, shape, M), 0, 0, &r);
     for (size_t k = 0; k < n; k++) {
         const double power = ldexp(1, -6 * (int)k);
         above += power > (double)n * noise;
-        check(r.singular[k] == power, "mmix_rank_of", "a power of 2", r.singular[k], power);
+        check(r.singular[k] == power, "mmix_block_rank", "a power of 2", r.singular[k], power);
     }
-    check(r.numerical[0] == (double)above, "mmix_rank_of", "with the default eps", r.numerical[0], (double)above);
+    check(r.numerical[0] == (double)above, "mmix_block_rank", "with the default eps", r.numerical[0], (double)above);
     /* squares of lengths whose difference is flushed to 0, though they differ */
     const real tiny[9] = { 1, 0, 0, 0, (real)1.95e-154, 0, 0, 0, (real)2.1e-154 };
     const size_t three[2] = { 3, 3 };
-    mmix_rank_of(m, mmix_from(m, 2, three, tiny), 0, 0, &r);
-    check(r.numerical[0] == 1 && r.effective[0] == 1, "mmix_rank_of", "tiny rows", r.effective[0], 1);
-    fine("mmix_rank_of");
+    mmix_block_rank(m, mmix_from(m, 2, three, tiny), 0, 0, &r);
+    check(r.numerical[0] == 1 && r.effective[0] == 1, "mmix_block_rank", "tiny rows", r.effective[0], 1);
+    fine("mmix_block_rank");
 }
 /* What is measured of a mixer's blocks beside the bounds, and beside sums over the matrix that is expected. */
 static void check_mixer_rank(int kind)
@@ -1785,9 +1785,9 @@ static void check_mixer_rank(int kind)
     do any_mixer(kind);
     while (S != L || L < 2 || L > 40 || B * H > 9 || !has_matrix());
     little = 0;
-    triangular = kind == MMIX_SSD ? x.direction != MMIX_BOTH : x.mask == MMIX_MASK_CAUSAL && !x.window[0];
+    triangular = kind == MMIX_MIXER_SSD ? x.direction != MMIX_SCAN_BOTH : x.mask == MMIX_MASK_CAUSAL && !x.window[0];
     if (calm && x.D) fill(x.D, 40, 50, 0);       /* larger than the rest of a row */
-    for (int i = Q; calm && kind != MMIX_SSD && i <= K; i++) fill(in[i].t, 0.5, 0.6, 0);         /* rows nearly even */
+    for (int i = Q; calm && kind != MMIX_MIXER_SSD && i <= K; i++) fill(in[i].t, 0.5, 0.6, 0);         /* rows nearly even */
     if (calm) tell(", calm");
     expect();
     block = one_in(4) ? 0 : integer(1, L + 1);
@@ -1798,7 +1798,7 @@ static void check_mixer_rank(int kind)
     n = (L + C - 1) / C;
     equal("mmix_mix_rank", "block", r.block, C);
     equal("mmix_mix_rank", "blocks", r.M.rows * r.M.cols * r.whole.rows, n * n);
-    equal("mmix_mix_rank", "has decay", r.decay != NULL, kind == MMIX_SSD);
+    equal("mmix_mix_rank", "has decay", r.decay != NULL, kind == MMIX_MIXER_SSD);
     for (size_t h = 0; h < B * H; h++) {
         double diagonal = 0;
         for (size_t i = 0; i < n * n; i++) {
@@ -1814,11 +1814,11 @@ static void check_mixer_rank(int kind)
             judge(RANK, "sum of squares", fabs(squares - sum), 2 * grow * size_of, squares, sum);
             check(rank <= r.bound[z], "mmix_mix_rank", "within the bound", rank, r.bound[z]);
             if (!(sum > 0)) check(rank + r.bound[z] <= 0, "mmix_mix_rank", "of zeros, and bound", rank + r.bound[z], 0);
-            if (kind == MMIX_SSD && I != J) check(r.decay[z] <= 1, "mmix_mix_rank", "of the decay", r.decay[z], 1);
+            if (kind == MMIX_MIXER_SSD && I != J) check(r.decay[z] <= 1, "mmix_mix_rank", "of the decay", r.decay[z], 1);
             if (I == J) diagonal += rank;
         }
         check(r.diagonal[h] == diagonal, "mmix_mix_rank", "diagonal", r.diagonal[h], diagonal);
-        if (triangular && calm && (kind != MMIX_SSD || x.D))
+        if (triangular && calm && (kind != MMIX_MIXER_SSD || x.D))
             check(r.whole.numerical[h] >= diagonal, "mmix_mix_rank", "of the whole", r.whole.numerical[h], diagonal);
     }
     for (size_t b = 0; b < B; b++)               /* a block adds to the output no more than the heads' ranks together */

@@ -334,7 +334,7 @@ def refusals(m):
     refuses("a grid that does not fit", A, ["grid"], lambda: m.softmax_attention(q, q, q, grid=(6, 6), window=(2, 2)))
     refuses("windows without a grid", A, ["grid None"], lambda: m.softmax_attention(q, q, q, window=(2, 2)))
     refuses("four axes of windows", A, ["4 axes"], lambda: m.softmax_attention(q, q, q, grid=(2,) * 4, window=(2,) * 4))
-    refuses("a state both ways", A, ["MMIX_BOTH"], lambda: m.ssd(**p, direction="both", final_state=True))
+    refuses("a state both ways", A, ["MMIX_SCAN_BOTH"], lambda: m.ssd(**p, direction="both", final_state=True))
     refuses("efficient, causal", A, ["linear attention"], lambda: m.linear_attention(q, q, q, feature="efficient", causal=True))
     refuses("dy of another shape", A, ["ssd.backward: dy has shape"], lambda: ssd.backward(dy[:1]))
     refuses("dy of words", TypeError, ["dy has dtype"], lambda: ssd.backward("abc"))
@@ -532,7 +532,7 @@ def libraries():
         check("a member that is gone", said.returncode == 1 and "could not compile" in said.stderr, said.stderr[-300:])
         changed.write_text(header.replace("const mmix_mixer *mixer, const size_t *rows, size_t n)", "const mmix_mixer *mixer, const int *rows, size_t n)"))
         said = run(MAMBA_MIX_H=str(changed))
-        check("other arguments", said.returncode == 1 and "mmix_mix_rows" in said.stderr, said.stderr[-300:])
+        check("other arguments", said.returncode == 1 and "mmix_mix_rows_mean" in said.stderr, said.stderr[-300:])
         said = run(MAMBA_MIX_H=str(t / "none.h"))
         check("no header", said.returncode == 1 and "MAMBA_MIX_H" in said.stderr)
         # the file copied elsewhere finds the header beside itself, then in the folders above, and says where it looked
@@ -644,13 +644,13 @@ int main(void)
     o.threads = %d;
     mmix_ctx *m = mmix_create(&o);
     mmix_params *in = mmix_params_create(m), *up = mmix_params_create(m);
-    mmix_tensor *t[5], *dy = mmix_params_add(up, "", "dy", 4, s[0], MMIX_START_NORMAL, 1, 0);
+    mmix_tensor *t[5], *dy = mmix_params_add(up, "", "dy", 4, s[0], MMIX_INIT_NORMAL, 1, 0);
     for (int i = 0; i < 5; i++) {
         char name[2] = { (char)('a' + i), 0 };
-        t[i] = mmix_params_add(in, "", name, axes[i], s[i], i == 1 || i == 2 ? MMIX_START_UNIFORM : MMIX_START_NORMAL,
+        t[i] = mmix_params_add(in, "", name, axes[i], s[i], i == 1 || i == 2 ? MMIX_INIT_UNIFORM : MMIX_INIT_NORMAL,
                                i == 1 ? 1e-3 : i == 2 ? -16 : i == 3 ? 0.125 : 1, i == 1 ? 0.1 : i == 2 ? -1 : 0);
     }
-    mmix_params_allocate(in); mmix_params_allocate(up); mmix_params_train(in, 1);
+    mmix_params_allocate(in); mmix_params_allocate(up); mmix_params_require_grad(in, 1);
     mmix_record(m, 1);
     while ((line = getchar()) != EOF) {
         double from[2], took[2];

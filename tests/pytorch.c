@@ -1,7 +1,7 @@
 /* pytorch - the library's half of tests/pytorch.py, which writes what is read here and compares what is
    written
 
-     pytorch features MODEL CHECKPOINT IN.npz OUT.safetensors    of every array of normalised images in IN
+     pytorch features MODEL CHECKPOINT IN.npz OUT.safetensors    of every array of normalized images in IN
      pytorch logits CHECKPOINT IN.npz OUT.safetensors            of every array (sequences, tokens) in IN
      pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
@@ -33,11 +33,11 @@ static void put(mmix_ctx *m, Output *out, const char *of, const char *what, cons
 static mmix_vision *load(mmix_ctx *m, const char *model, const char *checkpoint)
 {
     mmix_vision_config c;
-    if (!strcmp(model, "open")) return mmix_vision_open(m, checkpoint);
-    if (!strcmp(model, "vit")) c = mmix_vit(384, 16);
-    else if (!strcmp(model, "linearvit")) c = mmix_vit(384, 16), c.mixer = MMIX_LINEAR;
-    else if (!strcmp(model, "dinovim")) c = mmix_dinovim(512);
-    else if (!strcmp(model, "mambareg")) c = mmix_mambareg(512);
+    if (!strcmp(model, "open")) return mmix_vision_load(m, checkpoint);
+    if (!strcmp(model, "vit")) c = mmix_vision_config_vit(384, 16);
+    else if (!strcmp(model, "linearvit")) c = mmix_vision_config_vit(384, 16), c.mixer = MMIX_MIXER_LINEAR;
+    else if (!strcmp(model, "dinovim")) c = mmix_vision_config_dinovim(512);
+    else if (!strcmp(model, "mambareg")) c = mmix_vision_config_mambareg(512);
     else return mmix_fail(m, MMIX_ERROR_ARGUMENT, "no model \"%s\" here", model), NULL;
     mmix_vision *v = mmix_vision_create(m, c);
     if (v) mmix_params_load(mmix_vision_params(v), checkpoint);
@@ -68,7 +68,7 @@ static void features(mmix_ctx *m, char **arg)
 static void logits(mmix_ctx *m, char **arg)
 {
     static Output out;
-    mmix_decoder *d = mmix_decoder_open(m, arg[0]);
+    mmix_decoder *d = mmix_decoder_load(m, arg[0]);
     mmix_archive *in = mmix_archive_open(m, arg[1]);
     for (size_t i = 0; !mmix_error(m) && i < mmix_archive_count(in); i++) {
         const mmix_entry *e = mmix_archive_entry(in, i);
@@ -118,7 +118,7 @@ static void memory(mmix_ctx *m, char **arg)
     if (v && small) mmix_vision_forward(m, v, mmix_fill(small, 0), NULL);
     mmix_reset(m);
     mmix_tensor *image = mmix_new4(m, batch, 3, 224, 224);
-    if (image) mmix_randn(m, image, 1, 0);
+    if (image) mmix_fill_normal(m, image, 1, 0);
 
     FILE *f = fopen("/proc/self/clear_refs", "w");
     if (f) fputs("5", f), fclose(f);                 /* the peak begins anew */

@@ -42,7 +42,7 @@ class Attention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if self.linear:                              # both over the features; no scale, no normaliser
+        if self.linear:                              # both over the features; no scale, no normalizer
             y = q.softmax(-1) @ (k.softmax(-1).transpose(-2, -1) @ v)
         else:
             y = F.scaled_dot_product_attention(q, k, v)
@@ -319,7 +319,7 @@ def evaluation(picture):
     return resize(picture, w, h).crop((left, top, left + 224, top + 224))
 
 
-def normalised(picture):
+def normalized(picture):
     x = torch.from_numpy(np.array(picture)).double().permute(2, 0, 1) / 255
     channels = lambda *t: torch.tensor(t, dtype=torch.float64)[:, None, None]
     return (x - channels(0.485, 0.456, 0.406)) / channels(0.229, 0.224, 0.225)
@@ -406,7 +406,7 @@ def test_images(photos, folder):
     if check(run.returncode == 0, "images", "3 pictures", run.stderr.strip()):
         ours = read_safetensors(out)
         for i, photo in enumerate(photos):
-            e = (ours[f"{i}.image"][0].double() - normalised(evaluation(photo))).abs().max().item()
+            e = (ours[f"{i}.image"][0].double() - normalized(evaluation(photo))).abs().max().item()
             print(f"picture {i}, {photo.width} x {photo.height}: largest difference from Pillow {e:.1e}")
             check(e <= 1e-6, f"mmix_image of picture {i}", "at most 1e-6", e)
 
@@ -418,7 +418,7 @@ def test_models(photos, folder):
         "250x310": [resize(photos[1], 310, 250)],        # 15 x 19 patches, the last pixels beyond them
         "112x448": [resize(photos[1], 448, 112)],        # as many patches as positions, still resized
         "2x96x96": [p.crop((8, 8, 104, 104)) for p in photos[:2]]}
-    inputs = {name: torch.stack([normalised(p) for p in ps]).float() for name, ps in pictures.items()}
+    inputs = {name: torch.stack([normalized(p) for p in ps]).float() for name, ps in pictures.items()}
     few = {"2x96x96": inputs["2x96x96"]}
     shapes = None
     if os.path.exists(NAMES):

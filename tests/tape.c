@@ -125,7 +125,7 @@ static void lifetimes(void)
         }
         COMPARE(peak[1] <= peak[0], "peak of 24 and 6 large blocks", (double)peak[1], (double)peak[0]);
     }
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++)
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++)
         for (int warm = 0; warm < 2; warm++) {
             size_t peak[2];
             for (int deep = 0; deep < 2; deep++) {
@@ -147,7 +147,7 @@ static void lifetimes(void)
                 FINE(m);
                 mmix_destroy(m);
             }
-            doing(mixer == MMIX_SOFTMAX ? "memory of a deep ViT" : mixer == MMIX_LINEAR ? "memory of a deep LinearViT" : "memory of a deep DinoVim");
+            doing(mixer == MMIX_MIXER_SOFTMAX ? "memory of a deep ViT" : mixer == MMIX_MIXER_LINEAR ? "memory of a deep LinearViT" : "memory of a deep DinoVim");
             COMPARE(peak[1] <= peak[0] + 20000, warm ? "peak for 8 and 2 blocks, later steps" : "peak for 8 and 2 blocks, first step", (double)peak[1],
                   (double)peak[0]);
         }
@@ -156,7 +156,7 @@ static void lifetimes(void)
 static int cube_forward(mmix_ctx *m, mmix_call *call)
 {
     const real *x = mmix_data(call->in[0]);
-    real *y = mmix_data(call->out[0]), *keep = call->recorded ? mmix_save(m, call, 0, mmix_count(call->in[0])) : NULL;
+    real *y = mmix_data(call->out[0]), *keep = call->recorded ? mmix_save_for_backward(m, call, 0, mmix_count(call->in[0])) : NULL;
     real a = *(const real *)call->options;
     if (call->recorded && !keep) return -1;
     for (size_t i = 0; i < mmix_count(call->in[0]); i++) {
@@ -186,7 +186,7 @@ static int fails(mmix_ctx *m, mmix_call *call) { (void)call; return mmix_fail(m,
 static mmix_tensor *chain(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     mmix_tensor *x = in[0];
-    for (int i = 0; i < (user ? *(const int *)user : 5); i++) x = mmix_silu(m, mmix_scale(m, x, 0.9, 0.1));
+    for (int i = 0; i < (user ? *(const int *)user : 5); i++) x = mmix_silu(m, mmix_affine(m, x, 0.9, 0.1));
     return x;
 }
 static mmix_tensor *nest(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -267,8 +267,8 @@ static void tensors(void)
     mmix_require_grad(x);
     {                                            /* several outputs, upstream gradients, one of them a view */
         mmix_tensor *out[3], *up[3];
-        out[0] = mmix_scale(m, x, 2, 0);
-        y = mmix_scale(m, x, 3, 0);
+        out[0] = mmix_affine(m, x, 2, 0);
+        y = mmix_affine(m, x, 3, 0);
         out[1] = mmix_slice(m, y, 0, 1, 2);
         out[2] = mmix_slice(m, y, 0, 0, 2);
         up[0] = mmix_fill(mmix_new1(m, 3), 1);
@@ -289,23 +289,23 @@ static void tensors(void)
         size_t three = 3;
         x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 2));
         in[0] = x;
-        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        p = mmix_custom_op(m, in, 1, 1, &three, cube, &one);
         IS(mmix_data(p)[2], 8);
         in[0] = k ? p : x;
-        q = mmix_custom(m, in, 1, 1, &three, cube, &two);
+        q = mmix_custom_op(m, in, 1, 1, &three, cube, &two);
         mmix_backward(m, mmix_sum(m, k == 2 ? mmix_add(m, p, q) : q));
         IS(mmix_data(mmix_grad(x))[1], k == 0 ? 24 : 12 * 6 * 64 + (k == 2 ? 12 : 0));
         cube.backward = NULL;
         in[0] = x;
-        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        p = mmix_custom_op(m, in, 1, 1, &three, cube, &one);
         BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "without a backward");
         cube.backward = nested_backward;
-        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        p = mmix_custom_op(m, in, 1, 1, &three, cube, &one);
         BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "inside of a backward");
         cube.forward = fails;
-        CHECK(!mmix_custom(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+        CHECK(!mmix_custom_op(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
         mmix_error_clear(m);
-        BAD(mmix_custom(m, in, 13, 1, &three, cube, &one), "mmix_custom", "inputs is 13");
+        BAD(mmix_custom_op(m, in, 13, 1, &three, cube, &one), "mmix_custom_op", "inputs is 13");
         mmix_reset(m);
     }
     doing("checkpoints");
@@ -345,15 +345,15 @@ static void tensors(void)
         silu = mmix_data(mmix_silu(m, x))[0];
         mmix_record(m, 0);
         cube.forward = fails;
-        IS(mmix_kernel_set(m, MMIX_OP_SILU, &cube), 0);
-        CHECK(mmix_kernel(m, MMIX_OP_SILU).forward == fails && mmix_kernel(m, MMIX_OP_SILU).backward == cube_backward);
-        CHECK(!mmix_kernel(m, -1).forward && !mmix_kernel(m, MMIX_OP_COUNT).forward && !mmix_kernel_user(m));
-        mmix_kernel_user_set(m, &silu);
-        CHECK(mmix_kernel_user(m) == &silu);
+        IS(mmix_op_set(m, MMIX_OP_SILU, &cube), 0);
+        CHECK(mmix_op_get(m, MMIX_OP_SILU).forward == fails && mmix_op_get(m, MMIX_OP_SILU).backward == cube_backward);
+        CHECK(!mmix_op_get(m, -1).forward && !mmix_op_get(m, MMIX_OP_COUNT).forward && !mmix_op_user(m));
+        mmix_op_user_set(m, &silu);
+        CHECK(mmix_op_user(m) == &silu);
         CHECK(!mmix_silu(m, x) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
         mmix_error_clear(m);
         CHECK(mmix_gelu(m, x) != NULL);
-        IS(mmix_kernel_set(m, MMIX_OP_SILU, NULL), 0);
+        IS(mmix_op_set(m, MMIX_OP_SILU, NULL), 0);
         IS(mmix_data(mmix_silu(m, x))[0], silu);
     }
     FINE(m);
@@ -368,7 +368,7 @@ static void rare(void)
     mmix_tensor *x = mmix_new1(m, 9), *y[7];
     for (int i = 0; i < 9; i++) mmix_data(x)[i] = (mmix_real)at[i];
     y[0] = mmix_relu(m, x), y[1] = mmix_abs(m, x), y[2] = mmix_sigmoid(m, x), y[3] = mmix_tanh(m, x);
-    y[4] = mmix_power(m, x, 3), y[5] = mmix_power(m, x, -0.5), y[6] = mmix_max(m, x, mmix_fill(mmix_new1(m, 1), 0.5));
+    y[4] = mmix_pow(m, x, 3), y[5] = mmix_pow(m, x, -0.5), y[6] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0.5));
     for (int i = 0; i < 9; i++) {
         const double v = (double)mmix_data(x)[i], want[7] = {v > 0 ? v : 0, fabs(v), 1 / (1 + exp(-v)), tanh(v), v * v * v,
             pow(v, -0.5), fmax(v, 0.5)};
@@ -380,7 +380,7 @@ static void rare(void)
         }
     }
     mmix_data(x)[0] = NAN;
-    y[0] = mmix_relu(m, x), y[1] = mmix_max(m, x, mmix_fill(mmix_new1(m, 1), 0)), y[2] = mmix_max(m, mmix_fill(mmix_new1(m, 1), 0), x);
+    y[0] = mmix_relu(m, x), y[1] = mmix_maximum(m, x, mmix_fill(mmix_new1(m, 1), 0)), y[2] = mmix_maximum(m, mmix_fill(mmix_new1(m, 1), 0), x);
     for (int k = 0; k < 3; k++) CHECK(isnan((double)mmix_data(y[k])[0]));
     mmix_tensor *one = mmix_fill(mmix_new2(m, 50, 80), 1), *a = mmix_dropout(m, one, 0.3, 1, 2), *b = mmix_dropout(m, one, 0.3, 1, 2),
         *c = mmix_dropout(m, one, 0.3, 2, 2);
@@ -405,7 +405,7 @@ static void overwritten(void)
     mmix_ctx *m = context(1, 3);
     doing("an input overwritten after it was recorded");
     for (int how = 0; how < 2; how++) {
-        mmix_tensor *x = mmix_require_grad(mmix_randn(m, mmix_new2(m, 3, 4), 1, 1)), *y;
+        mmix_tensor *x = mmix_require_grad(mmix_fill_normal(m, mmix_new2(m, 3, 4), 1, 1)), *y;
         mmix_record(m, 1);
         y = mmix_mean(m, mmix_silu(m, x));
         if (how) mmix_data(x)[5] += 1;
@@ -422,7 +422,7 @@ static void overwritten(void)
 static void sum_of_view(void)
 {
     mmix_ctx *m = context(1, 0);
-    mmix_tensor *x = mmix_require_grad(mmix_randn(m, mmix_new3(m, 1, 40, 4), 1, 1)), *y;
+    mmix_tensor *x = mmix_require_grad(mmix_fill_normal(m, mmix_new3(m, 1, 40, 4), 1, 1)), *y;
     doing("sum of a view");
     mmix_record(m, 1);
     y = mmix_sum_axis(m, mmix_slice(m, x, 1, 8, 2), 0);
@@ -464,7 +464,7 @@ static void sum_is(const char *what, const mmix_tensor *t, size_t i, double expe
 static void back_from(mmix_ctx *m, mmix_tensor *y)
 {
     int recording = mmix_record(m, 0);
-    mmix_tensor *dy = mmix_fill(mmix_scale(m, y, 0, 0), (double)TENTH);
+    mmix_tensor *dy = mmix_fill(mmix_affine(m, y, 0, 0), (double)TENTH);
     mmix_record(m, recording);
     IS(mmix_backward_from(m, &y, &dy, 1), 0);
 }
@@ -478,7 +478,7 @@ static void long_stretched(mmix_ctx *m)
     for (int op = 0; op < 5; op++) {
         static const char *const names[] = { "add", "sub", "mul", "div", "max" };
         mmix_tensor *(*const ops[])(mmix_ctx *, mmix_tensor *, mmix_tensor *) = {
-            mmix_add, mmix_sub, mmix_mul, mmix_div, mmix_max
+            mmix_add, mmix_sub, mmix_mul, mmix_div, mmix_maximum
         };
         const double slope[] = { 1, -1, half, -half / 4, 1 };     /* of each term with b = 2, a = 1/2 */
         const size_t middle[] = { 50, 6, 10, 10 }, six[] = { 6, 1, 1 };
@@ -540,7 +540,7 @@ static void long_layers(mmix_ctx *m)
     mmix_tensor *x = mmix_fill(mmix_new2(m, MANY, 1), 0.5), *w = leaf2(m, 200, 1, 1), *y;
     mmix_tensor *b = mmix_require_grad(mmix_fill(mmix_new1(m, 200), 1));
     const size_t pixels[] = { 1, 1, 2, 1 };
-    mmix_conv1d_options silu;
+    mmix_causal_conv1d_options silu;
     doing("linear");
     y = mmix_linear(m, mmix_slice(m, x, 0, 0, MANY / 10), w, b);
     back_from(m, y);
@@ -555,7 +555,7 @@ static void long_layers(mmix_ctx *m)
         x = mmix_fill(mmix_new3(m, 1, MANY, 5), 0.5);
         w = mmix_require_grad(mmix_fill(mmix_new3(m, 5, 1, 2), 1));
         b = mmix_require_grad(mmix_fill(mmix_new1(m, 5), 1));
-        back_from(m, mmix_conv1d(m, x, w, b, s ? &silu : NULL));
+        back_from(m, mmix_causal_conv1d(m, x, w, b, s ? &silu : NULL));
         /* the first token has one tap: u is 1.5 there, 2 elsewhere */
         sum_is("weight", mmix_grad(w), 8, (MANY - 1) * tenth * 0.5 * slope);
         if (!s) sum_is("bias", mmix_grad(b), 4, MANY * tenth);
@@ -568,7 +568,7 @@ static void long_layers(mmix_ctx *m)
         mmix_tensor *table = leaf2(m, 3, 70, 1), *index, *part;
         for (size_t i = 0; i < n; i++) at[i] = i % 100 ? 2 : 0;
         index = mmix_from_i32(m, 1, &n, at);
-        back_from(m, mmix_gather(m, table, mmix_slice(m, index, 0, 0, MANY / 10)));
+        back_from(m, mmix_take_rows(m, table, mmix_slice(m, index, 0, 0, MANY / 10)));
         sum_is("rare", mmix_grad(table), 69, MANY / 1000 * tenth);
         sum_is("frequent", mmix_grad(table), 140, MANY / 1000 * 99 * tenth);
         IS(mmix_data(mmix_grad(table))[70], 0);
@@ -582,7 +582,7 @@ static void long_layers(mmix_ctx *m)
     }
     doing("resize");
     x = mmix_require_grad(mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, pixels), 1));
-    back_from(m, mmix_resize(m, x, MMIX_BILINEAR, MANY / 10, 3, 0, 0));
+    back_from(m, mmix_interpolate(m, x, MMIX_RESIZE_BILINEAR, MANY / 10, 3, 0, 0));
     sum_is("a pixel", mmix_grad(x), 1, MANY / 20 * 3 * tenth);
     mmix_reset(m);
 }
@@ -598,10 +598,10 @@ static uint64_t long_bits(int threads)
     mmix_record(m, 1);
     for (size_t i = 0; i < 7; i++) leaf[i] = mmix_require_grad(random1(m, i == 3 ? 1 : 37, -1, 1));
     for (size_t i = 0; i < n; i++) at[i] = (int32_t)any(0, 3);
-    y = mmix_gather(m, shaped(m, random1(m, 4 * 37, -1, 1), 2, 4, 37, 0), mmix_from_i32(m, 1, &n, at));
+    y = mmix_take_rows(m, shaped(m, random1(m, 4 * 37, -1, 1), 2, 4, 37, 0), mmix_from_i32(m, 1, &n, at));
     y = mmix_layer_norm(m, mmix_mul(m, mmix_add(m, y, leaf[0]), leaf[1]), leaf[2], leaf[4], 1e-5);
     y = mmix_reshape(m, mmix_div(m, y, leaf[3]), 3, tokens);
-    y = mmix_conv1d(m, y, mmix_reshape(m, leaf[5], 3, filters), leaf[6], NULL);
+    y = mmix_causal_conv1d(m, y, mmix_reshape(m, leaf[5], 3, filters), leaf[6], NULL);
     back_from(m, mmix_sum_axis(m, y, 1));
     for (size_t i = 0; i < 7; i++) h = hash_of(mmix_data(mmix_grad(leaf[i])), mmix_count(leaf[i]), h);
     FINE(m);

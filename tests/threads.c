@@ -94,12 +94,12 @@ static void same_bits(void)
 {
     static const int counts[4] = { 1, 2, 3, 5 };
     draw();
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
         uint64_t first = 0, h;
         mmix_options o;
         int calls = 0;
         mmix_ctx *m;
-        doing(mixer == MMIX_SOFTMAX ? "same bits, softmax" : mixer == MMIX_LINEAR ? "same bits, linear" : "same bits, ssd");
+        doing(mixer == MMIX_MIXER_SOFTMAX ? "same bits, softmax" : mixer == MMIX_MIXER_LINEAR ? "same bits, linear" : "same bits, ssd");
         for (int k = 0; k < 4; k++) {
             m = context(counts[k], 1000 + (uint64_t)k);              /* the run's own seed counts */
             h = train(m, small_dino(mixer), 5);
@@ -141,9 +141,9 @@ static void same_bits(void)
         uint64_t first = 0;
         for (int k = 0; k < 3; k++) {
             mmix_ctx *m = context(counts[k], 1);
-            mmix_vision_config c = small_vision(MMIX_SOFTMAX);
+            mmix_vision_config c = small_vision(MMIX_MIXER_SOFTMAX);
             mmix_vision *v = mmix_vision_create(m, c);
-            mmix_tensor *token = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, B, 3, c.patch, c.patch), 1, 3), NULL).token;
+            mmix_tensor *token = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, B, 3, c.patch, c.patch), 1, 3), NULL).token;
             const uint64_t h = token ? hash_of(mmix_data(token), mmix_count(token), 1) : 0;
             if (!k) first = h;
             COMPARE(h && h == first, "the same for any number of threads", (double)B, counts[k]);

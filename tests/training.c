@@ -47,7 +47,7 @@ static void parameters(void)
     double head_count[4] = { 21958912, 22352128, 22614272, 23138560 };
     {                                            /* where registers stand; more registers than patches: they come first */
         static const size_t patches[4] = { 14 * 14, 6 * 6, 7 * 7, 24 * 24 }, ends[4][3] = { { 15, 31, 191 }, { 2, 5, 35 }, { 3, 7, 47 }, { 44, 89, 539 } };
-        mmix_vision_config c = mmix_mambareg(256);
+        mmix_vision_config c = mmix_vision_config_mambareg(256);
         size_t at[12];
         mmix_features f;
         for (size_t i = 0; i < 4; i++) {
@@ -59,7 +59,7 @@ static void parameters(void)
         c.dim = 32; c.depth = 2; c.mamba.head_dim = 16; c.patch = 8;
         m = context(1, 5);
         v = mmix_vision_create(m, c);
-        f = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
+        f = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
         CHECK(mmix_shape(f.tokens, 1) == 16 && mmix_shape(f.registers, 1) == 12 && mmix_shape(f.patches, 1) == 4 && mmix_shape(f.token, 1) == 32);
         for (size_t i = 0; f.tokens && i < 4 * 32; i++) IS(mmix_data(f.patches)[i], mmix_data(f.tokens)[12 * 32 + i]);
         FINE(m);
@@ -106,7 +106,7 @@ static void parameters(void)
         BAD_INT(mmix_mamba2_init(&layer, p, "", 256, &o), "mmix_mamba2_init", "512 does not make heads of 60");
         mmix_params_destroy(p);
     }
-    v = mmix_vision_create(m, mmix_vit(192, 16));
+    v = mmix_vision_create(m, mmix_vision_config_vit(192, 16));
     p = mmix_vision_params(v);
     IS(mmix_vision_params(v)->elements, 5524416);
     shape_is(p, "cls_token", 3, 1, 1, 192, 0, 1);
@@ -126,7 +126,7 @@ static void parameters(void)
         NEAR(sqrt(square / (double)mmix_count(t)), 0.02, 0.0006);
     }
     mmix_vision_destroy(v);
-    v = mmix_vision_create(m, small_vision(MMIX_SSD));
+    v = mmix_vision_create(m, small_vision(MMIX_MIXER_SSD));
     p = mmix_vision_params(v);
     shape_is(p, "layers.1.mixer.A_log_b", 1, 4, 0, 0, 0, 0);
     shape_is(p, "layers.1.norm.weight", 1, 16, 0, 0, 0, 0);
@@ -134,7 +134,7 @@ static void parameters(void)
     CHECK(mmix_params_find(p, "nothing") == NULL);
     FINE(m);
     /* slabs */
-    IS(mmix_params_train(p, 1), 0);
+    IS(mmix_params_require_grad(p, 1), 0);
     {
         size_t at = 0;
         for (size_t i = 0; i < p->count; i++) {
@@ -144,16 +144,16 @@ static void parameters(void)
         IS(at, p->slab);
     }
     CHECK(p->gradients != NULL && mmix_grad(p->at[0].tensor) == NULL);
-    IS(mmix_params_train(p, 0), 0);
+    IS(mmix_params_require_grad(p, 0), 0);
     CHECK(p->gradients == NULL);
-    BAD(mmix_params_add(p, "a", "b", 2, s, MMIX_START_CONSTANT, 1, 0), "mmix_params_add", "after mmix_params_allocate");
+    BAD(mmix_params_add(p, "a", "b", 2, s, MMIX_INIT_CONSTANT, 1, 0), "mmix_params_add", "after mmix_params_allocate");
     /* seeds */
     n = context(2, 11);
-    w = mmix_vision_create(n, small_vision(MMIX_SSD));
+    w = mmix_vision_create(n, small_vision(MMIX_MIXER_SSD));
     IS(hash_params(p, 1) == hash_params(mmix_vision_params(w), 1), 1);
     mmix_vision_destroy(w);
     mmix_seed_set(n, 12);
-    w = mmix_vision_create(n, small_vision(MMIX_SSD));
+    w = mmix_vision_create(n, small_vision(MMIX_MIXER_SSD));
     CHECK(hash_params(p, 1) != hash_params(mmix_vision_params(w), 1));
     /* files */
     doing("parameter files");
@@ -162,7 +162,7 @@ static void parameters(void)
     IS(hash_params(p, 1) == hash_params(mmix_vision_params(w), 1), 1);
     FINE(n);
     mmix_vision_destroy(w);
-    w = mmix_vision_create(n, small_vision(MMIX_SSD));
+    w = mmix_vision_create(n, small_vision(MMIX_MIXER_SSD));
     for (int how = 1; how <= 4; how++)
         for (size_t i = 0; i < p->count; i += how == 2 ? p->count : 5) {
             uint64_t before = hash_params(mmix_vision_params(w), 1);
@@ -199,8 +199,8 @@ static void parameters(void)
             e[i].data = i ? (i == 1 ? a : b) : b;
         }
         IS(mmix_archive_save(m, FILE_A, e, 3, NULL), 0);
-        mmix_params_add(q, "", "w", 2, shape, MMIX_START_CONSTANT, 0, 0);
-        mmix_params_add(q, "", "b", 1, two, MMIX_START_CONSTANT, 0, 0);
+        mmix_params_add(q, "", "w", 2, shape, MMIX_INIT_CONSTANT, 0, 0);
+        mmix_params_add(q, "", "b", 1, two, MMIX_INIT_CONSTANT, 0, 0);
         file = mmix_archive_open(m, FILE_A);
         CHECK(file != NULL);
         IS(mmix_params_read(q, file, "teacher."), 0);
@@ -210,9 +210,9 @@ static void parameters(void)
                    "1 missing, 0 of another shape, 0 unexpected; first: missing student.b (2)");
         REFUSED_AS(MMIX_ERROR_FILE, m, mmix_params_read(q, file, ""), FILE_A,
                    "expected 2 parameters, found 2 missing, 0 of another shape, 3 unexpected");
-        IS(strcmp(mmix_params_compare(q, file, ""), "missing w (2, 3)\nmissing b (2)\nunexpected student.w (2, 3)\n"
+        IS(strcmp(mmix_params_check(q, file, ""), "missing w (2, 3)\nmissing b (2)\nunexpected student.w (2, 3)\n"
                   "unexpected teacher.w (2, 3)\nunexpected teacher.b (2)\n"), 0);
-        IS(strcmp(mmix_params_compare(q, file, "teacher."), ""), 0);
+        IS(strcmp(mmix_params_check(q, file, "teacher."), ""), 0);
         mmix_archive_close(file);
         IS(mmix_params_save(q, FILE_A), 0);
         mmix_fill(q->at[0].tensor, 0);
@@ -225,13 +225,13 @@ static void parameters(void)
     }
     /* duplicates; frozen parameters */
     p = mmix_params_create(m);
-    mmix_params_add(p, "x.", "a", 2, s, MMIX_START_UNIFORM, 2, 3);
-    BAD(mmix_params_add(p, "x", ".a", 2, s, MMIX_START_CONSTANT, 1, 0), "x.a is there already", "mmix_params_add");
-    mmix_params_add(p, "", "frozen", 1, s, MMIX_START_CONSTANT, 4, 0);
-    BAD_INT(mmix_params_train(p, 1), "mmix_params_train", "allocate");
+    mmix_params_add(p, "x.", "a", 2, s, MMIX_INIT_UNIFORM, 2, 3);
+    BAD(mmix_params_add(p, "x", ".a", 2, s, MMIX_INIT_CONSTANT, 1, 0), "x.a is there already", "mmix_params_add");
+    mmix_params_add(p, "", "frozen", 1, s, MMIX_INIT_CONSTANT, 4, 0);
+    BAD_INT(mmix_params_require_grad(p, 1), "mmix_params_require_grad", "allocate");
     IS(mmix_params_allocate(p), 0);
     p->at[1].frozen = 1;
-    mmix_params_train(p, 1);
+    mmix_params_require_grad(p, 1);
     mmix_record(m, 1);
     mmix_backward(m, mmix_mul(m, mmix_sum(m, p->at[0].tensor), mmix_sum(m, p->at[1].tensor)));
     CHECK(mmix_grad(p->at[0].tensor) && !mmix_grad(p->at[1].tensor));
@@ -250,7 +250,7 @@ static void parameters(void)
 }
 
 /* Packed matrices give the same bits, and whatever changes the values drops them. */
-/* ---- schedules, optimiser, losses ---- */
+/* ---- schedules, optimizer, losses ---- */
 
 static void schedules(void)
 {
@@ -294,7 +294,7 @@ static void schedules(void)
     NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 1100), 1e-6, 1e-15);
 }
 
-static void optimiser(void)
+static void optimizer(void)
 {
     counter c;
     memset(&c, 0, sizeof c);
@@ -305,8 +305,8 @@ static void optimiser(void)
     size_t shapes[3][2] = { { 3, 5 }, { 7, 0 }, { 200, 90 } };
     const char *names[3] = { "w", "b", "big" };
     mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
-    mmix_adamw_state s;
-    mmix_adamw o = mmix_adamw_default();
+    mmix_optimizer s;
+    mmix_adamw o = mmix_adamw_config_default();
     double *value[3], *mom[3], *var[3];
     int t[3] = { 0, 0, 0 };
     doing("adamw");
@@ -314,8 +314,8 @@ static void optimiser(void)
     o.lr = 0.01;
     o.weight_decay = 0.3;
     for (int i = 0; i < 3; i++) {
-        mmix_params_add(p, "", names[i], i == 1 ? 1 : 2, shapes[i], MMIX_START_NORMAL, 1, 0);
-        mmix_params_add(q, "", names[i], i == 1 ? 1 : 2, shapes[i], MMIX_START_CONSTANT, 2, 0);
+        mmix_params_add(p, "", names[i], i == 1 ? 1 : 2, shapes[i], MMIX_INIT_NORMAL, 1, 0);
+        mmix_params_add(q, "", names[i], i == 1 ? 1 : 2, shapes[i], MMIX_INIT_CONSTANT, 2, 0);
     }
     mmix_params_allocate(p);
     mmix_params_allocate(q);
@@ -347,7 +347,7 @@ static void optimiser(void)
         mmix_reset(m);
         mmix_record(m, 1);
         for (int i = 0; i < 3; i++) {            /* loss Σ x²/2: the gradient is x; the second is left out in step 2 */
-            mmix_tensor *x = p->at[i].tensor, *y = mmix_scale(m, mmix_sum(m, mmix_mul(m, x, x)), 0.5, 0);
+            mmix_tensor *x = p->at[i].tensor, *y = mmix_affine(m, mmix_sum(m, mmix_mul(m, x, x)), 0.5, 0);
             if (i == 1 && step == 2) continue;
             loss = loss ? mmix_add(m, loss, y) : y;
         }
@@ -398,8 +398,8 @@ static void optimiser(void)
     doing("sgd without momentum");               /* torch.optim.SGD: dampening damps a buffer, and there is none */
     {
         const real was = mmix_data(q->at[1].tensor)[0];
-        mmix_adamw_state plain;
-        mmix_sgd g = mmix_sgd_default();
+        mmix_optimizer plain;
+        mmix_sgd g = mmix_sgd_config_default();
         g.lr = 1, g.momentum = 0, g.weight_decay = 0, g.dampening = 0.5;
         IS(mmix_sgd_init(&plain, q), 0);
         for (int k = 0; k < 2; k++) {
@@ -410,10 +410,10 @@ static void optimiser(void)
             mmix_reset(m);
         }
         NEAR(mmix_data(q->at[1].tensor)[0], (double)was - 2, 8 * EPS);
-        mmix_adamw_free(&plain);
-        mmix_params_train(q, 0);
+        mmix_optimizer_free(&plain);
+        mmix_params_require_grad(q, 0);
     }
-    mmix_adamw_free(&s);
+    mmix_optimizer_free(&s);
     for (size_t n = 1; n <= 5; n++) {            /* no memory for the moments: nothing is kept */
         size_t before = mmix_memory(m).bytes;
         c.limit = c.calls + n - 1;
@@ -421,18 +421,18 @@ static void optimiser(void)
         c.limit = 0;
         CHECK(n > 2 || mmix_error_kind(m) == MMIX_ERROR_MEMORY);
         mmix_error_clear(m);
-        if (n > 2) mmix_adamw_free(&s);
-        mmix_params_train(q, 0);
+        if (n > 2) mmix_optimizer_free(&s);
+        mmix_params_require_grad(q, 0);
         IS(mmix_memory(m).bytes, before);
     }
     mmix_params_destroy(q);
     q = mmix_params_create(m);
-    mmix_params_add(q, "", "other", 2, shapes[0], MMIX_START_CONSTANT, 2, 0);
+    mmix_params_add(q, "", "other", 2, shapes[0], MMIX_INIT_CONSTANT, 2, 0);
     mmix_params_allocate(q);
     BAD_INT(mmix_ema(q, p, 0.5), "mmix_ema", "different");
     {                                            /* a list that could not be made goes through a chain of calls */
         mmix_mlp_layer l;
-        CHECK(mmix_mlp_init(&l, NULL, "x.", 4, 4, 4) == -1 && !mmix_params_add(NULL, "", "x", 2, shapes[0], MMIX_START_NORMAL, 1, 0));
+        CHECK(mmix_mlp_init(&l, NULL, "x.", 4, 4, 4) == -1 && !mmix_params_add(NULL, "", "x", 2, shapes[0], MMIX_INIT_NORMAL, 1, 0));
         CHECK(!mmix_params_find(NULL, "x") && mmix_params_allocate(NULL) == -1 && mmix_ema(NULL, p, 0.5) == -1 && mmix_ema(p, NULL, 0.5) == -1);
     }
     mmix_params_destroy(p);
@@ -450,7 +450,7 @@ static void losses(void)
     mmix_dino_loss_stats stats;
     doing("dino loss");
     for (int k = 0; k < 2; k++) {                /* a uniform student: ln K, whatever the teacher says; 2 · (10 - 1) terms */
-        mmix_tensor *s = mmix_fill(mmix_new2(m, 10, sizes[k]), 0.3), *t = mmix_randn(m, mmix_new2(m, 2, sizes[k]), 0.2, 1), *loss;
+        mmix_tensor *s = mmix_fill(mmix_new2(m, 10, sizes[k]), 0.3), *t = mmix_fill_normal(m, mmix_new2(m, 2, sizes[k]), 0.2, 1), *loss;
         memset(center, 0, 65536 * sizeof(real));
         loss = mmix_dino_loss(m, s, t, center, 10, 0.1, 0.04, 0.9, &stats);
         NEAR(mmix_item(loss), uniform_loss[k], 1e-4 * (sizeof(real) == 4 ? 1 : 1e-3));
@@ -460,7 +460,7 @@ static void losses(void)
     }
     {                                            /* against the definition, with the centre before the update */
         size_t K = 11, B = 3, crops = 4;
-        mmix_tensor *s = mmix_randn(m, mmix_new2(m, crops * B, K), 0.3, 1), *t = mmix_randn(m, mmix_new2(m, 2 * B, K), 0.1, 2);
+        mmix_tensor *s = mmix_fill_normal(m, mmix_new2(m, crops * B, K), 0.3, 1), *t = mmix_fill_normal(m, mmix_new2(m, 2 * B, K), 0.1, 2);
         double sum = 0, entropy = 0, q[11], norm = 0;
         real before[11];
         for (size_t i = 0; i < K; i++) before[i] = center[i] = (real)(0.02 * (double)i);
@@ -524,8 +524,8 @@ static void shifted_logits(void)
     int32_t label[ROWS];
     doing("logits shifted by thousands");
     for (int far = 0; far < 3; far++) {
-        mmix_tensor *s = mmix_randn(m, mmix_new3(m, 1, ROWS, K), 3, 1), *t = mmix_randn(m, mmix_new3(m, 1, ROWS, K), 3, 2),
-                    *q = mmix_softmax(m, mmix_randn(m, mmix_new3(m, 1, ROWS, K), 1, 3), -1);
+        mmix_tensor *s = mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 3, 1), *t = mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 3, 2),
+                    *q = mmix_softmax(m, mmix_fill_normal(m, mmix_new3(m, 1, ROWS, K), 1, 3), -1);
         double kd = 0, hard = 0, soft = 0;
         for (int r = 0; r < ROWS; r++) {
             real *a = mmix_data(s) + r * K, *b = mmix_data(t) + r * K, *w = mmix_data(q) + r * K;
@@ -566,7 +566,7 @@ static void nothing(void)
     mmix_dino_head head;
     mmix_dino_stats stats;
     mmix_picture picture;
-    mmix_dino_config config = mmix_dino_small_data();
+    mmix_dino_config config = mmix_dino_config_small_data();
     memset(&picture, 0, sizeof picture);
     doing("nothing");
     memset(&head, 1, sizeof head);
@@ -577,7 +577,7 @@ static void nothing(void)
     CHECK(!mmix_dino_config_of(NULL) && !mmix_dino_note(NULL));
     CHECK(mmix_dino_step(NULL, &picture, 1, &stats) == -1);
     CHECK(mmix_dino_step_crops(NULL, NULL, NULL, &stats) == -1);
-    CHECK(mmix_dino_share(NULL, 0, NULL, NULL) == -1);
+    CHECK(mmix_dino_set_allreduce(NULL, 0, NULL, NULL) == -1);
     mmix_dino_destroy(NULL);
 
     config.vision.depth = 1;
@@ -595,7 +595,7 @@ static void nothing(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "parameters", parameters }, { "schedules", schedules }, { "optimiser", optimiser }, { "nothing", nothing },
+        { "parameters", parameters }, { "schedules", schedules }, { "optimizer", optimizer }, { "nothing", nothing },
         { "losses", losses }, { "shifted", shifted_logits }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);

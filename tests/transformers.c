@@ -63,7 +63,7 @@ static void network(const char *folder, const char *name)
         return;
     }
     worst = 0;
-    mmix_vision *v = mmix_vision_open(m, path);
+    mmix_vision *v = mmix_vision_load(m, path);
     snprintf(path, sizeof path, "%.900s/%.900s/%s", folder, name, ANSWERS);
     mmix_archive *expected = v ? mmix_archive_open(m, path) : NULL;
     for (size_t i = 0; expected && i < mmix_archive_count(expected); i++) {

@@ -162,7 +162,7 @@ static void definition(void)
     doing("ties: of equal ones the earlier");
     for (size_t i = 0; i < 20; i++) against_plain(m, config_of(frames[i % 4], radius[i % 5], k[i % 3], 1), 1, 1);
     {
-        const mmix_video_config c = mmix_video_davis();
+        const mmix_video_config c = mmix_video_config_davis();
         CHECK(c.frames == 7 && c.radius == 12 && c.k == 5);
         IS(c.temperature, 0.1);
     }
@@ -225,7 +225,7 @@ static mmix_video_scores film(mmix_ctx *m, int random, uint64_t *bits)
     static int32_t mask[SIDE_H * SIDE_W];
     mmix_video_scores s;
     mmix_video *v = NULL;
-    mmix_video_config c = mmix_video_davis();
+    mmix_video_config c = mmix_video_config_davis();
     memset(&s, 0, sizeof s);
     c.frames = 4; c.radius = 5;
     for (int shot = 0; shot < SHOTS; shot++) {
@@ -307,7 +307,7 @@ static void bounded(void)
 
     doing("one label, and an object that no token has");
     mmix_reset(m);
-    v = mmix_video_create(m, mmix_video_davis(), tokens_of(m, N, D, x[0]), GH, GW, labels_of(m, H, W, NULL), 1);
+    v = mmix_video_create(m, mmix_video_config_davis(), tokens_of(m, N, D, x[0]), GH, GW, labels_of(m, H, W, NULL), 1);
     CHECK(!mmix_video_next(v, tokens_of(m, N, D, x[1]), &r));
     for (size_t i = 0; i < N; i++) NEAR(mmix_data(r.soft)[i], 1, 10 * EPS);
     for (size_t i = 0; i < H * W; i++) if (mmix_data_i32(r.labels)[i]) IS(mmix_data_i32(r.labels)[i], 0);
@@ -315,7 +315,7 @@ static void bounded(void)
     {
         mmix_tensor *mask = labels_of(m, H, W, NULL);
         mmix_data_i32(mask)[0] = 2;              /* no token's middle */
-        v = mmix_video_create(m, mmix_video_davis(), tokens_of(m, N, D, x[0]), GH, GW, mask, K);
+        v = mmix_video_create(m, mmix_video_config_davis(), tokens_of(m, N, D, x[0]), GH, GW, mask, K);
         CHECK(!mmix_video_next(v, tokens_of(m, N, D, x[1]), &r));
         for (size_t i = 0; i < H * W; i++) if (mmix_data_i32(r.labels)[i]) IS(mmix_data_i32(r.labels)[i], 0);
         mmix_video_destroy(v);
@@ -500,7 +500,7 @@ static void refusals(void)
 {
     mmix_ctx *m = context(1, 1), *other = context(1, 1);
     mmix_tensor *x = mmix_fill(mmix_new2(m, N, D), 1), *mask = labels_of(m, H, W, NULL), *bad = labels_of(m, H, W, NULL);
-    const mmix_video_config c = mmix_video_davis();
+    const mmix_video_config c = mmix_video_config_davis();
     mmix_video *v = mmix_video_create(m, c, x, GH, GW, mask, K);
     mmix_video_frame r;
     mmix_video_scores s;

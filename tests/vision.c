@@ -10,7 +10,7 @@ static void backbones(void)
     size_t sides[8][2] = { { 16, 16 }, { 16, 24 }, { 12, 8 }, { 4, 4 }, { 33, 19 }, { 28, 28 }, { 4, 40 }, { 23, 7 } };
     mmix_ctx *m = context(2, 4);
     for (int k = 0; k < 5; k++) {
-        mmix_vision_config c = small_vision(k < 2 ? k : MMIX_SSD);
+        mmix_vision_config c = small_vision(k < 2 ? k : MMIX_MIXER_SSD);
         mmix_vision *v;
         doing(names[k]);
         c.depth = 3;
@@ -20,7 +20,7 @@ static void backbones(void)
         CHECK(mmix_vision_config_of(v)->depth == 3);
         for (int i = 0; i < 8; i++) {
             size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1, at = k == 2 ? (n + 1) / 2 : k == 3 ? n / 2 : 0;
-            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]), 1, 5);
+            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]), 1, 5);
             mmix_vision_options o;
             mmix_features f, g;
             memset(&o, 0, sizeof o);
@@ -46,16 +46,16 @@ static void backbones(void)
             g = mmix_vision_forward(m, v, mmix_slice(m, image, 0, 1, 1), NULL);       /* one picture of the batch alone */
             ALIKE(g.tokens, mmix_slice(m, f.tokens, 0, 1, 1), 100 * EPS);
             mmix_record(m, 1);
-            mmix_params_train(mmix_vision_params(v), 1);
+            mmix_params_require_grad(mmix_vision_params(v), 1);
             g = mmix_vision_forward(m, v, image, NULL);                               /* the same when recorded */
             SAME(g.tokens, f.tokens);
             mmix_record(m, 0);
-            mmix_params_train(mmix_vision_params(v), 0);
+            mmix_params_require_grad(mmix_vision_params(v), 0);
             mmix_reset(m);
         }
         {
             mmix_vision_options o;
-            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 8, 3, 16, 16), 1, 5), *a, *b;
+            mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 8, 3, 16, 16), 1, 5), *a, *b;
             memset(&o, 0, sizeof o);
             o.train = 1;
             o.step = 4;
@@ -83,13 +83,13 @@ static void backbones(void)
     doing("token positions");
     {
         size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 }, read[4] = { 98, 18, 25, 288 };
-        mmix_vision_config c = small_vision(MMIX_SSD);
+        mmix_vision_config c = small_vision(MMIX_MIXER_SSD);
         mmix_vision *v;
         c.depth = 1;
         c.patch = 1;
         v = mmix_vision_create(m, c);
         for (int i = 0; i < 4; i++) {
-            mmix_features f = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1), NULL);
+            mmix_features f = mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1), NULL);
             IS(mmix_shape(f.tokens, 1), total[i]);
             SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
             mmix_reset(m);
@@ -98,7 +98,7 @@ static void backbones(void)
     }
     doing("wrong configurations");
     {
-        mmix_vision_config c = small_vision(MMIX_SOFTMAX);
+        mmix_vision_config c = small_vision(MMIX_MIXER_SOFTMAX);
         size_t bytes = mmix_memory(m).bytes;
         c.heads = 3;
         BAD(mmix_vision_create(m, c), "dim 16, 3 heads; expected heads that divide", "");
@@ -107,37 +107,37 @@ static void backbones(void)
         c.heads = 2;
         c.class_token = MMIX_CLASS_MIDDLE;
         BAD(mmix_vision_create(m, c), "mmix_vision_create", "class_token");
-        c = small_vision(MMIX_SSD);
+        c = small_vision(MMIX_MIXER_SSD);
         c.mamba.head_dim = 7;
         BAD(mmix_vision_create(m, c), "mamba2", "7");
 #define WRONG(kind, change, text) (c = small_vision(kind), change, BAD(mmix_vision_create(m, c), "mmix_vision_create", text))
-        WRONG(MMIX_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
-        WRONG(MMIX_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
-        WRONG(MMIX_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
-        WRONG(MMIX_SOFTMAX, c.dim = SIZE_MAX, "dim is");
-        WRONG(MMIX_SOFTMAX, c.patch = 5000, "patch is 5000");
-        WRONG(MMIX_SOFTMAX, c.grid = SIZE_MAX, "grid is");
-        WRONG(MMIX_SOFTMAX, c.eps = -1, "eps is -1");
-        WRONG(MMIX_SOFTMAX, c.drop_path = 1, "drop_path is 1");
-        WRONG(MMIX_SOFTMAX, c.drop_path = NAN, "drop_path is");
-        WRONG(MMIX_SOFTMAX, c.mlp_ratio = -1, "mlp_ratio");
-        WRONG(MMIX_SSD, c.mamba.d_state = SIZE_MAX, "mamba.d_state is");
-        WRONG(MMIX_SSD, c.mamba.groups = SIZE_MAX, "mamba.groups is");
-        WRONG(MMIX_SSD, c.class_token = 7, "class_token is 7");
-        WRONG(MMIX_SOFTMAX, c.mixer = 5, "mixer is 5");
+        WRONG(MMIX_MIXER_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
+        WRONG(MMIX_MIXER_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
+        WRONG(MMIX_MIXER_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
+        WRONG(MMIX_MIXER_SOFTMAX, c.dim = SIZE_MAX, "dim is");
+        WRONG(MMIX_MIXER_SOFTMAX, c.patch = 5000, "patch is 5000");
+        WRONG(MMIX_MIXER_SOFTMAX, c.grid = SIZE_MAX, "grid is");
+        WRONG(MMIX_MIXER_SOFTMAX, c.eps = -1, "eps is -1");
+        WRONG(MMIX_MIXER_SOFTMAX, c.drop_path = 1, "drop_path is 1");
+        WRONG(MMIX_MIXER_SOFTMAX, c.drop_path = NAN, "drop_path is");
+        WRONG(MMIX_MIXER_SOFTMAX, c.mlp_ratio = -1, "mlp_ratio");
+        WRONG(MMIX_MIXER_SSD, c.mamba.d_state = SIZE_MAX, "mamba.d_state is");
+        WRONG(MMIX_MIXER_SSD, c.mamba.groups = SIZE_MAX, "mamba.groups is");
+        WRONG(MMIX_MIXER_SSD, c.class_token = 7, "class_token is 7");
+        WRONG(MMIX_MIXER_SOFTMAX, c.mixer = 5, "mixer is 5");
 #undef WRONG
         IS(mmix_memory(m).bytes, bytes);
         mmix_vision_destroy(NULL);
     }
     doing("masked patches");                     /* what lies under a mask isn't seen; what doesn't is */
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
         mmix_vision *v = mmix_vision_create(m, small_vision(mixer));
-        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 1), *plain;
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 16), 1, 1), *plain;
         mmix_vision_options o;
         memset(&o, 0, sizeof o);
         plain = mmix_vision_forward(m, v, image, NULL).tokens;
         o.masked = mmix_fill(mmix_new2(m, 2, 16), 0);
-        o.mask_token = mmix_randn(m, mmix_new1(m, 16), 1, 2);
+        o.mask_token = mmix_fill_normal(m, mmix_new1(m, 16), 1, 2);
         SAME(plain, mmix_vision_forward(m, v, image, &o).tokens);
         mmix_data(o.masked)[16 + 5] = 1;         /* of the second picture row 1, column 1 */
         for (int k = 0; k < 2; k++) {
@@ -148,7 +148,7 @@ static void backbones(void)
             after = mmix_vision_forward(m, v, image, &o).tokens;
             IS(apart(before, after) > 1e-5, k);
         }
-        BAD(mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 20), 1, 1), &o).token, "mmix_vision_forward", "masked has shape (2, 16)");
+        BAD(mmix_vision_forward(m, v, mmix_fill_normal(m, mmix_new4(m, 2, 3, 16, 20), 1, 1), &o).token, "mmix_vision_forward", "masked has shape (2, 16)");
         o.mask_token = NULL;
         BAD(mmix_vision_forward(m, v, image, &o).token, "mmix_vision_forward", "mask_token is NULL");
         mmix_error_clear(m);
@@ -156,14 +156,14 @@ static void backbones(void)
         mmix_reset(m);
     }
     {                                            /* drop path: a share of zeros, else 1/(1 - rate) */
-        mmix_tensor *s = mmix_drop_path(m, 4000, 0.3, 1, 2);
+        mmix_tensor *s = mmix_drop_path_scales(m, 4000, 0.3, 1, 2);
         int zeros = 0;
         for (int i = 0; i < 4000; i++) {
             zeros += mmix_data(s)[i] == 0;
             if (mmix_data(s)[i] != 0) NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
         }
         NEAR(zeros, 1200, 120);
-        CHECK(mmix_drop_path(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
+        CHECK(mmix_drop_path_scales(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
     }
     FINE(m);
     mmix_destroy(m);
@@ -206,7 +206,7 @@ static void dino(void)
     mmix_dino_stats s, u;
     mmix_dino_config c;
     draw();
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {     /* interrupted and not */
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {     /* interrupted and not */
         size_t bytes = 0;
         uint64_t frozen = 0, other = 0, teacher = 0;
         int result = 1;
@@ -215,12 +215,12 @@ static void dino(void)
         c = small_dino(mixer);
         c.teacher_drop_path = 1;                 /* off by default; on, the teacher sees other depths */
         CHECK(!small_dino(mixer).teacher_drop_path && train(m, c, 1) != train(m, small_dino(mixer), 1));
-        c.teacher_drop_path = mixer == MMIX_LINEAR;
-        c.patch_weight = mixer == MMIX_SSD;      /* iBOT, too */
+        c.teacher_drop_path = mixer == MMIX_MIXER_LINEAR;
+        c.patch_weight = mixer == MMIX_MIXER_SSD;      /* iBOT, too */
         d = mmix_dino_create(m, c);
         FINE(m);
         if (!d) continue;
-        IS(mmix_params_find(mmix_dino_head_params(d, 0), "mask_token") != NULL, mixer == MMIX_SSD);
+        IS(mmix_params_find(mmix_dino_head_params(d, 0), "mask_token") != NULL, mixer == MMIX_MIXER_SSD);
         last = mmix_params_find(mmix_dino_head_params(d, 0), "last_layer.weight_v");
         free_one = mmix_params_find(mmix_dino_head_params(d, 0), "mlp.0.weight");
         IS(hash_params(mmix_vision_params(mmix_dino_backbone(d, 0)), 1) == hash_params(mmix_vision_params(mmix_dino_backbone(d, 1)), 1), 1);
@@ -250,7 +250,7 @@ static void dino(void)
                 NEAR(s.weight_decay, mmix_schedule_cosine(c.weight_decay, c.weight_decay_end, 4, 3, 0, 0, (size_t)i), 1e-15);
                 CHECK(s.loss > 0 && s.gradient_norm > 0 && s.center_norm > 0 && s.teacher_entropy > 0 && !s.collapse);
                 CHECK(s.teacher_entropy <= log(24.0) + 1e-5);
-                CHECK(mixer == MMIX_SSD ? s.patch_loss > 0.1 : s.patch_loss == 0);
+                CHECK(mixer == MMIX_MIXER_SSD ? s.patch_loss > 0.1 : s.patch_loss == 0);
             }
             else IS(i, 12);
             if (i > 6) IS(mmix_memory(m).bytes, bytes);
@@ -320,7 +320,7 @@ static void dino(void)
     }
     doing("dino, wrong use");
     mmix_dino_destroy(NULL);
-#define WRONG(change, text) (c = small_dino(MMIX_SOFTMAX), change, BAD(mmix_dino_create(m, c), "mmix_dino_create", text))
+#define WRONG(change, text) (c = small_dino(MMIX_MIXER_SOFTMAX), change, BAD(mmix_dino_create(m, c), "mmix_dino_create", text))
     WRONG(c.batch = 0, "batch is 0, expected 1 to 2147483647");
     WRONG(c.teacher_temp = 0, "teacher_temp is 0");
     WRONG(c.head_layers = 9, "head_layers is 9, expected 1 to 8");
@@ -334,10 +334,10 @@ static void dino(void)
     WRONG(c.center_momentum = -0.1, "center_momentum is");
     WRONG(c.weight_decay_end = HUGE_VAL, "weight_decay_end is inf");
 #undef WRONG
-    c = small_dino(MMIX_SOFTMAX);
+    c = small_dino(MMIX_MIXER_SOFTMAX);
     c.vision.heads = 3;
     BAD(mmix_dino_create(m, c), "3 heads", "");
-    c = small_dino(MMIX_SOFTMAX);
+    c = small_dino(MMIX_MIXER_SOFTMAX);
     c.iters = 0;
     d = mmix_dino_create(m, c);
     BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "pictures is NULL");
@@ -353,7 +353,7 @@ static void dino(void)
     BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 3, 3, 16, 16), 0), NULL, &s) == -1, "3 global", "mmix_dino_step");
     BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), mmix_fill(mmix_new4(m, 3, 3, 8, 8), 0), &s) == -1, "3 local", "mmix_dino_step");
     BAD_INT(mmix_dino_step_crops(d, NULL, NULL, &s) == -1, "global is NULL", "mmix_dino_step");
-    IS(mmix_dino_step_crops(d, mmix_randn(m, mmix_new4(m, 4, 3, 16, 16), 1, 1), NULL, &s), 1);       /* global crops alone */
+    IS(mmix_dino_step_crops(d, mmix_fill_normal(m, mmix_new4(m, 4, 3, 16, 16), 1, 1), NULL, &s), 1);       /* global crops alone */
     IS(s.step, 1);
     mmix_reset(m);
     IS(mmix_dino_save(d, "no_such_folder/x", NULL), -1);
@@ -374,7 +374,7 @@ static void dino(void)
     mmix_dino_destroy(d);
     mmix_reset(m);
     doing("learning");
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
         double first = 0, end = 0;
         c = small_dino(mixer);
         c.epochs = 20;
@@ -396,7 +396,7 @@ static void dino(void)
     for (int k = 0; k < 2; k++) {                /* forced: an infinitely sure teacher; a teacher and student that know nothing */
         int reported = -1;
         doing(k ? "collapse to uniform" : "collapse to one");
-        c = small_dino(MMIX_SOFTMAX);
+        c = small_dino(MMIX_MIXER_SOFTMAX);
         c.epochs = 20;
         c.lr = 0;
         c.min_lr = 0;
@@ -440,14 +440,14 @@ static void shards(void)
     mmix_ctx *m = context(2, 9);
     mmix_dino_stats s, u;
     draw();
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++) {
         mmix_dino_config c = small_dino(mixer);
         mmix_dino *alone, *whole, *shared, *each;
         doing("one process, three ranks");
         c.batch = 5;                             /* shards of 2, 2 and 1 */
         c.read = mixer;
         c.patch_weight = 0.5 * mixer;
-        if (mixer != MMIX_LINEAR) c.vision.drop_path = 0;        /* it is drawn anew for other slices */
+        if (mixer != MMIX_MIXER_LINEAR) c.vision.drop_path = 0;        /* it is drawn anew for other slices */
         whole = mmix_dino_create(m, c);
         c.shards = 3;
         alone = mmix_dino_create(m, c);
@@ -460,12 +460,12 @@ static void shards(void)
             for (size_t k = 0; k < 3; k++) {     /* each rank's share, from a copy of the run */
                 each = mmix_dino_load(m, FILE_A);
                 r.now = &r.at[k];
-                IS(mmix_dino_share(each, k, send_share, &r), 0);
+                IS(mmix_dino_set_allreduce(each, k, send_share, &r), 0);
                 IS(mmix_dino_step(each, pictures, PICTURES, NULL), 1);
                 mmix_dino_destroy(each);
             }
             CHECK(r.at[0].count == 1 && r.at[1].count == 1 && r.at[2].count == 1);
-            mmix_dino_share(shared, 1, add_shares, &r);
+            mmix_dino_set_allreduce(shared, 1, add_shares, &r);
             r.fails = 1;
             uint64_t was = hash_dino(shared, 1);
             REFUSED_AS(MMIX_ERROR_INTERRUPTED, m, mmix_dino_step(shared, pictures, PICTURES, &u) == -1, "mmix_dino_step", "3 shards");
@@ -484,7 +484,7 @@ static void shards(void)
             if (same && mixer) NEAR(s.patch_loss / u.patch_loss, 1, 1e-5);
             for (size_t k = 0; k < 3; k++) for (size_t i = 0; i < r.at[k].count; i++) free(r.at[k].sent[i]);
         }
-        BAD_INT(mmix_dino_share(alone, 3, NULL, NULL) == -1, "mmix_dino_share", "shard is 3");
+        BAD_INT(mmix_dino_set_allreduce(alone, 3, NULL, NULL) == -1, "mmix_dino_set_allreduce", "shard is 3");
         mmix_dino_destroy(whole);
         mmix_dino_destroy(alone);
         mmix_dino_destroy(shared);
@@ -495,7 +495,7 @@ static void shards(void)
     }
     doing("how much iBOT hides");                /* its loss and gradient are 0 where nothing is; a whole share of 1 is nearly all */
     for (int k = 0; k < 3; k++) {
-        mmix_dino_config c = small_dino(MMIX_SOFTMAX);
+        mmix_dino_config c = small_dino(MMIX_MIXER_SOFTMAX);
         c.patch_weight = 1;
         c.mask_chance = k > 0;
         c.mask_part[0] = c.mask_part[1] = k == 2;
@@ -506,7 +506,7 @@ static void shards(void)
     }
     doing("crops by the caller");                /* the same crops, the same step */
     for (int k = 0; k < 2; k++) {
-        mmix_dino_config c = small_dino(MMIX_SOFTMAX);
+        mmix_dino_config c = small_dino(MMIX_MIXER_SOFTMAX);
         size_t order[4] = { 0, 1, 2, 3 };
         mmix_tensor *global, *local;
         c.shards = k ? 2 : 0;
@@ -532,16 +532,16 @@ static void shards(void)
 static void starts(void)
 {
     mmix_ctx *m = context(1, 3);
-    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++)
+    for (int mixer = MMIX_MIXER_SOFTMAX; mixer <= MMIX_MIXER_SSD; mixer++)
         for (int k = 0; k < 2; k++) {
             mmix_vision_config c = small_vision(mixer);
             c.dim = 64; c.deviation = k ? 0.05 : 0; c.sincos = k ? 0.3 : 0;
             mmix_vision *v = mmix_vision_create(m, c);
-            const mmix_tensor *w = mmix_params_find(mmix_vision_params(v), mixer == MMIX_SSD ? "cls_token" : "blocks.1.mlp.fc1.weight"),
+            const mmix_tensor *w = mmix_params_find(mmix_vision_params(v), mixer == MMIX_MIXER_SSD ? "cls_token" : "blocks.1.mlp.fc1.weight"),
                 *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
             double sum = 0, square = 0;
             for (size_t i = 0; i < mmix_count(w); i++) square += (double)mmix_data(w)[i] * (double)mmix_data(w)[i] / (double)mmix_count(w);
-            COMPARE(fabs(sqrt(square) / (k ? 0.05 : 0.02) - 1) < (mixer == MMIX_SSD ? 0.4 : 0.05), "deviation", sqrt(square), k ? 0.05 : 0.02);
+            COMPARE(fabs(sqrt(square) / (k ? 0.05 : 0.02) - 1) < (mixer == MMIX_MIXER_SSD ? 0.4 : 0.05), "deviation", sqrt(square), k ? 0.05 : 0.02);
             for (size_t i = 64; i < mmix_count(p); i++) sum += fabs((double)mmix_data(p)[i]);
             for (size_t i = 0; k && i < 64 * 16; i++) {          /* token 1 + row 4 + column; He et al.: sin x, cos x, sin y, cos y */
                 size_t token = i / 64, f = i % 64;

@@ -10,7 +10,7 @@
    nothing but these functions leaves the module, and it imports nothing. Compiled by any other compiler this is a
    program that prints the same numbers for the test:
 
-       play_native SCENE KIND N MASK WINDOW SHIFTED FEATURE NORMALISE SHARPNESS STEP SPREAD A DIRECTION >numbers */
+       play_native SCENE KIND N MASK WINDOW SHIFTED FEATURE NORMALIZE SHARPNESS STEP SPREAD A DIRECTION >numbers */
 
 #ifndef MMIX_LINKED
 #define MAMBA_MIX_IMPLEMENTATION
@@ -32,12 +32,12 @@ enum { GRID = 14, PATCH = 16, SIDE = GRID * PATCH, L = GRID * GRID, WIDEST = 64,
 /* In this order the page writes them. MASK: none, causal, band, windows. WINDOW: of a band what it sees to either side,
    of windows their side. SHARPNESS multiplies softmax's scores, or what φ gets. STEP: δ of a middling token; its
    logarithm, roughly, varies by SPREAD. */
-enum { KIND, WIDTH, MASK, WINDOW, SHIFTED, FEATURE, NORMALISE, SHARPNESS, STEP, SPREAD, DECAY, DIRECTION, SETTINGS };
+enum { KIND, WIDTH, MASK, WINDOW, SHIFTED, FEATURE, NORMALIZE, SHARPNESS, STEP, SPREAD, DECAY, DIRECTION, SETTINGS };
 enum { MASK_WINDOWS = 3 };
 
 typedef struct player {
     mmix_ctx *m;
-    mmix_state *carried;
+    mmix_mix_state *carried;
     mmix_mark made, mixed;                       /* after the picture's tensors, after M */
     mmix_tensor *q, *v, *dt, *M;                 /* (1, L, 1, WIDEST), (1, L, 1, P), (1, L, 1), (1, 1, L, L) */
     mmix_mixer mixer;
@@ -71,7 +71,7 @@ PLAY(play_scene) void play_scene(int index)                                  /* 
 static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint64_t stream)
 {
     size_t shape[4] = {1, L, 1, 0};
-    mmix_tensor *weight = mmix_randn(m, mmix_new4(m, width, 3, PATCH, PATCH), 1 / sqrt(3.0 * PATCH * PATCH), stream);
+    mmix_tensor *weight = mmix_fill_normal(m, mmix_new4(m, width, 3, PATCH, PATCH), 1 / sqrt(3.0 * PATCH * PATCH), stream);
     shape[3] = width;
     return mmix_reshape(m, mmix_patch_embed(m, image, weight, NULL), 4, shape);
 }
@@ -85,20 +85,20 @@ PLAY(play_picture) int play_picture(void)
     size_t three[3] = {1, L, 1};
     memset(&options, 0, sizeof options);
     options.threads = 1;
-    if (!play.m && (play.m = mmix_create(&options)) != NULL) play.carried = mmix_state_create(play.m, 1);
+    if (!play.m && (play.m = mmix_create(&options)) != NULL) play.carried = mmix_mix_state_create(play.m, 1);
     if (!play.m) return -1;
     mmix_ctx *m = play.m;
     mmix_reset(m);
     mmix_error_clear(m);
     memset(play.x, 0, sizeof play.x);
     for (size_t i = 0; i < SIDE * SIDE; i++)
-        for (size_t c = 0; c < 3; c++) {         /* values: the mean colour, grey is 0 */
+        for (size_t c = 0; c < 3; c++) {         /* values: the mean colour, gray is 0 */
             rgb[3 * i + c] = play.pixels[4 * i + c];
             play.x[(i / SIDE / PATCH * GRID + i % SIDE / PATCH) * P + c] +=
                 (mmix_real)((rgb[3 * i + c] / 255.0 - 0.5) / (PATCH * PATCH));
         }
     mmix_tensor *image = mmix_new4(m, 1, 3, SIDE, SIDE);
-    if (!image || mmix_picture_normalise(mmix_data(image), p, NULL, NULL)) return -1;
+    if (!image || mmix_picture_normalize(mmix_data(image), p, NULL, NULL)) return -1;
     play.q = project(m, image, WIDEST, 1);
     play.dt = mmix_reshape(m, project(m, image, 1, 3), 3, three);
     play.v = mmix_new4(m, 1, L, 1, P);
@@ -118,20 +118,20 @@ static mmix_mixer mixer_of(mmix_ctx *m, const double *set)
     mmix_tensor *q = mmix_rms_norm(m, mmix_slice(m, play.q, 3, 0, N), NULL, 1e-6);
     mmix_mixer x = mmix_mixer_softmax(q, q, play.v);
     x.scale = set[SHARPNESS] / root;
-    if (set[KIND] > MMIX_SOFTMAX && set[KIND] < MMIX_SSD) {
-        q = mmix_scale(m, q, set[SHARPNESS], 0);
+    if (set[KIND] > MMIX_MIXER_SOFTMAX && set[KIND] < MMIX_MIXER_SSD) {
+        q = mmix_affine(m, q, set[SHARPNESS], 0);
         x = mmix_mixer_linear(q, q, play.v);
         x.feature = (int)set[FEATURE];
-        x.normalise = set[NORMALISE] > 0 ? 1 : -1;
+        x.normalize = set[NORMALIZE] > 0 ? 1 : -1;
     }
-    if (set[KIND] < MMIX_SSD) {
+    if (set[KIND] < MMIX_MIXER_SSD) {
         x.mask = set[MASK] < MASK_WINDOWS ? set[MASK] < 2 ? (int)set[MASK] : MMIX_MASK_BAND : MMIX_MASK_NONE;
         if (x.mask == MMIX_MASK_BAND) x.left = x.right = side[0];
         if (set[MASK] >= MASK_WINDOWS) mmix_mixer_windows(&x, 2, grid, side, set[SHIFTED] > 0);
         return x;
     }
-    x = mmix_mixer_ssd(play.v, mmix_scale(m, play.dt, set[SPREAD], 0), mmix_fill(mmix_new1(m, 1), set[DECAY]), q,
-                       mmix_scale(m, q, 1 / root, 0));
+    x = mmix_mixer_ssd(play.v, mmix_affine(m, play.dt, set[SPREAD], 0), mmix_fill(mmix_new1(m, 1), set[DECAY]), q,
+                       mmix_affine(m, q, 1 / root, 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), bias);
     x.dt_softplus = 1;                           /* δ = softplus(spread · projection + bias) */
     x.direction = (int)set[DIRECTION];
@@ -174,9 +174,9 @@ static int walk(mmix_mixer x, int way, double share)
     mmix_ctx *m = play.m;
     mmix_tensor *q = x.q, *k = x.k, *v = x.v, *dt = x.dt, *state = NULL;
     size_t N = mmix_shape(q, 3);
-    mmix_state_clear(play.carried);
-    x.direction = MMIX_FORWARD;
-    if (x.kind != MMIX_SOFTMAX) x.final_state = &state;
+    mmix_mix_state_clear(play.carried);
+    x.direction = MMIX_SCAN_FORWARD;
+    if (x.kind != MMIX_MIXER_SOFTMAX) x.final_state = &state;
     for (size_t n = 0; n < L; n++) {
         size_t t = way ? L - 1 - n : n;
         x.q = mmix_slice(m, q, 1, t, 1);
@@ -197,11 +197,11 @@ static int walk(mmix_mixer x, int way, double share)
 PLAY(play_steps) int play_steps(void)
 {
     const mmix_mixer *x = &play.mixer;
-    int ssd = x->kind == MMIX_SSD, both = ssd && x->direction == MMIX_BOTH, bad = 0;
+    int ssd = x->kind == MMIX_MIXER_SSD, both = ssd && x->direction == MMIX_SCAN_BOTH, bad = 0;
     if (!ssd && x->mask != MMIX_MASK_CAUSAL) return 0;
     memset(play.stepped, 0, sizeof play.stepped);
-    if (!ssd || x->direction != MMIX_REVERSE) bad |= walk(*x, 0, both ? 0.5 : 1);
-    if (ssd && x->direction != MMIX_FORWARD) bad |= walk(*x, 1, both ? 0.5 : 1);
+    if (!ssd || x->direction != MMIX_SCAN_REVERSE) bad |= walk(*x, 0, both ? 0.5 : 1);
+    if (ssd && x->direction != MMIX_SCAN_FORWARD) bad |= walk(*x, 1, both ? 0.5 : 1);
     return bad ? -1 : 1 + both;
 }
 
@@ -220,14 +220,14 @@ PLAY(play_rank) double play_rank(int part)
     mmix_rank r, decay;
     double rank = -1, side = part ? L / 2 : L, N = (double)mmix_shape(play.mixer.q, 3);
     memset(&decay, 0, sizeof decay);
-    if (mmix_rank_of(m, part_of(play.M, part), 0, 0, &r)) return -1;
+    if (mmix_block_rank(m, part_of(play.M, part), 0, 0, &r)) return -1;
     memcpy(play.singular, r.singular, r.width * sizeof *r.singular);
     rank = r.numerical[0];
     play.bound = side;
-    if (ones.kind == MMIX_LINEAR && (part || ones.mask != MMIX_MASK_CAUSAL)) play.bound = fmin(side, N);
-    if (ones.kind == MMIX_SSD && part) {         /* with scores of 1 its matrix is L, columns scaled */
+    if (ones.kind == MMIX_MIXER_LINEAR && (part || ones.mask != MMIX_MASK_CAUSAL)) play.bound = fmin(side, N);
+    if (ones.kind == MMIX_MIXER_SSD && part) {         /* with scores of 1 its matrix is L, columns scaled */
         ones.q = ones.k = mmix_fill(mmix_new4(m, 1, L, 1, 1), 1);
-        if (mmix_rank_of(m, part_of(mmix_mix_matrix(m, &ones), part), 0, 0, &decay)) return -1;
+        if (mmix_block_rank(m, part_of(mmix_mix_matrix(m, &ones), part), 0, 0, &decay)) return -1;
         play.bound = fmin(side, decay.numerical[0] * N);
     }
     mmix_rewind(m, play.mixed);
@@ -267,7 +267,7 @@ int main(int argc, char **argv)
     fwrite(play_stepped(), sizeof(mmix_real), L * P, stdout);
     fwrite(play_singular(), sizeof(double), L / 2, stdout);
     fwrite(end, sizeof(double), 2, stdout);
-    mmix_state_destroy(play.carried);
+    mmix_mix_state_destroy(play.carried);
     mmix_destroy(play.m);
     return 0;
 }

@@ -82,15 +82,15 @@ mmix_tensor *mmix_grad(const mmix_tensor *t);
 int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, double eps);
 mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
-mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const
-    mmix_conv1d_options *options);
+mmix_tensor *mmix_causal_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const
+    mmix_causal_conv1d_options *options);
 int mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window, int shifted);
 mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
-mmix_tensor *mmix_mix_rows(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
+mmix_tensor *mmix_mix_rows_mean(mmix_ctx *m, const mmix_mixer *mixer, const size_t *rows, size_t n);
 int mmix_mix_rank(mmix_ctx *m, const mmix_mixer *mixer, mmix_tensor *out_proj, size_t block, double eps,
     mmix_mixer_rank *result);
 mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
-mmix_vision *mmix_vision_open_as(mmix_ctx *m, const char *path, int dtype);
+mmix_vision *mmix_vision_load_as(mmix_ctx *m, const char *path, int dtype);
 void mmix_vision_destroy(mmix_vision *v);
 const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
 mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, const mmix_vision_options
@@ -98,16 +98,16 @@ mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor
 mmix_tensor *mmix_vision_attention(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t block);
 int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query, const mmix_tensor
     *patches, size_t gh, size_t gw, size_t h, size_t w, mmix_map *result);
-mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
+mmix_decoder *mmix_decoder_load(mmix_ctx *m, const char *path);
 void mmix_decoder_destroy(mmix_decoder *d);
 mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence, const
     mmix_decoder_options *options);
 mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
-void mmix_state_destroy(mmix_state *s);
-mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece, mmix_state *s);
+mmix_mix_state *mmix_decoder_state_create(const mmix_decoder *d);
+void mmix_mix_state_destroy(mmix_mix_state *s);
+mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece, mmix_mix_state *s);
 mmix_real *mmix_data(const mmix_tensor *t);
-int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling, uint64_t place);
+int32_t mmix_sample_token(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling, uint64_t place);
 mmix_tensor *mmix_py_wrap(mmix_ctx *m, int dtype, int ndim, const size_t *shape, const size_t *stride, void *data);
 int mmix_py_check(mmix_ctx *m, const char *who, const mmix_mixer *x, size_t *sizes);
 int mmix_py_mix(mmix_ctx *m, const mmix_mixer *x, const mmix_py_pass *pass);
@@ -119,10 +119,10 @@ _STRUCTS = """
 mmix_options { ptr allocator[5]; int threads, simd; uint64_t seed; ptr parallel_for, parallel_user, thread_start, thread_user, device[7]; }
 mmix_memory_use { size_t bytes, peak, allocations; }
 mmix_mixer { int kind; ptr q, k, v; double scale; int mask; size_t prefix, left, right; ptr lefts; size_t grid[3], window[3],
-             shift[3]; int windows_wrong, windows_axes; ptr bias; int feature, normalise; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
+             shift[3]; int windows_wrong, windows_axes; ptr bias; int feature, normalize; double eps; ptr dt, A, D, dt_bias; int dt_softplus; double dt_low,
              dt_high; int direction; ptr initial_state, final_state; size_t chunk; ptr seq_idx; }
 mmix_py_pass { ptr y, final_state, saved[3], dy, dfinal, dx[12]; }
-mmix_conv1d_options { int silu, reverse; ptr initial_state, seq_idx, final_state; }
+mmix_causal_conv1d_options { int silu, reverse; ptr initial_state, seq_idx, final_state; }
 mmix_rank { size_t matrices, rows, cols, width; ptr numerical, effective, stable, singular; }
 mmix_mixer_rank { size_t block; mmix_rank M, whole; ptr decay, bound, diagonal, joined; }
 mmix_vision_config { int mixer; size_t dim, depth, heads; double mlp_ratio; size_t patch, grid; ... }
@@ -136,10 +136,10 @@ mmix_sampling { double temperature, top_p; uint64_t stream; int32_t stop; size_t
 
 _ENUMS = """MMIX_OK MMIX_ERROR_ARGUMENT MMIX_ERROR_MEMORY MMIX_ERROR_FILE
 MMIX_SIMD_AUTO MMIX_SIMD_NONE MMIX_SIMD_AVX2 MMIX_SIMD_AVX512 MMIX_SIMD_NEON
-MMIX_DTYPE_REAL MMIX_DTYPE_I32 MMIX_DTYPE_BF16 MMIX_SOFTMAX MMIX_LINEAR MMIX_SSD
+MMIX_DTYPE_REAL MMIX_DTYPE_I32 MMIX_DTYPE_BF16 MMIX_MIXER_SOFTMAX MMIX_MIXER_LINEAR MMIX_MIXER_SSD
 MMIX_MASK_NONE MMIX_MASK_CAUSAL MMIX_MASK_PREFIX MMIX_MASK_BAND
 MMIX_FEATURE_SOFTMAX_BOTH MMIX_FEATURE_EFFICIENT MMIX_FEATURE_ELU1 MMIX_FEATURE_RELU MMIX_FEATURE_NONE
-MMIX_FORWARD MMIX_REVERSE MMIX_BOTH MMIX_MAX_INPUTS MMIX_MAX_DIMS MMIX_IN_Q MMIX_IN_K MMIX_IN_V MMIX_IN_STATE MMIX_IN_BIAS
+MMIX_SCAN_FORWARD MMIX_SCAN_REVERSE MMIX_SCAN_BOTH MMIX_MAX_INPUTS MMIX_MAX_DIMS MMIX_IN_Q MMIX_IN_K MMIX_IN_V MMIX_IN_STATE MMIX_IN_BIAS
 MMIX_IN_DT MMIX_IN_A MMIX_IN_D MMIX_IN_DT_BIAS sizeof(mmix_real)""".split()
 
 # What ctypes cannot do with the public part alone: a tensor over memory of the caller's, and one pass of a mixer, forward
@@ -189,7 +189,7 @@ int mmix_py_mix(mmix_ctx *m, const mmix_mixer *x, const mmix_py_pass *pass)
     memcpy(call.saved, pass->saved, sizeof pass->saved);
     memcpy(call.dx, pass->dx, sizeof pass->dx);
     call.dy[0] = pass->dy; call.dy[1] = pass->dfinal;
-    run = mmix_kernel(m, call.op);
+    run = mmix_op_get(m, call.op);
     return pass->dy ? run.backward(m, &call) : run.forward(m, &call);
 }
 """
@@ -530,7 +530,7 @@ class Context:
         who, e = "softmax_attention", self._lib.e
         if scale == 0:
             raise ArgumentError(f"{who}: scale is 0, expected another number, or None for 1/sqrt(N)")
-        options = dict(kind=e.MMIX_SOFTMAX, scale=float(scale or 0), prefix=_count(who, "prefix", prefix),
+        options = dict(kind=e.MMIX_MIXER_SOFTMAX, scale=float(scale or 0), prefix=_count(who, "prefix", prefix),
                        left=_count(who, "left", left), right=_count(who, "right", right),
                        mask=_choice(who, "mask", mask, {"none": e.MMIX_MASK_NONE, "causal": e.MMIX_MASK_CAUSAL,
                                                         "prefix": e.MMIX_MASK_PREFIX, "band": e.MMIX_MASK_BAND}))
@@ -539,18 +539,18 @@ class Context:
         windows = grid is not None and (len(grid), _counts(who, "grid", grid), _counts(who, "window", window), bool(shifted))
         return Mixed(self, who, options, windows, dict(q=q, k=k, v=v, bias=bias), dict(lefts=lefts, seq_idx=seq_idx), False, grad)
 
-    def linear_attention(self, q, k, v, *, feature="softmax_both", causal=False, normalise=None, eps=1e-6, initial_state=None,
+    def linear_attention(self, q, k, v, *, feature="softmax_both", causal=False, normalize=None, eps=1e-6, initial_state=None,
                          final_state=False, seq_idx=None, chunk=0, grad=True):
-        """y_i = sum_j phi(q_i) . psi(k_j) v_j, with `normalise` divided by sum_j phi(q_i) . psi(k_j) + eps: a Mixed.
+        """y_i = sum_j phi(q_i) . psi(k_j) v_j, with `normalize` divided by sum_j phi(q_i) . psi(k_j) + eps: a Mixed.
 
         Shapes as softmax_attention's. feature: "softmax_both", over the N features of each token; "efficient", over features
-        for q and over tokens for k; "elu1", x + 1 or e^x; "relu"; "none", q and k are features already. normalise None: for
-        elu1 and relu. causal: j <= i alone; then also initial_state (B, G, P, N), with normalise (B, G, P + 1, N), a
+        for q and over tokens for k; "elu1", x + 1 or e^x; "relu"; "none", q and k are features already. normalize None: for
+        elu1 and relu. causal: j <= i alone; then also initial_state (B, G, P, N), with normalize (B, G, P + 1, N), a
         final_state, and seq_idx (B, L).
         """
         who, e = "linear_attention", self._lib.e
-        options = dict(kind=e.MMIX_LINEAR, eps=float(eps), mask=e.MMIX_MASK_CAUSAL if causal else e.MMIX_MASK_NONE,
-                       normalise=0 if normalise is None else 1 if normalise else -1, chunk=_count(who, "chunk", chunk),
+        options = dict(kind=e.MMIX_MIXER_LINEAR, eps=float(eps), mask=e.MMIX_MASK_CAUSAL if causal else e.MMIX_MASK_NONE,
+                       normalize=0 if normalize is None else 1 if normalize else -1, chunk=_count(who, "chunk", chunk),
                        feature=_choice(who, "feature", feature, {n: getattr(e, "MMIX_FEATURE_" + n.upper()) for n in (
                            "softmax_both", "efficient", "elu1", "relu", "none")}))
         return Mixed(self, who, options, None, dict(q=q, k=k, v=v, initial_state=initial_state), dict(seq_idx=seq_idx),
@@ -568,9 +568,9 @@ class Context:
         """
         who, e = "ssd", self._lib.e
         low, high = dt_limit or (0, 0)
-        options = dict(kind=e.MMIX_SSD, dt_softplus=bool(dt_softplus), dt_low=float(low), dt_high=float(high),
+        options = dict(kind=e.MMIX_MIXER_SSD, dt_softplus=bool(dt_softplus), dt_low=float(low), dt_high=float(high),
                        chunk=_count(who, "chunk", chunk), direction=_choice(who, "direction", direction, {
-                           "forward": e.MMIX_FORWARD, "reverse": e.MMIX_REVERSE, "both": e.MMIX_BOTH}))
+                           "forward": e.MMIX_SCAN_FORWARD, "reverse": e.MMIX_SCAN_REVERSE, "both": e.MMIX_SCAN_BOTH}))
         return Mixed(self, who, options, None, dict(x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias, initial_state=initial_state),
                      dict(seq_idx=seq_idx), final_state, grad)
 
@@ -596,7 +596,7 @@ class Context:
             o = _c.conv1d_options(bool(silu), bool(reverse), t["initial_state"], t["seq_idx"])
             if final_state:
                 o.final_state = ctypes.addressof(last)
-            return self._lib.mmix_conv1d(m, t["x"], t["weight"], t["bias"], ctypes.byref(o))
+            return self._lib.mmix_causal_conv1d(m, t["x"], t["weight"], t["bias"], ctypes.byref(o))
         return Applied(self, "conv1d", run, dict(x=x, weight=weight, bias=bias, initial_state=initial_state),
                        dict(seq_idx=seq_idx))
 
@@ -642,13 +642,13 @@ class Mixed:
     def __init__(self, context, who, options, windows, reals, integers, final_state, grad):
         self._context, self._who, self._options, self._windows = context, who, options, windows
         # k, v of ssd are called B, x there; what is short is copied if it is not in one piece
-        names = dict(x="v", B="k", C="q") if options["kind"] == context._lib.e.MMIX_SSD else {}
+        names = dict(x="v", B="k", C="q") if options["kind"] == context._lib.e.MMIX_MIXER_SSD else {}
         self._given = {n: _array(who, n, a, strided=n in ("q", "k", "v", "x", "dt", "B", "C"))
                        for n, a in reals.items() if a is not None}
         self._field = {n: names.get(n, n) for n in self._given}
         self._integers = {n: _array(who, n, a, np.dtype(np.int32), False) for n, a in integers.items() if a is not None}
-        both = options.get("direction") == context._lib.e.MMIX_BOTH
-        self._ways = (context._lib.e.MMIX_FORWARD, context._lib.e.MMIX_REVERSE) if both else (None,)
+        both = options.get("direction") == context._lib.e.MMIX_SCAN_BOTH
+        self._ways = (context._lib.e.MMIX_SCAN_FORWARD, context._lib.e.MMIX_SCAN_REVERSE) if both else (None,)
         self._grad, self._kept = grad, []
         with context._working() as m:
             sizes = (ctypes.c_size_t * 7)()
@@ -726,7 +726,7 @@ class Mixed:
         """The mean of these rows of M, (B, H, S): what those outputs read. No M is made."""
         rows = np.atleast_1d(rows)
         with self._context._working() as m:
-            return self._context._read(self._context._lib.mmix_mix_rows(
+            return self._context._read(self._context._lib.mmix_mix_rows_mean(
                 m, ctypes.byref(self._mixer(m)), _counts(self._who + ".rows", "a row", rows), len(rows)))
 
     def ranks(self, block=0, eps=0.0):
@@ -822,13 +822,13 @@ class Vision(_Model):
     def __init__(self, context, path, bf16=False):
         lib = context._lib
         dtype = lib.e.MMIX_DTYPE_BF16 if bf16 else lib.e.MMIX_DTYPE_REAL
-        self._keep(context, lib.mmix_vision_destroy, lambda m: lib.mmix_vision_open_as(m, _path(path), dtype))
+        self._keep(context, lib.mmix_vision_destroy, lambda m: lib.mmix_vision_load_as(m, _path(path), dtype))
         with self._working() as (m, v):
             c = _c.vision_config.from_address(lib.mmix_vision_config_of(v))
             self.dim, self.depth, self.heads, self.patch = c.dim, c.depth, c.heads, c.patch
 
     def features(self, image, n_last=0):
-        """Tokens of image (B, 3, h, w), normalised: .token (B, D), the class token or the registers' mean; .patches (B, n, D),
+        """Tokens of image (B, 3, h, w), normalized: .token (B, D), the class token or the registers' mean; .patches (B, n, D),
         raster order, .grid their (rows, columns); .registers (B, k, D) or None; .tokens (B, L, D), all in the model's order;
         .intermediate (B, n_last D), the class tokens of the last n_last blocks. All after the final norm."""
         image = _array("features", "image", image, strided=False)
@@ -864,14 +864,14 @@ class _Carried(_Model):
     def __init__(self, decoder):
         lib = decoder._context._lib
         with decoder._working() as (_, d):
-            self._keep(decoder._context, lib.mmix_state_destroy, lambda m: lib.mmix_decoder_state_create(d))
+            self._keep(decoder._context, lib.mmix_mix_state_destroy, lambda m: lib.mmix_decoder_state_create(d))
 
 
 class Decoder(_Model):
     """A decoder of tokens, which are numbers."""
     def __init__(self, context, path):
         lib = context._lib
-        self._keep(context, lib.mmix_decoder_destroy, lambda m: lib.mmix_decoder_open(m, _path(path)))
+        self._keep(context, lib.mmix_decoder_destroy, lambda m: lib.mmix_decoder_load(m, _path(path)))
 
     def logits(self, tokens):
         """(B, L, K) for tokens (B, L) int; (L, K) for (L)."""
@@ -900,7 +900,7 @@ class Decoder(_Model):
                 with self._working() as (m, d), state._working() as (_, s):
                     step = _c.sequence(tokens=self._context._wrap(m, piece[None]))
                     t = lib.mmix_decoder_step(m, d, ctypes.byref(step), s)
-                    token = lib.mmix_sample(m, lib.mmix_data(t), lib.mmix_shape(t, -1), ctypes.byref(sampling), place)
+                    token = lib.mmix_sample_token(m, lib.mmix_data(t), lib.mmix_shape(t, -1), ctypes.byref(sampling), place)
                 yield token
                 if sampling.stop and token == sampling.stop:
                     break

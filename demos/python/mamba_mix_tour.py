@@ -50,7 +50,7 @@ x = tone.reshape(1, L, 1, N)
 mixers = {
     "softmax attention": m.softmax_attention(x, x, x),
     "softmax, causal": m.softmax_attention(x, x, x, mask="causal"),
-    "linear attention": m.linear_attention(x, x, x, feature="elu1", normalise=True),
+    "linear attention": m.linear_attention(x, x, x, feature="elu1", normalize=True),
     "Mamba-2 SSD": m.ssd(x, np.full((1, L, 1), .15), [-1], x / 9, x),
 }
 print("\nY = M X. How far y is from M x, and what the last token reads of the first tone, the second and its own:")

@@ -99,20 +99,20 @@ static const bench_case cases[] = {
     {"xent_64x65536", CROSS_ENTROPY, {64, 65536, 0, 0, 0}, 41943040.0, 46137344.0},
     {"xent_soft_64x65536", SOFT_CROSS_ENTROPY, {64, 65536, 0, 0, 0}, 50331648.0, 46137344.0},
     /* B, mixer, dim, depth, heads; 224 x 224 pixels, patches of 16 */
-    {"vit_s16_b8", VISION, {8, MMIX_SOFTMAX, 384, 12, 6}, 73575972864.0, 0},
-    {"vit_s16_b1", VISION, {1, MMIX_SOFTMAX, 384, 12, 6}, 9196996608.0, 0},
-    {"linearvit_s16_b8", VISION, {8, MMIX_LINEAR, 384, 12, 6}, 69712478208.0, 0},
-    {"dinovim_s16_b4", VISION, {4, MMIX_SSD, 512, 24, 1}, 73179070464.0, 0},
-    {"dinovim_t16_b1", VISION, {1, MMIX_SSD, 256, 24, 1}, 5390794752.0, 0},
-    {"dinovim_t16_b8", VISION, {8, MMIX_SSD, 256, 24, 1}, 43126358016.0, 0},
-    /* B, pixels: DINOv2's ViT-S/14 as mmix_vision_open gives it, not packed; its 37 x 37 positions are brought to the picture's grid */
+    {"vit_s16_b8", VISION, {8, MMIX_MIXER_SOFTMAX, 384, 12, 6}, 73575972864.0, 0},
+    {"vit_s16_b1", VISION, {1, MMIX_MIXER_SOFTMAX, 384, 12, 6}, 9196996608.0, 0},
+    {"linearvit_s16_b8", VISION, {8, MMIX_MIXER_LINEAR, 384, 12, 6}, 69712478208.0, 0},
+    {"dinovim_s16_b4", VISION, {4, MMIX_MIXER_SSD, 512, 24, 1}, 73179070464.0, 0},
+    {"dinovim_t16_b1", VISION, {1, MMIX_MIXER_SSD, 256, 24, 1}, 5390794752.0, 0},
+    {"dinovim_t16_b8", VISION, {8, MMIX_MIXER_SSD, 256, 24, 1}, 43126358016.0, 0},
+    /* B, pixels: DINOv2's ViT-S/14 as mmix_vision_load gives it, not packed; its 37 x 37 positions are brought to the picture's grid */
     {"dinov2_s14_224_b1", DINOV2, {1, 224, 0, 0, 0}, 12247123968.0, 0},
     {"dinov2_s14_224_b8", DINOV2, {8, 224, 0, 0, 0}, 97976991744.0, 0},
     {"dinov2_s14_518_b1", DINOV2, {1, 518, 0, 0, 0}, 93393478656.0, 0},
     {"dinov2_s14_518_b8", DINOV2, {8, 518, 0, 0, 0}, 747147829248.0, 0},
     /* mixer, dim, heads, depth, pictures; patches of 8, 2 crops of 64 x 64 and 4 of 32 x 32 of each picture */
-    {"dino_train_vit_tiny", DINO, {MMIX_SOFTMAX, 192, 3, 6, 32}, 138027008000.0, 0},
-    {"dino_train_vim_tiny", DINO, {MMIX_SSD, 128, 1, 6, 32}, 60460367872.0, 0},
+    {"dino_train_vit_tiny", DINO, {MMIX_MIXER_SOFTMAX, 192, 3, 6, 32}, 138027008000.0, 0},
+    {"dino_train_vim_tiny", DINO, {MMIX_MIXER_SSD, 128, 1, 6, 32}, 60460367872.0, 0},
     /* L, text before and after, T, Y, X of the span between: one layer of width 512, 8 heads, ffn 1408; windows of 14 x 4 x 4 */
     {"mmate_prefill_4096", MMATE, {4096, 256, 14, 16, 16}, 36540776448.0, 0},
     {"decoder_attn_prefill_4096", DECODER, {4096, 0, 0, 0, 0}, 43490738176.0, 0},
@@ -155,7 +155,7 @@ typedef struct run {
     mmix_tensor *target, *y;
     mmix_vision *vision;
     mmix_dino *dino;
-    mmix_state *state;
+    mmix_mix_state *state;
     mmix_params *layer;                          /* of a decoder */
     mmix_mmate_layer mmate;
     mmix_swiglu_layer ffn;
@@ -180,12 +180,12 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
     for (const char *a = axes; *a; a++)
         shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ? 32 : *a == 'W' ? WIDTH
                    : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
-    mmix_params_add(p, "", name, n, shape, MMIX_START_CONSTANT, 0, 0);
+    mmix_params_add(p, "", name, n, shape, MMIX_INIT_CONSTANT, 0, 0);
 }
 
 static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads, size_t patch, size_t pixels)
 {
-    mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(384, patch);
+    mmix_vision_config c = mixer == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(384, patch);
     c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.patch = patch;
     c.grid = pixels / patch;
     c.drop_path = 0;
@@ -194,7 +194,7 @@ static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, siz
 
 static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads, size_t depth, size_t batch)
 {
-    mmix_dino_config c = mmix_dino_default();
+    mmix_dino_config c = mmix_dino_config_default();
     c.vision = vision_config(mixer, dim, depth, heads, 8, 64);
     c.prototypes = 4096;
     c.batch = batch;
@@ -214,8 +214,8 @@ static void layer_create(run *r)
     o.window[0] = 14;
     o.window[1] = o.window[2] = 4;
     o.shared_directions = 1;                     /* as beside it */
-    r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, MMIX_START_CONSTANT, 1, 0);
-    r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, MMIX_START_CONSTANT, 1, 0);
+    r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, MMIX_INIT_CONSTANT, 1, 0);
+    r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, MMIX_INIT_CONSTANT, 1, 0);
     if (r->c->op != MMATE) o.branches = MMIX_BRANCH_ATTENTION;
     mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
     mmix_swiglu_init(&r->ffn, r->layer, "", WIDTH, FFN);
@@ -235,8 +235,8 @@ static mmix_tensor *decoder_layer(run *r)
     for (int a = 0; a < 3; a++) span.grid[a] = s[2 + a];
     layout.spans = &span;
     layout.n_spans = 1;
-    x = mmix_mmate(m, &r->mmate, u, x, r->c->op == MMATE ? &layout : NULL);
-    return mmix_swiglu(m, &r->ffn, mmix_rms_norm(m, x, r->norm[1], 1e-6), x, NULL);
+    x = mmix_mmate_forward(m, &r->mmate, u, x, r->c->op == MMATE ? &layout : NULL);
+    return mmix_swiglu_forward(m, &r->ffn, mmix_rms_norm(m, x, r->norm[1], 1e-6), x, NULL);
 }
 
 static mmix_tensor *forward(run *r)
@@ -244,7 +244,7 @@ static mmix_tensor *forward(run *r)
     mmix_ctx *m = r->m;
     const size_t *s = r->c->size;
     mmix_mixer mixer;
-    mmix_conv1d_options conv;
+    mmix_causal_conv1d_options conv;
     switch (r->c->op) {
     case LINEAR: return mmix_linear(m, in(r, 0), in(r, 1), in(r, 2));
     case ATTENTION:
@@ -269,7 +269,7 @@ static mmix_tensor *forward(run *r)
     case CONV:
         memset(&conv, 0, sizeof conv);
         conv.silu = 1;
-        return mmix_conv1d(m, in(r, 0), in(r, 1), in(r, 2), &conv);
+        return mmix_causal_conv1d(m, in(r, 0), in(r, 1), in(r, 2), &conv);
     case GATED_NORM: return mmix_gated_rms_norm(m, in(r, 0), in(r, 1), in(r, 2), 1e-5, 1);
     case LAYER_NORM: return mmix_layer_norm(m, in(r, 0), in(r, 1), in(r, 2), 1e-6);
     case GELU: return mmix_gelu(m, in(r, 0));
@@ -347,7 +347,7 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     for (size_t i = 0; i < r->in->count; i++) fill(r, in(r, i), 1, i);
     if (c->op == LINEAR) fill(r, in(r, 1), 1 / sqrt((double)s[1]), 1);
     if (c->op == CONV) fill(r, in(r, 1), 0.5, 1);
-    if (c->op == STEP) r->state = mmix_state_create(r->m, 1);
+    if (c->op == STEP) r->state = mmix_mix_state_create(r->m, 1);
     if (c->op == SSD || c->op == STEP) {
         mmix_real *dt = mmix_data(in(r, 1)), *A = mmix_data(in(r, 2));       /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
         for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
@@ -361,10 +361,10 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
         mmix_reset(r->m);
     }
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
-    if (c->op == DINOV2) r->vision = mmix_vision_create(r->m, mmix_dinov2(384, 0));
+    if (c->op == DINOV2) r->vision = mmix_vision_create(r->m, mmix_vision_config_dinov2(384, 0));
     if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2], s[3], s[4]);
     if (c->op == MMATE || c->op == DECODER) layer_create(r);
-    if (back) mmix_params_train(r->in, 1);
+    if (back) mmix_params_require_grad(r->in, 1);
     else if (c->op != DINO && c->op != DINOV2) mmix_params_pack(r->vision ? mmix_vision_params(r->vision) : r->in, 1);
     mmix_record(r->m, back);
     return mmix_error(r->m) ? -1 : 0;
@@ -374,7 +374,7 @@ static void run_destroy(run *r)
 {
     mmix_dino_destroy(r->dino);
     mmix_vision_destroy(r->vision);
-    mmix_state_destroy(r->state);
+    mmix_mix_state_destroy(r->state);
     mmix_params_destroy(r->layer);
     mmix_params_destroy(r->upstream);
     mmix_params_destroy(r->in);
@@ -709,7 +709,7 @@ static int plot_tokens(FILE *f, const settings *s, const char *machine)
 
 static int plot_training(FILE *f, const settings *s, const char *machine)
 {
-    static const char *const name[] = {"ViT", "LinearViT", "DinoVim, twice as deep"};       /* the order of MMIX_SOFTMAX … */
+    static const char *const name[] = {"ViT", "LinearViT", "DinoVim, twice as deep"};       /* the order of MMIX_MIXER_SOFTMAX … */
     panel p[2] = {{"milliseconds per picture", "batch, at width 128", name, 3, 5, {4, 8, 16, 32, 64}, {{0}}},
                   {"milliseconds per picture", "width, at batch 16", name, 3, 5, {64, 128, 192, 256, 384}, {{0}}}};
     for (size_t j = 0; j < 2; j++) {
@@ -717,7 +717,7 @@ static int plot_training(FILE *f, const settings *s, const char *machine)
             for (size_t i = 0; i < 5; i++) {
                 char text[64];
                 size_t batch = j ? 16 : (size_t)p[j].x[i], width = j ? (size_t)p[j].x[i] : 128;
-                bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_SSD ? 12 : 6, batch}, 0, 0};
+                bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_MIXER_SSD ? 12 : 6, batch}, 0, 0};
                 snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width, (int)batch);
                 if (j && i == 1) { p[1].y[k][1] = p[0].y[k][2]; continue; }             /* the same step */
                 p[j].y[k][i] = time_of(&c, 0, s, s->options.threads) / (double)batch;

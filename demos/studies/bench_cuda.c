@@ -95,18 +95,18 @@ static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Se
         mmix_cuda_ssd *x = &s->ssd;
         x->precision = precision;
         x->B = B; x->L = L; x->H = H; x->N = N; x->P = P;
-        x->x = mmix_cuda_heads_plain(keep(s, numbers(big, 0, 0, 0, seed)), L, H, P, H);
-        x->dt = mmix_cuda_heads_plain(keep(s, numbers(B * L * H, 0.001, 0.101, 0, seed + 1)), L, H, 1, H);
+        x->x = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed)), L, H, P, H);
+        x->dt = mmix_cuda_head_view_rows(keep(s, numbers(B * L * H, 0.001, 0.101, 0, seed + 1)), L, H, 1, H);
         x->A = (float *)keep(s, numbers(H, -16, -1, 1, seed + 2));
-        x->b = mmix_cuda_heads_plain(keep(s, numbers(B * L * N, 0, 0, 0, seed + 3)), L, 1, N, H);
-        x->c = mmix_cuda_heads_plain(keep(s, numbers(B * L * N, 0, 0, 0, seed + 4)), L, 1, N, H);
-        x->y = mmix_cuda_heads_plain(out->array[0], L, H, P, H);
+        x->b = mmix_cuda_head_view_rows(keep(s, numbers(B * L * N, 0, 0, 0, seed + 3)), L, 1, N, H);
+        x->c = mmix_cuda_head_view_rows(keep(s, numbers(B * L * N, 0, 0, 0, seed + 4)), L, 1, N, H);
+        x->y = mmix_cuda_head_view_rows(out->array[0], L, H, P, H);
         if (back) {
-            x->dy = mmix_cuda_heads_plain(keep(s, numbers(big, 0, 0, 0, seed + 5)), L, H, P, H);
-            x->dx = mmix_cuda_heads_plain(out->array[1], L, H, P, H);
-            x->ddt = mmix_cuda_heads_plain(out->array[2], L, H, 1, H);
-            x->db = mmix_cuda_heads_plain(out->array[3], L, 1, N, H);
-            x->dc = mmix_cuda_heads_plain(out->array[4], L, 1, N, H);
+            x->dy = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed + 5)), L, H, P, H);
+            x->dx = mmix_cuda_head_view_rows(out->array[1], L, H, P, H);
+            x->ddt = mmix_cuda_head_view_rows(out->array[2], L, H, 1, H);
+            x->db = mmix_cuda_head_view_rows(out->array[3], L, 1, N, H);
+            x->dc = mmix_cuda_head_view_rows(out->array[4], L, 1, N, H);
             x->dA = (float *)out->array[5];
         }
         x->workspace = workspace;
@@ -116,17 +116,17 @@ static void fill(Set *s, const Shape *c, int is_ssd, int back, unsigned seed, Se
         x->B = B; x->L = x->S = L; x->H = H; x->N = x->P = N;
         x->scale = 1 / sqrt((double)N);
         x->mask = c->causal ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
-        x->q = mmix_cuda_heads_plain(keep(s, numbers(big, 0, 0, 0, seed)), L, H, N, H);
-        x->k = mmix_cuda_heads_plain(keep(s, numbers(big, 0, 0, 0, seed + 1)), L, H, N, H);
-        x->v = mmix_cuda_heads_plain(keep(s, numbers(big, 0, 0, 0, seed + 2)), L, H, N, H);
-        x->y = mmix_cuda_heads_plain(out->array[0], L, H, N, H);
+        x->q = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed)), L, H, N, H);
+        x->k = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed + 1)), L, H, N, H);
+        x->v = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed + 2)), L, H, N, H);
+        x->y = mmix_cuda_head_view_rows(out->array[0], L, H, N, H);
         if (back) {
             x->top = (float *)out->array[4];
             x->over = (float *)out->array[5];
-            x->dy = mmix_cuda_heads_plain(keep(s, numbers(big, 0, 0, 0, seed + 3)), L, H, N, H);
-            x->dq = mmix_cuda_heads_plain(out->array[1], L, H, N, H);
-            x->dk = mmix_cuda_heads_plain(out->array[2], L, H, N, H);
-            x->dv = mmix_cuda_heads_plain(out->array[3], L, H, N, H);
+            x->dy = mmix_cuda_head_view_rows(keep(s, numbers(big, 0, 0, 0, seed + 3)), L, H, N, H);
+            x->dq = mmix_cuda_head_view_rows(out->array[1], L, H, N, H);
+            x->dk = mmix_cuda_head_view_rows(out->array[2], L, H, N, H);
+            x->dv = mmix_cuda_head_view_rows(out->array[3], L, H, N, H);
         }
         x->workspace = workspace;
     }

@@ -75,7 +75,7 @@ static const char help[] =
 
 typedef struct settings {
     const char *images, *masks, *out, *save, *load, *start, *pack, *figures, *set[SETS];
-    int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_SOFTMAX, … */
+    int mixers, threads, simd, json, sets;               /* mixers: bits 1 << MMIX_MIXER_SOFTMAX, … */
     uint64_t seed;
     double minutes;
     size_t steps, size, more;                            /* steps 0: as many as fit into the minutes; more: for */
@@ -123,7 +123,7 @@ static int read_options(settings *o, int argc, char **argv)
     };
     char *end;
     unsigned long long n;
-    recipe r = recipe_standard(MMIX_SSD);
+    recipe r = recipe_standard(MMIX_MIXER_SSD);
     for (int i = 1; i < argc; i++) {
         size_t k = 0, count = sizeof known / sizeof *known;
         if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
@@ -854,7 +854,7 @@ static void report_curves(report *h, const run *r, const pictures *p, const base
     report_html(h, "</div>\n");
 }
 
-/* A mask as a picture: white is object, grey is void. */
+/* A mask as a picture: white is object, gray is void. */
 static void paint_mask(uint8_t *rgb, const uint8_t *mask, size_t pixels)
 {
     for (size_t i = 0; i < 3 * pixels; i++) rgb[i] = mask[i / 3] == 255 ? 128 : mask[i / 3] ? 255 : 0;
@@ -887,7 +887,7 @@ static void report_maps(report *h, const run *r, const pictures *p)
     }
     report_html(h, "</td></tr></table></div>\n<p class=\"soft\">Test pictures, cut square, shown to the networks at %d x "
                    "%d pixels. %sMaps: cosine of class token and patch tokens after the final norm, each from its "
-                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p), (int)map_side(p), p->test.mask ? "Mask: white is object, grey is void. " : "");
+                   "least (violet) to its greatest (yellow), bilinear.</p>\n", (int)map_side(p), (int)map_side(p), p->test.mask ? "Mask: white is object, gray is void. " : "");
     free(rgb);
 }
 
@@ -896,7 +896,7 @@ static void sheet_tile(uint8_t *sheet, size_t width, size_t row, size_t column, 
 {
     uint8_t tile[TILE * TILE * 3];
     mmix_picture in = {rgb, side, side};
-    mmix_resizing r = mmix_resizing_box(picture_square(side, side), TILE, TILE);
+    mmix_resize_plan r = mmix_resize_plan_box(picture_square(side, side), TILE, TILE);
     size_t stride = width * (TILE + GAP) - GAP;
     if (!picture_resize(tile, in, r))
         for (size_t y = 0; y < TILE; y++)

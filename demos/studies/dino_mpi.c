@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     unsigned long long steps = 200, shards = 0, seed = 1, threads = 1;
     double every = 120;
     int rank = 0, ranks = 1, status = 0;
-    recipe r = recipe_standard(MMIX_SOFTMAX);
+    recipe r = recipe_standard(MMIX_MIXER_SOFTMAX);
     pieces all = {1, 0, NULL, NULL};
     mmix_options o;
     pictures p;
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
         mmix_dino *d = load ? mmix_dino_load(m, load) : mmix_dino_create(m, c);
         if (d && ranks > 1 && mmix_dino_config_of(d)->shards != (size_t)ranks)
             status = fail("%s: it has %zu shards, here are %d processes", load, mmix_dino_config_of(d)->shards, ranks);
-        else if (d && (ranks == 1 || !mmix_dino_share(d, (size_t)rank, sum_pieces, &all)))
+        else if (d && (ranks == 1 || !mmix_dino_set_allreduce(d, (size_t)rank, sum_pieces, &all)))
             status = train(m, d, &p, out, every, rank);
         if (!d) status = fail("%s", mmix_error(m));
         mmix_dino_destroy(d);

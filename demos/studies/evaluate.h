@@ -122,8 +122,8 @@ static inline int plain_describe(int kind, mmix_picture p, mmix_real *out)
     all.width = p.width;
     if (kind == PLAIN_COLOURS) return plain_colours(p, out), 0;
     if (kind == PLAIN_EDGES) return plain_edges(p, out), 0;
-    mmix_resizing r = mmix_resizing_box(all, PLAIN_SIDE, PLAIN_SIDE);
-    return picture_resize(rgb, p, r) ? -1 : mmix_picture_normalise(out, tiny, NULL, NULL);
+    mmix_resize_plan r = mmix_resize_plan_box(all, PLAIN_SIDE, PLAIN_SIDE);
+    return picture_resize(rgb, p, r) ? -1 : mmix_picture_normalize(out, tiny, NULL, NULL);
 }
 
 /* ---- rows in a file --------------------------------------------------------------------------------- */
@@ -343,7 +343,7 @@ enum { PROBE_RATES = sizeof probe_rate / sizeof *probe_rate };
 static inline int probe_learn(mmix_ctx *m, probe *p, const mmix_real *x, size_t stride, size_t D, const voters *v,
                               const int32_t *label, size_t classes, const double *rate, size_t rates, double decay)
 {
-    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_config o = mmix_probe_config_default();
     if (standard_begin(m, &p->scale, D)) return -1;
     for (size_t i = 0; i < v->trains; i++) standard_add(&p->scale, x + v->train[i] * stride);
     standard_end(&p->scale);
@@ -543,7 +543,7 @@ static inline int dense_predict(mmix_ctx *m, const dense_set *d, const mmix_prob
     static const int planes[4] = {0, 3, 1, 2};
     const size_t shape[4] = {1, d->gh, d->gw, d->classes}, pixels = d->w * d->h;
     mmix_tensor *z = mmix_reshape(m, mmix_linear(m, x, head->weight, head->bias), 4, shape);
-    z = mmix_resize(m, mmix_permute(m, z, planes), MMIX_BILINEAR, d->h, d->w, 0, 0);
+    z = mmix_interpolate(m, mmix_permute(m, z, planes), MMIX_RESIZE_BILINEAR, d->h, d->w, 0, 0);
     if (!z) return -1;
     for (size_t i = 0; i < pixels; i++) {
         size_t winner = 0;
@@ -561,7 +561,7 @@ static inline int dense_learn(mmix_ctx *m, dense_set *d, const voters *v, standa
                               const char *name, mmix_probe_result *r)
 {
     static const double rate[] = {0.1, 1, 10};
-    mmix_probe_config o = mmix_probe_default();
+    mmix_probe_config o = mmix_probe_config_default();
     size_t cells = d->gh * d->gw, seen = v->trains < 256 ? v->trains : 256;
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = mmix_new2(m, cells, d->D);

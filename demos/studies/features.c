@@ -162,11 +162,11 @@ typedef struct settings {
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
 {
     const struct { const char *name; mmix_vision_config config; } known[] = {
-        {"vit_tiny", mmix_vit(192, 16)}, {"vit_small", mmix_vit(384, 16)}, {"vit_base", mmix_vit(768, 16)},
-        {"linearvit_base", mmix_linearvit(768)}, {"dinovim_tiny", mmix_dinovim(256)},
-        {"dinovim_small", mmix_dinovim(512)}, {"dinovim_base", mmix_dinovim(768)},
-        {"mambareg_tiny", mmix_mambareg(256)}, {"mambareg_small", mmix_mambareg(512)},
-        {"mambareg_base", mmix_mambareg(768)}};
+        {"vit_tiny", mmix_vision_config_vit(192, 16)}, {"vit_small", mmix_vision_config_vit(384, 16)}, {"vit_base", mmix_vision_config_vit(768, 16)},
+        {"linearvit_base", mmix_vision_config_linearvit(768)}, {"dinovim_tiny", mmix_vision_config_dinovim(256)},
+        {"dinovim_small", mmix_vision_config_dinovim(512)}, {"dinovim_base", mmix_vision_config_dinovim(768)},
+        {"mambareg_tiny", mmix_vision_config_mambareg(256)}, {"mambareg_small", mmix_vision_config_mambareg(512)},
+        {"mambareg_base", mmix_vision_config_mambareg(768)}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(name, known[k].name)) return *c = known[k].config, 0;
     return -1;
@@ -193,7 +193,7 @@ static int read_model(settings *o, const char *option, const char *value)
         if (report_whole("--heads", value, 1, 9999, &n)) return 2;
         return x->heads = (size_t)n, 0;
     }
-    x->mixer = strcmp(value, "linear") ? MMIX_SOFTMAX : MMIX_LINEAR;
+    x->mixer = strcmp(value, "linear") ? MMIX_MIXER_SOFTMAX : MMIX_MIXER_LINEAR;
     if (!strcmp(value, "linear") || !strcmp(value, "softmax")) return 0;
     return fail("--mixer %s: give softmax or linear", value);
 }
@@ -495,12 +495,12 @@ static int share_out(album *a, settings *o)
 }
 
 /* What of a picture of w x h pixels becomes a view, and how. --square as pictures.h does it. */
-static mmix_resizing resizing_of(const settings *o, size_t w, size_t h, const view *v)
+static mmix_resize_plan resizing_of(const settings *o, size_t w, size_t h, const view *v)
 {
     mmix_box all = {0, 0, h, w};
-    if (o->whole) return mmix_resizing_box(all, v->w, v->h);
-    if (o->square) return mmix_resizing_box(picture_square(w, h), o->size, o->size);
-    return mmix_resizing_evaluate(w, h, (o->size * 256 + 112) / 224, o->size);
+    if (o->whole) return mmix_resize_plan_box(all, v->w, v->h);
+    if (o->square) return mmix_resize_plan_box(picture_square(w, h), o->size, o->size);
+    return mmix_resize_plan_center_crop(w, h, (o->size * 256 + 112) / 224, o->size);
 }
 
 /* `in` brought to the view's size. Masks come this way, too, so that they lie where their pictures lie. */
@@ -512,7 +512,7 @@ static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 /* Class numbers of the view's pixels, of the nearest ones of a mask (w x h, numbers in red). */
 static void view_labels(const settings *o, const uint8_t *rgb, size_t w, size_t h, view *v)
 {
-    mmix_resizing r = resizing_of(o, w, h, v);
+    mmix_resize_plan r = resizing_of(o, w, h, v);
     for (size_t y = 0; y < v->h; y++)
         for (size_t x = 0; x < v->w; x++) {
             size_t from_y = r.from.top + (2 * (r.to.top + y) + 1) * r.from.height / (2 * r.height);
@@ -625,7 +625,7 @@ static size_t shown_as(const settings *o, const album *a, size_t i)      /* show
 
 static const char *kind_name(const mmix_vision_config *c)
 {
-    return c->mixer == MMIX_SOFTMAX ? "ViT" : c->mixer == MMIX_LINEAR ? "LinearViT"
+    return c->mixer == MMIX_MIXER_SOFTMAX ? "ViT" : c->mixer == MMIX_MIXER_LINEAR ? "LinearViT"
            : c->class_token == MMIX_CLASS_REGISTERS ? "DinoMamba-Reg" : "DinoVim";
 }
 
@@ -634,7 +634,7 @@ static void describe(const mmix_vision_config *c, char *text, size_t room)      
     static const char *const place[4] = {"class token first", "class token in the middle",
                                          "class token first and, to be read, in the middle", "registers"};
     char count[24] = "", heads[40] = "";
-    if (c->mixer != MMIX_SSD) snprintf(heads, sizeof heads, ", %zu heads", c->heads);
+    if (c->mixer != MMIX_MIXER_SSD) snprintf(heads, sizeof heads, ", %zu heads", c->heads);
     if (c->class_token == MMIX_CLASS_REGISTERS)
         snprintf(count, sizeof count, "%zu ", mmix_vision_class_index(c, 0, NULL));
     snprintf(text, room, "%s, width %zu, %zu blocks%s, patch %zu, positions for %zu x %zu, %s%s",
@@ -655,7 +655,7 @@ static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive,
             printf("%s%zu", d ? ", " : "", mmix_shape(p->at[i].tensor, d));
         printf(")");
     }
-    const char *wrong = archive ? mmix_params_compare(mmix_vision_params(v), archive, NULL) : "";
+    const char *wrong = archive ? mmix_params_check(mmix_vision_params(v), archive, NULL) : "";
     printf("\n%s", archive && wrong && !*wrong ? "  all names and shapes fit\n" : "");
     for (size_t n; wrong && *wrong; wrong += n + (wrong[n] == '\n')) {
         n = strcspn(wrong, "\n");
@@ -664,21 +664,21 @@ static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive,
     mmix_reset(m);
 }
 
-/* The network of a checkpoint, or of random weights. NULL on error. mmix_vision_open would do for files that
+/* The network of a checkpoint, or of random weights. NULL on error. mmix_vision_load would do for files that
    tell everything. */
 static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
 {
     mmix_vision_config c;
     mmix_vision *v = NULL;
     mmix_archive *archive;
-    if (x->half && x->mixer < 0 && !x->heads && !list) return mmix_vision_open_as(m, x->file, MMIX_DTYPE_BF16);
+    if (x->half && x->mixer < 0 && !x->heads && !list) return mmix_vision_load_as(m, x->file, MMIX_DTYPE_BF16);
     if (x->half && !list)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "--bf16: %s needs --%s; leave one of them out", x->file,
                          x->heads ? "heads" : "mixer"), (mmix_vision *)NULL;
     archive = x->file ? mmix_archive_open(m, x->file) : NULL;
     if (x->known && !known_config(x->known, &c)) v = mmix_vision_create(m, c);
     if (archive && !mmix_vision_config_read(m, archive, &c)) {
-        int told = c.mixer == MMIX_SSD || mmix_archive_metadata(archive, "config") != NULL;
+        int told = c.mixer == MMIX_MIXER_SSD || mmix_archive_metadata(archive, "config") != NULL;
         if (told && ((x->mixer >= 0 && x->mixer != c.mixer) || (x->heads && x->heads != c.heads)))
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "--%s: %s is a %s by what it says itself; leave the option out",
                       x->mixer >= 0 && x->mixer != c.mixer ? "mixer" : "heads", x->file, kind_name(&c));
@@ -787,7 +787,7 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     return 0;
 }
 
-/* What the class token of a shown picture (h, w, normalised) reads in the last block: each head's map, and the
+/* What the class token of a shown picture (h, w, normalized) reads in the last block: each head's map, and the
    mean of all, brought to a largest value of 1, and DINO's mask of it. Of Mamba, whose M has either sign, the
    sizes. 0, or -1. */
 static int keep_heads(mmix_ctx *m, const mmix_vision *v, model *x, strip *s, const mmix_real *image, size_t h,
@@ -847,7 +847,7 @@ static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_f
        have, so there it is the last block's. */
     for (size_t k = 0; k < o->blocks; k++) {
         char layer[80];
-        int own = x->config.mixer != MMIX_SSD;
+        int own = x->config.mixer != MMIX_MIXER_SSD;
         const mmix_real *dense = mmix_data(f->dense[k]) + b * D * n, *query = token;
         if (own) query = mmix_data(f->intermediate) + b * mmix_stride(f->intermediate, 0) +
                          mmix_shape(f->intermediate, 1) - (x->config.depth - o->block[k]) * D;
@@ -1147,7 +1147,7 @@ static void wish(const settings *o, const model *x, int any, mmix_vision_options
     options->dense = o->block;
     options->n_dense = o->blocks;
     options->dense_norm = 1;
-    if (x->config.mixer != MMIX_SSD && x->config.depth - o->block[0] > options->n_last)
+    if (x->config.mixer != MMIX_MIXER_SSD && x->config.depth - o->block[0] > options->n_last)
         options->n_last = x->config.depth - o->block[0];
 }
 
@@ -1192,7 +1192,7 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
     if (x == o->model && note(m, o, a, first, n, views)) return -1;
     for (size_t b = 0; image && b < n; b++) {
         mmix_picture p = {views[b].rgb, w, h};
-        mmix_picture_normalise(mmix_data(image) + b * 3 * h * w, p, NULL, NULL);
+        mmix_picture_normalize(mmix_data(image) + b * 3 * h * w, p, NULL, NULL);
         any |= judged && shown_as(o, a, first + b) < o->show;
     }
     wish(o, x, any, &options);

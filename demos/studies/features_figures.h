@@ -118,7 +118,7 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
     p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
-    if (g != c->grid) p = mmix_resize(m, p, MMIX_BICUBIC, g, g, scale, scale);
+    if (g != c->grid) p = mmix_interpolate(m, p, MMIX_RESIZE_BICUBIC, g, g, scale, scale);
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
 }
 
@@ -219,12 +219,12 @@ static void draw_axial(const char *folder)
 
 static void draw_orders(const char *folder)
 {
-    mmix_vision_config middle = mmix_dinovim(256);
+    mmix_vision_config middle = mmix_vision_config_dinovim(256);
     middle.class_token = MMIX_CLASS_MIDDLE;
-    const order all[ORDERS] = {order_of("ViT", mmix_vit(192, 16), 224),
-                               order_of("DinoVim, as released", mmix_dinovim(256), 224),
+    const order all[ORDERS] = {order_of("ViT", mmix_vision_config_vit(192, 16), 224),
+                               order_of("DinoVim, as released", mmix_vision_config_dinovim(256), 224),
                                order_of("DinoVim, middle only", middle, 224),
-                               order_of("DinoMamba-Reg", mmix_mambareg(256), 224)};
+                               order_of("DinoMamba-Reg", mmix_vision_config_mambareg(256), 224)};
     draw_tokens(folder, all);
     draw_grids(folder, all);
 }

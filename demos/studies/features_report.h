@@ -217,7 +217,7 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
     tile *at = t;
     const tile picture = {PICTURE, NULL, 0, "picture", ""};
     const tile mask = {MASK, NULL, 0, "mask", o->ask & ASK_SEG ? "a colour for each class, void white"
-                                               : "white is object, grey void"};
+                                               : "white is object, gray void"};
     *at++ = picture;
     if (a->masks && !one) *at++ = mask;
     for (size_t k = 0; one && k < one->maps; k++, at++) {
@@ -241,14 +241,14 @@ static size_t tiles_of(const settings *o, const album *a, const model *one, tile
     return (size_t)(at - t);
 }
 
-/* A pixel under the colour of a class, hues that lie far apart for small numbers; 0 is left grey, void white. */
+/* A pixel under the colour of a class, hues that lie far apart for small numbers; 0 is left gray, void white. */
 static void paint_label(uint8_t *rgb, const uint8_t *pixel, unsigned label)
 {
-    double grey = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2], turn = label * 0.6180339887;
+    double gray = 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2], turn = label * 0.6180339887;
     for (int c = 0; c < 3; c++) {
         double hue = fabs(fmod(6 * (turn - floor(turn)) + 2 * c, 6) - 3) - 1;
         double full = 255 * (hue < 0 ? 0 : hue > 1 ? 1 : hue);
-        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (full + grey) / 2 : grey * 0.6);
+        rgb[c] = (uint8_t)(label == DENSE_VOID ? 255 : label ? (full + gray) / 2 : gray * 0.6);
     }
 }
 
@@ -313,7 +313,7 @@ static uint8_t *thumbnail(const view *v, size_t *high)
     mmix_box all = {0, 0, v->h, v->w};
     *high = (SMALL * v->h + v->w / 2) / v->w;
     if (!*high) *high = 1;
-    mmix_resizing r = mmix_resizing_box(all, SMALL, *high);
+    mmix_resize_plan r = mmix_resize_plan_box(all, SMALL, *high);
     uint8_t *out = (uint8_t *)malloc(SMALL * *high * 3);
     if (!out || picture_resize(out, in, r)) { free(out); out = NULL; }
     return out;
@@ -353,7 +353,7 @@ static void report_heads(report *h, const settings *o, const album *a, const mod
     }
     report_html(h, "</tr></table></div>\n<p class=\"soft\">Above: the class token's row of the last block's M%s, from "
                 "violet (0) to yellow (the head's largest). Below: lit are the fewest patches that hold 60%% of the "
-                "head's mass, as DINO's authors show it.%s</p>\n", x->config.mixer != MMIX_SSD ? "" : x->registers ?
+                "head's mass, as DINO's authors show it.%s</p>\n", x->config.mixer != MMIX_MIXER_SSD ? "" : x->registers ?
                 ", the mean of the registers' and both directions' rows, sizes without sign" :
                 ", the token that is read, both directions' mean, sizes without sign",
                 x->read > HEADS ? " Only the first 16 heads are shown; the mean is of all." : "");

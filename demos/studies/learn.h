@@ -2,7 +2,7 @@
 
    A recipe is a list of numbers with names; all that the programs beside it train, they train by one:
 
-       recipe r = recipe_standard(MMIX_SSD);
+       recipe r = recipe_standard(MMIX_MIXER_SSD);
        if (recipe_set(&r, "batch=64")) …                        // no such name, or no such number
        mmix_dino *d = mmix_dino_create(m, recipe_config(&r, steps, seed));
 
@@ -19,7 +19,7 @@
 
 /* ---- recipes ---------------------------------------------------------------------------------------- */
 
-enum { REGISTERS = MMIX_SSD + 1, MIXERS };               /* MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD, it again */
+enum { REGISTERS = MMIX_MIXER_SSD + 1, MIXERS };               /* MMIX_MIXER_SOFTMAX, MMIX_MIXER_LINEAR, MMIX_MIXER_SSD, it again */
 static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd", "registers"};
 static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim", "DinoMamba-Reg"};
 enum { EPOCHS = 20 };                                    /* schedules are planned in twentieths of a run */
@@ -30,7 +30,7 @@ typedef struct recipe {
     double deviation, sincos, drop;
     double read, prototypes, hidden, bottleneck;         /* of the head */
     double size, local, locals, scale, least;            /* crops: pixels, how many; least share of the picture */
-    double jitter, strength, hue, grey, blur, solarise;  /* strength: of brightness, contrast, saturation */
+    double jitter, strength, hue, gray, blur, solarize;  /* strength: of brightness, contrast, saturation */
     double batch, rate, warmup, decay, decay_end, clip, freeze;      /* rate: of a batch, as it is */
     double memory, temp, temp_warm, warm, center;        /* the teacher's momentum, 0: a quarter of the run */
     double patches, masked, mask_from, mask_to;          /* iBOT: weight of its loss; share of crops, of a crop's patches */
@@ -45,7 +45,7 @@ static const struct { const char *name; size_t at; int whole; double low, high; 
     WHOLE(read, MMIX_READ_TOKEN, MMIX_READ_BOTH), WHOLE(prototypes, 16, 65536), WHOLE(hidden, 1, 65536),
     WHOLE(bottleneck, 1, 65536), WHOLE(size, 8, 1024), WHOLE(local, 8, 1024), WHOLE(locals, 0, 64),
     REAL(scale, 0.001, 1), REAL(least, 0.001, 1), REAL(jitter, 0, 1), REAL(strength, 0, 1), REAL(hue, 0, 0.5),
-    REAL(grey, 0, 1), REAL(blur, 0, 1), REAL(solarise, 0, 1), WHOLE(batch, 1, 65536), REAL(rate, 0, 1),
+    REAL(gray, 0, 1), REAL(blur, 0, 1), REAL(solarize, 0, 1), WHOLE(batch, 1, 65536), REAL(rate, 0, 1),
     WHOLE(warmup, 0, EPOCHS), REAL(decay, 0, 10), REAL(decay_end, 0, 10), REAL(clip, 0, 1e9),
     WHOLE(freeze, 0, EPOCHS), REAL(memory, 0, 1), REAL(temp, 1e-3, 1), REAL(temp_warm, 1e-3, 1),
     WHOLE(warm, 0, EPOCHS), REAL(center, 0, 1), REAL(patches, 0, 1e3), REAL(masked, 0, 1),
@@ -67,7 +67,7 @@ static inline recipe recipe_standard(int mixer)
     r.dim = 64, r.depth = 3, r.heads = 4, r.state = 16, r.head_dim = 64, r.patch = 16, r.deviation = 0.07, r.sincos = 0.3;
     r.read = MMIX_READ_TOKEN, r.prototypes = 256, r.hidden = 256, r.bottleneck = 64;
     r.size = 96, r.local = 48, r.locals = 4, r.scale = 0.4, r.least = 0.2;
-    r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.grey = 0.2;
+    r.jitter = 0.8, r.strength = 0.4, r.hue = 0.1, r.gray = 0.2;
     r.batch = 16, r.rate = 1e-3, r.warmup = 2, r.decay = r.decay_end = 0.04, r.clip = 3, r.freeze = 1;
     r.temp = r.temp_warm = 0.02, r.center = 0.9;
     r.patches = r.masked = 1, r.mask_from = 0.1, r.mask_to = 0.5;
@@ -80,8 +80,8 @@ static inline void recipe_swarms(recipe *r)
 {
     r->depth = 2, r->heads = 2, r->state = 8, r->patch = 8, r->deviation = 0.08;
     r->read = MMIX_READ_BOTH, r->prototypes = 512;       /* the class token alone learns late, and not each time */
-    r->size = 48, r->local = 24, r->least = 0.15, r->jitter = r->grey = 0;
-    r->rate = r->mixer == MMIX_LINEAR ? 5e-4 : 1e-3;     /* linear attention is upset by more */
+    r->size = 48, r->local = 24, r->least = 0.15, r->jitter = r->gray = 0;
+    r->rate = r->mixer == MMIX_MIXER_LINEAR ? 5e-4 : 1e-3;     /* linear attention is upset by more */
     r->decay_end = 0.4, r->memory = 0.98, r->patches = 0;
 }
 
@@ -89,7 +89,7 @@ static inline void recipe_swarms(recipe *r)
 static inline const char *recipe_wrong(const recipe *r)
 {
     static char why[200];
-    int ssd = r->mixer >= MMIX_SSD;
+    int ssd = r->mixer >= MMIX_MIXER_SSD;
     *why = 0;
     if (fmod(r->size, r->patch) || (r->locals && fmod(r->local, r->patch)))
         snprintf(why, sizeof why, "size=%g local=%g: give multiples of patch=%g", r->size, r->local, r->patch);
@@ -127,12 +127,12 @@ static inline const char *recipe_set(recipe *r, const char *text)
 
 static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint64_t seed)
 {
-    mmix_dino_config c = mmix_dino_small_data();
-    int mixer = (int)r->mixer, ssd = mixer >= MMIX_SSD;
+    mmix_dino_config c = mmix_dino_config_small_data();
+    int mixer = (int)r->mixer, ssd = mixer >= MMIX_MIXER_SSD;
     mmix_vision_config *v = &c.vision;
     mmix_augment *a = &c.augment;
     if (ssd) {
-        *v = mixer == REGISTERS ? mmix_mambareg(256) : mmix_dinovim(256);
+        *v = mixer == REGISTERS ? mmix_vision_config_mambareg(256) : mmix_vision_config_dinovim(256);
         v->class_token = mixer == REGISTERS ? MMIX_CLASS_REGISTERS : (int)r->place;
         v->mamba.d_state = (size_t)r->state, v->mamba.head_dim = (size_t)r->head_dim;
     } else v->mixer = mixer;
@@ -147,8 +147,8 @@ static inline mmix_dino_config recipe_config(const recipe *r, size_t steps, uint
     a->global_size = (size_t)r->size, a->local_size = (size_t)r->local, a->local_count = (size_t)r->locals;
     a->global_scale[0] = a->local_scale[1] = r->scale, a->local_scale[0] = r->least;
     a->brightness = a->contrast = r->strength, a->saturation = r->strength / 2;
-    a->jitter = r->jitter, a->hue = r->hue, a->grey = r->grey;
-    for (int i = 0; i < 3; i++) a->blur[i] *= r->blur, a->solarise[i] *= r->solarise;
+    a->jitter = r->jitter, a->hue = r->hue, a->gray = r->gray;
+    for (int i = 0; i < 3; i++) a->blur[i] *= r->blur, a->solarize[i] *= r->solarize;
     a->sigma[0] *= r->size / 224, a->sigma[1] *= r->size / 224;      /* the paper's is of 224 pixels */
     c.batch = (size_t)r->batch, c.seed = seed, c.epochs = EPOCHS, c.iters = (steps + EPOCHS - 1) / EPOCHS;
     c.lr = r->rate * 256 / r->batch, c.warmup_epochs = (size_t)r->warmup;
@@ -208,7 +208,7 @@ static inline mmix_tensor *look_stack(mmix_ctx *m, const mmix_picture *picture, 
     mmix_tensor *part[MMIX_MAX_INPUTS];
     for (size_t i = 0; i < n; i++) {
         mmix_picture p = picture[i * every];
-        part[i] = mmix_image_resized(m, p, mmix_resizing_evaluate(p.width, p.height, side, side));
+        part[i] = mmix_image_resized(m, p, mmix_resize_plan_center_crop(p.width, p.height, side, side));
     }
     return mmix_concat(m, 0, part, n);
 }
@@ -323,13 +323,13 @@ typedef struct supervised {
     mmix_vision *vision;
     mmix_params *head;
     mmix_tensor *weight, *bias;                          /* (classes, D or 2 D), (classes) */
-    mmix_adamw_state adamw[2];                           /* of vision, of head */
+    mmix_optimizer adamw[2];                           /* of vision, of head */
     size_t step, classes;
 } supervised;
 
 static inline void supervised_free(supervised *s)
 {
-    for (int i = 0; i < 2; i++) mmix_adamw_free(&s->adamw[i]);
+    for (int i = 0; i < 2; i++) mmix_optimizer_free(&s->adamw[i]);
     mmix_vision_destroy(s->vision);
     mmix_params_destroy(s->head);
     memset(s, 0, sizeof *s);
@@ -345,8 +345,8 @@ static inline int supervised_make(mmix_ctx *m, supervised *s, mmix_dino_config c
     s->vision = mmix_vision_create(m, c.vision);
     s->head = mmix_params_create(m);
     if (!s->vision || !s->head) return -1;
-    s->weight = mmix_params_add(s->head, "head.", "weight", 2, shape, MMIX_START_NORMAL, 0.02, 0);
-    s->bias = mmix_params_add(s->head, "head.", "bias", 1, shape, MMIX_START_CONSTANT, 0, 0);
+    s->weight = mmix_params_add(s->head, "head.", "weight", 2, shape, MMIX_INIT_NORMAL, 0.02, 0);
+    s->bias = mmix_params_add(s->head, "head.", "bias", 1, shape, MMIX_INIT_CONSTANT, 0, 0);
     return mmix_params_allocate(s->head) || mmix_adamw_init(&s->adamw[0], mmix_vision_params(s->vision)) ||
            mmix_adamw_init(&s->adamw[1], s->head) ? -1 : 0;
 }
@@ -378,7 +378,7 @@ static inline double supervised_step(mmix_ctx *m, supervised *s, const mmix_pict
     const mmix_dino_config *c = &s->config;
     mmix_tensor *crops, *classes, *x[2];
     mmix_vision_options o;
-    mmix_adamw rate = mmix_adamw_default();
+    mmix_adamw rate = mmix_adamw_config_default();
     memset(&o, 0, sizeof o);
     o.train = 1, o.step = s->step;
     rate.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, c->iters, c->warmup_epochs, 0,
@@ -410,7 +410,7 @@ static inline mmix_entry *supervised_entries(const supervised *s, size_t *n)
     mmix_params *list[2] = {mmix_vision_params(s->vision), s->head};
     mmix_entry *e = (mmix_entry *)calloc(list[0]->count + list[1]->count + 6, sizeof *e), *at = e;
     for (int k = 0; e && k < 2; k++) {
-        const mmix_adamw_state *w = &s->adamw[k];
+        const mmix_optimizer *w = &s->adamw[k];
         for (size_t i = 0; i < list[k]->count; i++, at++) {
             const mmix_tensor *t = list[k]->at[i].tensor;
             at->name = list[k]->at[i].name;

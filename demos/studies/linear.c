@@ -205,11 +205,11 @@ static size_t sides_of(const settings *o, const mmix_vision *v, size_t *side)
 static mmix_tensor *draw_crops(mmix_ctx *m, const settings *o, const pictures *p, uint64_t number, size_t side)
 {
     enum { DRAW = 902 };                                 /* a purpose of its own for mmix_random_uniform */
-    mmix_augment a = mmix_augment_dino();
+    mmix_augment a = mmix_augment_config_dino();
     size_t n = o->batch / 2, *index = (size_t *)malloc(n * sizeof *index);
     mmix_tensor *crops = mmix_new4(m, o->batch, 3, side, side);
-    a.global_size = side, a.local_count = 0, a.jitter = a.grey = 0;
-    for (int i = 0; i < 3; i++) a.blur[i] = a.solarise[i] = 0;
+    a.global_size = side, a.local_count = 0, a.jitter = a.gray = 0;
+    for (int i = 0; i < 3; i++) a.blur[i] = a.solarize[i] = 0;
     if (!index) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for a batch of %zu", o->batch);
     for (size_t i = 0; index && i < n; i++)
         index[i] = (size_t)(mmix_random_uniform(m, DRAW, number, i) * (double)p->train.count);
@@ -233,7 +233,7 @@ typedef struct likeness { double token, patches, error, block[MMIX_VISION_BLOCKS
 
 static double cosine(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
-    mmix_tensor *x = mmix_mul(m, mmix_l2_normalise(m, a, 1e-12), mmix_l2_normalise(m, b, 1e-12));
+    mmix_tensor *x = mmix_mul(m, mmix_l2_normalize(m, a, 1e-12), mmix_l2_normalize(m, b, 1e-12));
     return x ? mmix_item(mmix_sum(m, x)) * (double)mmix_shape(x, -1) / (double)mmix_count(x) : NAN;
 }
 
@@ -323,7 +323,7 @@ static int measure(mmix_ctx *m, mmix_vision_config c, size_t side, price *x)
     x->weights = (double)(mmix_vision_params(v)->elements * sizeof(mmix_real));
     x->seconds = x->processor = INFINITY;
     for (int turn = 0; turn < 3 && (!turn || spent < 5) && !mmix_error(own) && !interrupted; turn++) {
-        mmix_tensor *image = mmix_randn(own, mmix_new4(own, 1, 3, side, side), 1, 0);
+        mmix_tensor *image = mmix_fill_normal(own, mmix_new4(own, 1, 3, side, side), 1, 0);
         double start = now(), busy = (double)clock();
         mmix_vision_forward(own, v, image, NULL);
         x->processor = fmin(x->processor, ((double)clock() - busy) / CLOCKS_PER_SEC);
@@ -453,7 +453,7 @@ static int read_run(mmix_ctx *m, settings *o, run *r)
    as much as the teacher's. NULL on error. */
 static mmix_vision *convert(mmix_ctx *m, const settings *o, const mmix_vision *t, const pictures *p)
 {
-    mmix_vision *s = mmix_vision_from(t, student_config(o, mmix_vision_config_of(t)));
+    mmix_vision *s = mmix_vision_student(t, student_config(o, mmix_vision_config_of(t)));
     mmix_reset(m);
     if (s && !mmix_vision_calibrate(s, t, draw_turn(m, o, t, p, 0))) return s;
     mmix_vision_destroy(s);
@@ -463,7 +463,7 @@ static mmix_vision *convert(mmix_ctx *m, const settings *o, const mmix_vision *t
 /* The stages of the library; steps[k] 0: that stage is left out. */
 static mmix_distill_config stages_of(const settings *o, const size_t *steps)
 {
-    mmix_distill_config c = mmix_vision_stages();
+    mmix_distill_config c = mmix_distill_config_vision();
     c.calibrate = 0;                                     /* it has been */
     for (size_t k = 0; k < STAGES; k++) {
         c.stage[k].steps = steps[k];
@@ -688,10 +688,10 @@ static int judge(mmix_ctx *m, const settings *o, const mmix_vision *t, const mmi
 static int open_teacher(mmix_ctx *m, settings *o, run *r)
 {
     report_say("opening %s", o->load);
-    r->teacher = mmix_vision_open(m, o->load);
+    r->teacher = mmix_vision_load(m, o->load);
     if (!r->teacher) return fail("%s", mmix_error(m));
     const mmix_vision_config *c = mmix_vision_config_of(r->teacher);
-    if (c->mixer == MMIX_SSD) return fail("--load %s: a network of Mamba-2 has no attention to replace", o->load);
+    if (c->mixer == MMIX_MIXER_SSD) return fail("--load %s: a network of Mamba-2 has no attention to replace", o->load);
     if (c->depth > MMIX_VISION_BLOCKS)
         return fail("--load %s: %zu blocks; %d are the most", o->load, c->depth, MMIX_VISION_BLOCKS);
     if (o->size % c->patch) return fail("--size %zu: give a multiple of the teacher's patch, %zu", o->size, c->patch);

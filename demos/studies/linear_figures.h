@@ -81,7 +81,7 @@ static int linear_cost(mmix_ctx *m, const char *folder)
         svg_text(f, x, TOP + HIGH + 36, 12, "middle", "%d²", side[i]);
     }
     for (int k = 0; k < CURVES; k++) {
-        mmix_vision_config c = mmix_dinov2(384, 0);
+        mmix_vision_config c = mmix_vision_config_dinov2(384, 0);
         for (int b = 0; b < 12; b++)
             c.blocks[b] = curve[k].every && b % curve[k].every == curve[k].every - 1 ? MMIX_BLOCK_SOFTMAX : curve[k].block;
         mmix_vision *v = mmix_vision_create(m, c);

@@ -61,7 +61,7 @@ enum { IN_TEXT = 1 << TEXT, IN_PICTURES = 1 << PICTURES, IN_VIDEO = 1 << VIDEO, 
 /* What a control changes: weights of the mixers random and not the teacher's; heads not brought to the teacher's sizes;
    the branches in the other order. */
 enum { AS_USUAL, RANDOM_START, NOT_CALIBRATED, SWIN_FIRST };
-/* A way to distil; the first is the paper's. All make the same number of optimiser steps. */
+/* A way to distil; the first is the paper's. All make the same number of optimizer steps. */
 typedef struct variant {
     const char *key, *name;
     int parts;
@@ -96,7 +96,7 @@ static const variant variants[VARIANTS] = {
 
 enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };  /* of what is trained here */
 static const double teacher_rate = 1.5e-3, teacher_decay = 0.01;
-/* Times mmix_linmu_stages' learning rates: DIM is narrow. The last stage of text gets worse above 1. */
+/* Times mmix_distill_config_linmu' learning rates: DIM is narrow. The last stage of text gets worse above 1. */
 static const double stage_rate[LEARNED] = {1, 2.5, 2.5};
 
 /* ---- options ------------------------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ static const char help[] =
     "linmu [text|pictures|video|scaling|all|figures] - attention out, M-MATE in: distillation in three stages\n\n"
     "  --out DIR         where report.html goes                     (build/linmu-out)\n"
     "  --budget NAME     small: under ten minutes in all, one seed; full: hours, three seeds  (small)\n"
-    "  --steps N         optimiser steps a stage, instead of the budget's\n"
+    "  --steps N         optimizer steps a stage, instead of the budget's\n"
     "  --teach N         steps of a teacher that is trained here, instead of the budget's\n"
     "  --seed N          the first seed                             (1)\n"
     "  --seeds N         so many, one after another                 (small 1, full 3)\n"
@@ -517,7 +517,7 @@ static mmix_tensor *see(mmix_ctx *m, const task *t, const mmix_vision *eye, cons
     size_t side = t->look.size, shape[3];
     mmix_tensor *image = mmix_new4(m, n * t->frames, 3, side, side);
     for (size_t i = 0; image && i < n * t->frames; i++)
-        mmix_picture_normalise(mmix_data(image) + i * 3 * side * side,
+        mmix_picture_normalize(mmix_data(image) + i * 3 * side * side,
                                t->look.train.picture[clip[i / t->frames] * t->frames + i % t->frames], NULL, NULL);
     shape[0] = n;
     shape[1] = patches(t);
@@ -571,9 +571,9 @@ static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *e
 {
     mmix_ctx *m = j->m;
     size_t steps = j->o->teach[j->part], B = j->o->budget->teacher_batch, row[256];
-    mmix_adamw_state state[2];
+    mmix_optimizer state[2];
     mmix_params *list[2] = {d->params, eye ? mmix_vision_params(eye) : NULL};
-    mmix_adamw adam = mmix_adamw_default();
+    mmix_adamw adam = mmix_adamw_config_default();
     mmix_distill_batch batch;
     meter p = meter_start(0);
     adam.weight_decay = teacher_decay;
@@ -593,8 +593,8 @@ static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *e
     }
     mmix_record(m, 0);
     for (int k = 0; k < 1 + (eye != NULL); k++) {
-        mmix_adamw_free(&state[k]);
-        mmix_params_train(list[k], 0);
+        mmix_optimizer_free(&state[k]);
+        mmix_params_require_grad(list[k], 0);
     }
     return mmix_error(m) ? -1 : interrupted ? 1 : 0;
 }
@@ -618,7 +618,7 @@ static mmix_decoder_config decoder_config(const task *t, int blind)
 
 static mmix_vision *eye_create(mmix_ctx *m, size_t side)
 {
-    mmix_vision_config c = mmix_vit(192, PATCH);
+    mmix_vision_config c = mmix_vision_config_vit(192, PATCH);
     c.dim = DIM;
     c.heads = HEADS;
     c.depth = EYE_DEPTH;
@@ -633,8 +633,8 @@ static void widen(mmix_params *p, uint64_t stream)
 {
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *w = p->at[i].tensor;
-        if (mmix_ndim(w) != 2 || p->at[i].start.kind != MMIX_START_NORMAL) continue;
-        mmix_randn(p->m, w, 1 / sqrt((double)mmix_shape(w, 1)), stream + i);
+        if (mmix_ndim(w) != 2 || p->at[i].start.kind != MMIX_INIT_NORMAL) continue;
+        mmix_fill_normal(p->m, w, 1 / sqrt((double)mmix_shape(w, 1)), stream + i);
     }
 }
 
@@ -647,8 +647,8 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
     job_path(j, who, "safetensors", path, sizeof path);
     job_path(j, "encoder", "safetensors", eye_path, sizeof eye_path);
     if (j->o->load && there(path)) {
-        *d = mmix_decoder_open(m, path);
-        if (eye) *eye = mmix_vision_open(m, eye_path);
+        *d = mmix_decoder_load(m, path);
+        if (eye) *eye = mmix_vision_load(m, eye_path);
         return mmix_error(m) ? -1 : 0;
     }
     *d = mmix_decoder_create(m, decoder_config(&j->t, !eye));
@@ -667,7 +667,7 @@ static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **
 enum { STRETCHES = 60 };                                 /* of a learning curve: means of so many stretches at most */
 typedef struct outcome {
     score score[1 + STAGES_MOST];                             /* at the start and after each stage */
-    size_t stages, done;                                 /* finished; optimiser steps made */
+    size_t stages, done;                                 /* finished; optimizer steps made */
     double seconds, token[STRETCHES], hidden[STRETCHES];     /* sums of L_tok and L_hid … */
     size_t in[STRETCHES];                               /* … over so many steps */
 } outcome;
@@ -682,7 +682,7 @@ static size_t stretches(const settings *o, int part)
 /* The stages of a variant, together as many steps as three of `steps`. */
 static mmix_distill_config plan(const job *j, const variant *v)
 {
-    const mmix_distill_config three = mmix_linmu_stages();
+    const mmix_distill_config three = mmix_distill_config_linmu();
     const size_t total = STAGES * j->o->steps[j->part];
     mmix_distill_config c = three;
     c.stages = v->stages;
@@ -729,15 +729,15 @@ static mmix_decoder *student_create(const job *j, const variant *v)
     options.branches = v->branches;
     memcpy(options.window, v->window, sizeof options.window);
     if (j->part == TEXT && v->branches != MMIX_BRANCH_FLEX) options.text_window = WINDOW;
-    mmix_decoder *student = mmix_linmu_from(j->teacher, &options);
+    mmix_decoder *student = mmix_decoder_student(j->teacher, &options);
     mmix_params *p = student && v->control == RANDOM_START ? student->params : NULL;
     for (size_t i = 0; p && i < p->count; i++) {
         mmix_tensor *w = p->at[i].tensor;
         if (strstr(p->at[i].name, ".mmate.") && strstr(p->at[i].name, "_proj.weight") && !strstr(p->at[i].name, ".dt_"))
-            mmix_randn(j->m, w, 1 / sqrt((double)mmix_shape(w, 1)), 5000 + i);
+            mmix_fill_normal(j->m, w, 1 / sqrt((double)mmix_shape(w, 1)), 5000 + i);
     }
     if (student && v->branches != MMIX_BRANCH_SWIN && v->control != NOT_CALIBRATED && !exercise(j, 0, &batch))
-        mmix_linmu_calibrate(student, j->teacher, &batch.input);
+        mmix_decoder_calibrate(student, j->teacher, &batch.input);
     mmix_reset(j->m);
     return student;
 }
@@ -830,7 +830,7 @@ static int finished(const job *j, const variant *v, outcome *out, mmix_decoder *
         mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
                   "without --load", path);
     free(note);
-    *student = mmix_decoder_open(j->m, job_path(j, v->key, "student.safetensors", path, sizeof path));
+    *student = mmix_decoder_load(j->m, job_path(j, v->key, "student.safetensors", path, sizeof path));
     return 1;
 }
 
@@ -928,7 +928,7 @@ static int tell_stories(job *j)
         begin.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
         if (!begin.tokens) break;
         mmix_fill(begin.tokens, END);
-        if (!mmix_decoder_continue(m, j->teacher, &begin, &sampling, made, width)) break;
+        if (!mmix_decoder_generate(m, j->teacher, &begin, &sampling, made, width)) break;
         for (size_t r = 0; r < AT_ONCE && j->t.count < rows; r++, j->t.count++) {
             int32_t *token = j->t.token + j->t.count * width, *target = j->t.target + j->t.count * width;
             size_t n = 0;
@@ -951,7 +951,7 @@ static int prepare_text(job *j)
     mmix_ctx *m = j->m;
     if (j->o->teacher) {
         report_say("text, seed %" PRIu64 ": %s tells stories to learn from", j->seed, j->o->teacher);
-        j->teacher = mmix_decoder_open(m, j->o->teacher);
+        j->teacher = mmix_decoder_load(m, j->o->teacher);
         if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell_stories(j);
     }
@@ -1227,7 +1227,7 @@ static void report_stages(report *h, const settings *o, int part, const result *
         report_row(h, "%s|%s|%s|%s|%s|%s", table_name(row), cell[0], cell[1], cell[2], cell[3], seconds);
     }
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimiser steps of %zu rows. Two "
+    report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimizer steps of %zu rows. Two "
                    "stages: without the first; a single stage: everything trains, all losses at once; their last "
                    "score stands under stage 3, as that of four does, the first of which has none here.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
                 part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked, part == TEXT ? "stories" : "questions",
@@ -1497,7 +1497,7 @@ static void report_stories(report *h, const job *j, const mmix_decoder *start, c
         const size_t shape[2] = { 1, PROMPT };
         mmix_reset(j->m);
         const mmix_sequence text = { mmix_from_i32(j->m, 2, shape, prompt), NULL, 0, NULL };
-        size_t n = mmix_decoder_continue(j->m, d[k], &text, &greedy, more, MORE);
+        size_t n = mmix_decoder_generate(j->m, d[k], &text, &greedy, more, MORE);
         report_html(h, "<p><b>%s</b>: <span class=\"soft\">", who[k]);
         report_tokens(h, j, prompt, PROMPT);
         report_html(h, "</span>");
@@ -1704,14 +1704,14 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
         if (!film.tokens || !film.media) break;
         mmix_fill(film.tokens, 1);
         memcpy(mmix_data(film.media), media, n * DIM * sizeof *media);
-        mmix_state *state = mmix_decoder_state_create(d);
+        mmix_mix_state *state = mmix_decoder_state_create(d);
         double start = time_of(own), took;
         mmix_decoder_step(own, d, &film, state);
         took = time_of(own) - start;
         spent += took;
         out->first[which] = fmin(out->first[which], took);
         out->peak[which] = (double)(mmix_memory(own).peak - weights);
-        out->state[which] = (double)mmix_state_bytes(state);
+        out->state[which] = (double)mmix_mix_state_bytes(state);
         mmix_reset(own);
         start = time_of(own);
         for (int i = 0; i < ANSWERED; i++) {
@@ -1721,7 +1721,7 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
             mmix_reset(own);
         }
         out->rate[which] = fmax(out->rate[which], ANSWERED / fmax(time_of(own) - start, 1e-6));
-        mmix_state_destroy(state);
+        mmix_mix_state_destroy(state);
     }
     int bad = !d || mmix_error(own);
     if (bad) mmix_fail(m, mmix_error_kind(own), "%s", mmix_error(own));
@@ -1737,7 +1737,7 @@ static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media
     for (size_t at = 0, frames; at < n && !mmix_error(m); at += frames * FRAME_TOKENS) {
         frames = (n - at) / FRAME_TOKENS < 16 ? (n - at) / FRAME_TOKENS : 16;
         mmix_tensor *image = mmix_new4(m, frames, 3, PICTURE_SIDE, PICTURE_SIDE);
-        mmix_features f = mmix_vision_forward(m, eye, image ? mmix_randn(m, image, 1, at) : NULL, NULL);
+        mmix_features f = mmix_vision_forward(m, eye, image ? mmix_fill_normal(m, image, 1, at) : NULL, NULL);
         if (f.patches) mmix_read(f.patches, media + at * DIM);
         mmix_reset(m);
     }

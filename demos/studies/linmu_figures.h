@@ -80,11 +80,11 @@ static int linmu_support(mmix_ctx *m, int branch, char *on)
     enum { D = 8 };
     const mmix_layout layout = {.spans = linmu_span, .n_spans = 2};
     mmix_mmate_options o = {.window = {1, 2, 2}};
-    mmix_tensor *x = mmix_randn(m, mmix_new3(m, 1, LINMU_L, D), 1, 0), *M = NULL;
+    mmix_tensor *x = mmix_fill_normal(m, mmix_new3(m, 1, LINMU_L, D), 1, 0), *M = NULL;
     mmix_params *p = mmix_params_create(m);
     mmix_mmate_layer layer;
     if (p && !mmix_mmate_init(&layer, p, "", D, 1, 1, D, 0, 0, &o) && !mmix_params_allocate(p)) {
-        mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, LINMU_L, 1, D), 1, 1);
+        mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, LINMU_L, 1, D), 1, 1);
         mmix_mixer causal = mmix_mixer_softmax(q, q, q);
         causal.mask = MMIX_MASK_CAUSAL;
         layer.options.branches = branch == 1 ? MMIX_BRANCH_FLEX : MMIX_BRANCH_SWIN;

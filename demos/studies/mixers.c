@@ -26,8 +26,8 @@
 #include <time.h>
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 };       /* WIDTH is N and P */
-enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
-static const char *const named[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
+enum { SOFTMAX, LINEAR, NORMALIZED, FORWARD, REVERSE, BOTH, MIXERS };
+static const char *const named[MIXERS] = {"softmax", "linear", "normalized", "forward", "reverse", "both"};
 
 #define fail report_refuse
 
@@ -44,7 +44,7 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
     }
     mmix_box box = picture_square(p.width, p.height);
     p.rgb = pixels;
-    int bad = picture_resize(rgb, p, mmix_resizing_box(box, side, side));
+    int bad = picture_resize(rgb, p, mmix_resize_plan_box(box, side, side));
     picture_pixels_free(file, pixels);
     return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;
 }
@@ -56,7 +56,7 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
 static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint64_t stream)
 {
     double deviation = 1 / sqrt(3.0 * PATCH * PATCH);
-    mmix_tensor *weight = mmix_randn(m, mmix_new4(m, width, 3, PATCH, PATCH), deviation, stream);
+    mmix_tensor *weight = mmix_fill_normal(m, mmix_new4(m, width, 3, PATCH, PATCH), deviation, stream);
     mmix_tensor *x = mmix_patch_embed(m, image, weight, NULL);
     size_t shape[4] = {1, mmix_shape(x, 1), 1, width};
     return mmix_reshape(m, x, 4, shape);
@@ -70,13 +70,13 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
     mmix_tensor *v = project(m, image, WIDTH, 2), *dt = project(m, image, 1, 3);
     size_t shape[3] = {1, mmix_shape(q, 1), 1};
     mmix_mixer x = kind == SOFTMAX ? mmix_mixer_softmax(q, q, v) : mmix_mixer_linear(q, q, v);
-    if (kind == NORMALISED) x.normalise = 1;
+    if (kind == NORMALIZED) x.normalize = 1;
     if (kind < FORWARD) return x;
     x = mmix_mixer_ssd(v, mmix_reshape(m, dt, 3, shape), mmix_fill(mmix_new1(m, 1), -0.3), q,
-                       mmix_scale(m, q, 1 / sqrt((double)N), 0));
+                       mmix_affine(m, q, 1 / sqrt((double)N), 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), -2.25);
     x.dt_softplus = 1;
-    x.direction = kind == FORWARD ? MMIX_FORWARD : kind == REVERSE ? MMIX_REVERSE : MMIX_BOTH;
+    x.direction = kind == FORWARD ? MMIX_SCAN_FORWARD : kind == REVERSE ? MMIX_SCAN_REVERSE : MMIX_SCAN_BOTH;
     return x;
 }
 
@@ -163,7 +163,7 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
         {SOFTMAX, "M: softmax attention", 0.05}, {LINEAR, "M: linear attention", 0.05},
         {FORWARD, "M: SSD (Mamba-2)", 0.5}};
     static uint8_t rgb[TRIO_WIDTH * TRIO_HEIGHT * 3];
-    static const uint8_t grey[3] = {200, 200, 200};
+    static const uint8_t gray[3] = {200, 200, 200};
     char text[64];
     memset(rgb, 255, sizeof rgb);
     for (size_t k = 0; k < 4; k++) {                     /* 0: the scene itself */
@@ -185,7 +185,7 @@ static void draw_trio(mmix_ctx *m, const char *out, mmix_tensor *image, const ui
             }
             if (k) colour((double)value[v * L + u] / of[k - 1].top, of[k - 1].kind == FORWARD, up);
             int edge = (i % PANEL + 1) % PANEL < 2 || (i / PANEL + 1) % PANEL < 2;
-            if (k && edge) memcpy(up, grey, 3);
+            if (k && edge) memcpy(up, gray, 3);
         }
         for (size_t y = 0; k && y < 24; y++)             /* a triangle where the row begins */
             memset(left + 3 * ((UPPER + ZOOM * token + y - 11) * TRIO_WIDTH) - 48, 29, 3 * (y < 12 ? y : 24 - y));
@@ -208,10 +208,10 @@ static const char thick[] = " stroke-width=\"2\"";        /* all lines of the dr
    means over 1/20 s. Curve 3 is linear attention in the other order, φ(Q) φ(K)ᵀ first. */
 static double cost(mmix_ctx *m, int curve, size_t n)
 {
-    mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, n, 4, WIDTH), 1, 5);
-    mmix_tensor *v = mmix_randn(m, mmix_new4(m, 1, n, 4, WIDTH), 1, 6);
-    mmix_tensor *wide = mmix_randn(m, mmix_new4(m, 1, 4, n, WIDTH), 1, 7);
-    mmix_tensor *tall = mmix_randn(m, mmix_new4(m, 1, 4, WIDTH, n), 1, 8);
+    mmix_tensor *q = mmix_fill_normal(m, mmix_new4(m, 1, n, 4, WIDTH), 1, 5);
+    mmix_tensor *v = mmix_fill_normal(m, mmix_new4(m, 1, n, 4, WIDTH), 1, 6);
+    mmix_tensor *wide = mmix_fill_normal(m, mmix_new4(m, 1, 4, n, WIDTH), 1, 7);
+    mmix_tensor *tall = mmix_fill_normal(m, mmix_new4(m, 1, 4, WIDTH, n), 1, 8);
     mmix_mixer x = curve == 0 ? mmix_mixer_softmax(q, q, v) : mmix_mixer_linear(q, q, v);
     double best = INFINITY;
     if (curve == 2)
@@ -297,7 +297,7 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         for (size_t c = 0; M && c < SIZES; c++) {
             size_t C = 8 * (c + 1);
             mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
-            if (mmix_rank_of(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C), 0, 0, &r)) return -1;
+            if (mmix_block_rank(m, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C), 0, 0, &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
         for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];
@@ -452,10 +452,10 @@ static mmix_tensor *loop(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_mixer s = *x;
     size_t n = mmix_shape(x->v, 1);
-    if (x->kind == MMIX_LINEAR)
+    if (x->kind == MMIX_MIXER_LINEAR)
         s = mmix_mixer_ssd(x->v, mmix_fill(mmix_new3(m, 1, n, 1), 1), mmix_fill(mmix_new1(m, 1), 0),
                            mmix_softmax(m, x->k, 3), mmix_softmax(m, x->q, 3));
-    if (s.kind == MMIX_SSD) return mmix_ssd_reference(m, &s);
+    if (s.kind == MMIX_MIXER_SSD) return mmix_ssd_reference(m, &s);
     mmix_tensor *y = mmix_new4(m, 1, n, 1, WIDTH);
     for (size_t t = 0; y && t < n; t++) {
         s = mmix_mixer_softmax(mmix_slice(m, x->q, 1, t, 1), mmix_slice(m, x->k, 1, 0, t + 1),
@@ -480,12 +480,12 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
     printf("\ny, three ways  largest |y|  chunked-matrix  loop-matrix  loop-chunked\n");
     for (int k = 0; k < BOTH; k++) {
         mmix_mixer x = mixer_of(m, wide, k, WIDTH);
-        if (k == NORMALISED) continue;
+        if (k == NORMALIZED) continue;
         x.mask = MMIX_MASK_CAUSAL;
         mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x), *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
         mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4, y_shape);
         if (mmix_error(m)) return;
-        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_scale(m, y, 0, 0)), most(m, y, product),
+        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_affine(m, y, 0, 0)), most(m, y, product),
                most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
@@ -537,7 +537,7 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
     for (size_t i = 0; i < sizeof rgb; i++) mean[i % 3] += rgb[i] / 255.0 / (SIDE * SIDE);
     mmix_picture p = {rgb, SIDE, SIDE};
     mmix_tensor *image = mmix_new4(m, 1, 3, SIDE, SIDE);
-    if (image) mmix_picture_normalise(mmix_data(image), p, mean, deviation);
+    if (image) mmix_picture_normalize(mmix_data(image), p, mean, deviation);
     if (image) draw_trio(m, out, image, rgb, token);
     if (image) draw_matrices(m, out, image, rgb, token);
     if (image) draw_decay(m, out, image);
@@ -600,7 +600,7 @@ typedef struct model {
     const char *file;                                    /* of the weights; NULL: random */
     int run, told;                                       /* the file is a run of demos/studies/dino.c; names its config */
     mmix_vision *v;
-    int kind;                                            /* MMIX_SOFTMAX, … */
+    int kind;                                            /* MMIX_MIXER_SOFTMAX, … */
     size_t patches, tokens, heads, N, block;             /* patches a side; N is D_QK of attention */
     size_t class_at[MOST_CLASS], classes;                /* where class tokens (registers) stand */
     size_t layer[MOST_LAYERS], layers, calls, views;
@@ -645,7 +645,7 @@ static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch
 /* One head's blocks. Beside the diagonal lie all full blocks I ≠ J, of one direction those on its side. */
 static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 {
-    const int ssd = o->kind == MMIX_SSD;
+    const int ssd = o->kind == MMIX_MIXER_SSD;
     const size_t full = o->tokens / o->block, n = r->M.rows, first = w->reverse ? 1 : n;        /* (0, 1), (1, 0) */
     double *value = w->head[h], *off = value + BOUND, *diag = value + DIAG;
     for (int c = 0; c < COLUMNS; c++) value[c] = c < WHOLE ? 0 : NAN;
@@ -680,20 +680,20 @@ static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
 static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     model *o = (model *)user;
-    const size_t layer = o->calls++ / (o->kind == MMIX_SSD ? 2 : 1), n = o->tokens;
+    const size_t layer = o->calls++ / (o->kind == MMIX_MIXER_SSD ? 2 : 1), n = o->tokens;
     mmix_mixer_rank r;
     char name[64];
     size_t k = 0;
     while (k < o->layers && o->layer[k] != layer) k++;
     if (k == o->layers) return;
     say(o, layer, mmix_vision_config_of(o->v)->depth);
-    snprintf(name, sizeof name, o->kind == MMIX_SSD ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight",
+    snprintf(name, sizeof name, o->kind == MMIX_MIXER_SSD ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight",
              (int)layer);
     mmix_tensor *M = mmix_mix_matrix(m, x), *patches = mmix_new2(m, n, n);
     if (!patches || mmix_mix_rank(m, x, mmix_params_find(mmix_vision_params(o->v), name), o->block, 0, &r)) return;
     view *w = &o->view[o->views++];
     w->layer = layer;
-    w->reverse = o->kind == MMIX_SSD && x->direction == MMIX_REVERSE;
+    w->reverse = o->kind == MMIX_MIXER_SSD && x->direction == MMIX_SCAN_REVERSE;
     o->heads = mmix_shape(M, 1);
     o->N = mmix_shape(x->k, 3);
     w->M = (mmix_real *)malloc(mmix_count(M) * sizeof *w->M);
@@ -722,7 +722,7 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
    what mixes and in how many heads: then --model and --heads say so. */
 static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
 {
-    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(192, 16);
+    mmix_vision_config c = kind == MMIX_MIXER_SSD ? mmix_vision_config_dinovim(256) : mmix_vision_config_vit(192, 16);
     mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
     const char *format = mmix_archive_metadata(a, "format");
     o->told = mmix_archive_metadata(a, "config") != NULL;
@@ -730,7 +730,7 @@ static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const 
     o->run = format && !strncmp(format, "mamba_mix dino run", 18);           /* of demos/studies/dino.c */
     if (!file) c.dim = DIM, c.depth = DEPTH, c.heads = HEADS;
     else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
-    if (!o->told && c.mixer != MMIX_SSD) {
+    if (!o->told && c.mixer != MMIX_MIXER_SSD) {
         c.mixer = kind;
         if (s->heads) c.heads = s->heads;
     }
@@ -784,9 +784,9 @@ static void close_model(model *o)
 
 static const char *way(const model *o, const view *w)
 {
-    return o->kind != MMIX_SSD ? "" : w->reverse ? "reverse" : "forward";
+    return o->kind != MMIX_MIXER_SSD ? "" : w->reverse ? "reverse" : "forward";
 }
-static const char *width_name(const model *o) { return o->kind == MMIX_SSD ? "N" : "D_QK"; }
+static const char *width_name(const model *o) { return o->kind == MMIX_MIXER_SSD ? "N" : "D_QK"; }
 
 static void print_views(const model *o, size_t models)
 {
@@ -843,11 +843,11 @@ static int scale_of(const model *o, double scale[2])
     if (!sample) return -1;
     for (size_t i = 0; i < o->views * each; i += every) {
         double v = (double)o->view[i / each].M[i % each];
-        if (i % (n * n) % (n + 1) != 0 && fabs(v) > 0) sample[count++] = (mmix_real)(o->kind == MMIX_SSD ? fabs(v) : v);
+        if (i % (n * n) % (n + 1) != 0 && fabs(v) > 0) sample[count++] = (mmix_real)(o->kind == MMIX_MIXER_SSD ? fabs(v) : v);
     }
     qsort(sample, count, sizeof *sample, by_size);
     scale[1] = count ? (double)sample[count - 1 - count / 100] : 1;
-    scale[0] = o->kind == MMIX_SSD ? -scale[1] : count ? (double)sample[count / 100] : 0;
+    scale[0] = o->kind == MMIX_MIXER_SSD ? -scale[1] : count ? (double)sample[count / 100] : 0;
     if (!(scale[1] > scale[0])) scale[1] = scale[0] + 1e-9;
     free(sample);
     return 0;
@@ -858,7 +858,7 @@ static void report_matrix(report *r, const model *o, const mmix_real *a, const m
                           uint8_t *rgb, int wide, const char *alt)
 {
     const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
-    const int ssd = o->kind == MMIX_SSD;
+    const int ssd = o->kind == MMIX_MIXER_SSD;
     for (size_t i = 0; i < side * side; i++) {
         double sum = 0, count = 0;
         for (size_t y = i / side * step; y < n && y < (i / side + 1) * step; y++)
@@ -876,7 +876,7 @@ static void report_light(report *r, const model *o, size_t at, const uint8_t *pi
 {
     enum { MOST_SIDE = 224 };
     static uint8_t rgb[MOST_SIDE * MOST_SIDE * 3];
-    const view *w = o->view, *other = o->kind == MMIX_SSD ? w + 1 : w;
+    const view *w = o->view, *other = o->kind == MMIX_MIXER_SSD ? w + 1 : w;
     const size_t side = o->patches, shown = size < MOST_SIDE ? size : MOST_SIDE;
     double *row = (double *)calloc(side * side, sizeof *row), top = 1e-30;
     size_t me = 0, to = 0;                               /* the token that is the patch */
@@ -919,7 +919,7 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
     report_html(r, "</tr>\n<tr><td>");
     report_light(r, o, middle_of(o), picture, size, NULL);
     for (size_t k = 0; k < models; k++) {
-        const view *w = o[k].view, *other = o[k].kind == MMIX_SSD ? w + 1 : w;
+        const view *w = o[k].view, *other = o[k].kind == MMIX_MIXER_SSD ? w + 1 : w;
         report_html(r, "</td><td>");
         if (scale_of(&o[k], scale)) return free(rgb), -1;
         report_matrix(r, &o[k], w->M, other->M, scale, rgb, TRIO_SIDE, "M of the first head");
@@ -944,7 +944,7 @@ static int report_trio(report *r, const model *o, size_t models, const settings 
 static int report_sheet(report *r, const model *o)
 {
     enum { BAR = 192 };
-    const int ssd = o->kind == MMIX_SSD;
+    const int ssd = o->kind == MMIX_MIXER_SSD;
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     char text[64];
     double scale[2];
@@ -1017,7 +1017,7 @@ static void report_claims(report *r, const model *o, size_t models)
         n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu", about[o[k].kind].name,
                               o[k].file ? "" : " (random)", o[k].block, width_name(&o[k]), o[k].N);
         for (int i = 0; i < 3; i++) L_blocks[i] += o[k].decay[i];
-        if (o[k].kind == MMIX_SSD) lemma += o[k].lemma, matrices += o[k].matrices;
+        if (o[k].kind == MMIX_MIXER_SSD) lemma += o[k].lemma, matrices += o[k].matrices;
     }
     report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x C tokens. What the "
         "tokens of a block's columns tell those of its rows passes, for each number of a value, through as many "
@@ -1066,7 +1066,7 @@ static int report_singular(report *r, const model *o)
     for (size_t i = 0; i < o->block; i++) x[i] = (double)(i + 1);
     for (size_t k = 0; k < o->views && k < 12; k++) {
         const view *w = &o->view[k];
-        report_curve c = {name[k], x, w->curve, o->block, (int)(o->kind == MMIX_SSD ? k / 2 : k), w->reverse};
+        report_curve c = {name[k], x, w->curve, o->block, (int)(o->kind == MMIX_MIXER_SSD ? k / 2 : k), w->reverse};
         snprintf(name[k], sizeof name[k], "layer %zu %s", w->layer, way(o, w));
         p.curve[p.curves++] = c;
     }
@@ -1079,7 +1079,7 @@ static int report_singular(report *r, const model *o)
     p.level = log10((double)o->block * (double)FLT_EPSILON);
     p.level_name = "C ε";
     p.mark = (double)o->N;
-    p.mark_name = o->kind == MMIX_SOFTMAX ? NULL : mark;
+    p.mark_name = o->kind == MMIX_MIXER_SOFTMAX ? NULL : mark;
     report_html(r, "<div class=\"row\">\n");
     report_chart(r, &p);
     report_html(r, "</div>\n");
@@ -1103,7 +1103,7 @@ static int report_numbers(report *r, const model *o)
     report_columns_html(r, column, COLUMNS, "layer, head", NULL, NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
-            int n_text = snprintf(text, sizeof text, "%zu%s%s, ", w->layer, o->kind == MMIX_SSD ? " " : "", way(o, w));
+            int n_text = snprintf(text, sizeof text, "%zu%s%s, ", w->layer, o->kind == MMIX_MIXER_SSD ? " " : "", way(o, w));
             if (h < o->heads) snprintf(text + n_text, 24, "%zu", h);
             else snprintf(text + n_text, 24, "all");
             report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all, NULL);
@@ -1117,7 +1117,7 @@ static int report_model(report *r, const model *o)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
     const size_t patches = o->patches * o->patches;
-    const int ssd = o->kind == MMIX_SSD;
+    const int ssd = o->kind == MMIX_MIXER_SSD;
     report_html(r, "<h2>%s</h2>\n<p>", about[o->kind].title);
     if (!o->file) report_html(r, "<b>Random weights: nothing below was learned.</b>");
     else {
@@ -1141,7 +1141,7 @@ static int report_model(report *r, const model *o)
 static int report_ranks(report *r, const model *o)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
-    const int ssd = o->kind == MMIX_SSD;
+    const int ssd = o->kind == MMIX_MIXER_SSD;
     report_html(r, "<h3>%s</h3>\n", about[o->kind].title);
     report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: beside the diagonal%s, "
         "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, where it is %s. “M”: "
@@ -1189,7 +1189,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     if (report_ready(s->out, path, sizeof path)) return 2;
     report_say("the matrices of %zu network%s, and singular values of their blocks", models, models > 1 ? "s" : "");
     for (size_t k = 0; k < models && !bad; k++, kind++) {
-        while (strcmp(s->model, "all") && kind < MMIX_SSD && strcmp(s->model, about[kind].name)) kind++;
+        while (strcmp(s->model, "all") && kind < MMIX_MIXER_SSD && strcmp(s->model, about[kind].name)) kind++;
         bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
         if (bad) return bad;
         const mmix_vision_config *c = mmix_vision_config_of(o[k].v);
@@ -1207,10 +1207,10 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
     for (size_t k = 0; k < models && !bad; k++) {
         mmix_picture p = {rgb, size, size};
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);
-        if (image) mmix_picture_normalise(mmix_data(image), p, NULL, NULL);
-        mmix_mix_watch(m, look, &o[k]);
+        if (image) mmix_picture_normalize(mmix_data(image), p, NULL, NULL);
+        mmix_mix_hook(m, look, &o[k]);
         mmix_vision_forward(m, o[k].v, image, NULL);
-        mmix_mix_watch(m, NULL, NULL);
+        mmix_mix_hook(m, NULL, NULL);
         mmix_reset(m);
         if (mmix_error(m)) bad = fail("%s", mmix_error(m));
     }

@@ -332,7 +332,7 @@ static inline mmix_box picture_square(size_t width, size_t height)           /* 
     return box;
 }
 
-/* What a mask's pixel says, 0 background, 255 void: its grey, or the number of its colour in VOC's palette,
+/* What a mask's pixel says, 0 background, 255 void: its gray, or the number of its colour in VOC's palette,
    where bits 0, 3, 6 of the number are red's highest, 1, 4, 7 green's and 2, 5 blue's; 1 for other colours. */
 static inline uint8_t picture_mask_label(const uint8_t *rgb)
 {
@@ -345,7 +345,7 @@ static inline uint8_t picture_mask_label(const uint8_t *rgb)
     return rgb[2] & 32 ? 1 : (uint8_t)label;
 }
 
-/* The same of all n pixels of a mask, into their red. The palette's 7 is a grey, 128: it is meant if the mask
+/* The same of all n pixels of a mask, into their red. The palette's 7 is a gray, 128: it is meant if the mask
    has a colour anywhere. */
 static inline void picture_mask_labels(uint8_t *rgb, size_t n)
 {
@@ -365,9 +365,9 @@ static inline void picture_mask_square(uint8_t *out, const uint8_t *rgb, size_t 
 }
 
 /* mmix_picture_resize with scratch memory of its own; may run in a task. Whether there is none, or no such size. */
-static inline int picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r)
+static inline int picture_resize(uint8_t *out, mmix_picture in, mmix_resize_plan r)
 {
-    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
+    void *scratch = malloc(mmix_picture_resize_scratch_bytes(r) + 1);
     int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
     free(scratch);
     return bad;
@@ -385,7 +385,7 @@ static inline int picture_keep(mmix_picture *out, mmix_picture in, size_t side)
     }
     uint8_t *rgb = (uint8_t *)malloc(out->width * out->height * 3);
     out->rgb = rgb;
-    return !rgb || picture_resize(rgb, in, mmix_resizing_box(all, out->width, out->height));
+    return !rgb || picture_resize(rgb, in, mmix_resize_plan_box(all, out->width, out->height));
 }
 
 /* Reads the mask of picture i, which has w x h pixels. 0, or -1 and why. */
@@ -415,7 +415,7 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room);
     if (!rgb) return PICTURE_BROKEN;
     mmix_picture in = {rgb, w, h};
-    mmix_resizing square = mmix_resizing_box(picture_square(w, h), size, size);
+    mmix_resize_plan square = mmix_resize_plan_box(picture_square(w, h), size, size);
     int bad = picture_resize(set->rgb + i * size * size * 3, in, square);
     if (!bad && set->whole) bad = picture_keep(&set->whole[i], in, whole);
     picture_pixels_free(set->name[i], rgb);
@@ -692,7 +692,7 @@ static inline void picture_unpack_task(void *arg, size_t i)
     size_t size = job->p->size;
     const mmix_entry *e = job->entry[i];
     mmix_picture in = {(const uint8_t *)e->data, e->shape[1], e->shape[0]};
-    mmix_resizing r = mmix_resizing_box(picture_square(in.width, in.height), size, size);
+    mmix_resize_plan r = mmix_resize_plan_box(picture_square(in.width, in.height), size, size);
     if (picture_resize(job->set->rgb + i * size * size * 3, in, r)) job->entry[i] = NULL;
     if (job->set->whole) job->set->whole[i] = in;
 }

@@ -5,7 +5,7 @@
        mmix_tensor *image = mmix_image(m, rgb, width, height, 224);
        ppm_free(rgb);
 
-   "P6" (RGB) or "P5" (grey), then width, height and the largest level as decimal numbers, each after white
+   "P6" (RGB) or "P5" (gray), then width, height and the largest level as decimal numbers, each after white
    space or comments (# to the end of the line), one byte of white space, then the rows.
    http://netpbm.sourceforge.net/doc/ppm.html
    Include mamba_mix.h before this. */
@@ -34,7 +34,7 @@ static inline long ppm_number(const uint8_t **at, const uint8_t *end)
     return value;
 }
 
-/* A file's bytes, called `name` in messages, as (height, width, 3) for ppm_free; grey becomes RGB, a smaller
+/* A file's bytes, called `name` in messages, as (height, width, 3) for ppm_free; gray becomes RGB, a smaller
    largest level is spread to 255, what follows the picture is ignored. NULL with width and height 0 after
    mmix_fail. */
 static inline uint8_t *ppm_read(mmix_ctx *m, const char *name, const void *bytes, size_t size, size_t *width,

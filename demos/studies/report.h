@@ -213,7 +213,7 @@ static inline int report_paeth(int left, int up, int corner)  /* whichever is ne
     return a <= b && a <= c ? left : b <= c ? up : corner;
 }
 
-/* A PNG file of 8-bit RGB (channels 3) or grey (1) pixels; free() it. NULL if memory ran out. */
+/* A PNG file of 8-bit RGB (channels 3) or gray (1) pixels; free() it. NULL if memory ran out. */
 static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t height, size_t channels,
                                   size_t *size)
 {
@@ -262,7 +262,7 @@ static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t he
 /* ---- colours ------------------------------------------------------------------------------------------- */
 
 /* A map's value, 0 … 1, as a colour: Oklab lightness rises evenly from 0.22 to 0.94 while the hue goes from
-   violet over blue and green to yellow, so that equal steps look equal and a grey print still reads.
+   violet over blue and green to yellow, so that equal steps look equal and a gray print still reads.
    Polynomials fitted to that path. */
 static inline void report_heat(double t, uint8_t *rgb)
 {

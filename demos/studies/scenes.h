@@ -307,7 +307,7 @@ static inline scene_colour scene_hue(int hue, int saturation, int value)
 }
 
 /* Random paintwork: at most so saturated, a pattern low … high - 1 long, colours up to `contrast` apart. Two times of
-   three it keeps to `home`, a hue with 150 to either side, and is not grey. */
+   three it keeps to `home`, a hue with 150 to either side, and is not gray. */
 static inline scene_paintwork scene_dip(uint64_t *dice, int home, int saturation, int low, int high, int contrast)
 {
     scene_paintwork p;

@@ -70,7 +70,7 @@ static int in_plan(const char *only);
 
 static int read_set(settings *o, const char *text)       /* 0, or an exit status */
 {
-    recipe r = recipe_standard(MMIX_SSD);
+    recipe r = recipe_standard(MMIX_MIXER_SSD);
     const char *why = recipe_set(&r, text);
     if (!strcmp(text, "list")) return recipe_list(&r), -1;
     if (!strncmp(text, "mixer=", 6)) return fail("--set %s: the plan says what mixes; --only list shows it", text);
@@ -131,18 +131,18 @@ typedef struct network {
 } network;
 enum { OWN = -1 };
 static const network networks[] = {
-    {"softmax", MMIX_SOFTMAX, OWN, 0, 1, "ViT"},
-    {"linear", MMIX_LINEAR, OWN, 0, 1, "LinearViT"},
-    {"ssd", MMIX_SSD, OWN, 0, 1, "DinoVim, class token in the middle"},
+    {"softmax", MMIX_MIXER_SOFTMAX, OWN, 0, 1, "ViT"},
+    {"linear", MMIX_MIXER_LINEAR, OWN, 0, 1, "LinearViT"},
+    {"ssd", MMIX_MIXER_SSD, OWN, 0, 1, "DinoVim, class token in the middle"},
     {"registers", REGISTERS, OWN, 0, 1, "DinoMamba-Reg, 12 tokens that are read in place of one"},
-    {"ssd-small", MMIX_SSD, OWN, 0, 0.5, "DinoVim, half as wide"},
-    {"softmax-small", MMIX_SOFTMAX, OWN, 0, 0.5, "ViT, half as wide"},
-    {"ssd-first", MMIX_SSD, MMIX_CLASS_FIRST, 0, 1, "DinoVim, class token in front"},
-    {"ssd-released", MMIX_SSD, MMIX_CLASS_RELEASED, 0, 1, "DinoVim, a second class token in front"},
-    {"softmax-labels", MMIX_SOFTMAX, OWN, 1, 1, "ViT, supervised"},
-    {"linear-labels", MMIX_LINEAR, OWN, 1, 1, "LinearViT, supervised"},
-    {"ssd-labels", MMIX_SSD, OWN, 1, 1, "DinoVim, supervised"},
-    {"ssd-large", MMIX_SSD, OWN, 0, 1.5, "DinoVim, half as wide again"},
+    {"ssd-small", MMIX_MIXER_SSD, OWN, 0, 0.5, "DinoVim, half as wide"},
+    {"softmax-small", MMIX_MIXER_SOFTMAX, OWN, 0, 0.5, "ViT, half as wide"},
+    {"ssd-first", MMIX_MIXER_SSD, MMIX_CLASS_FIRST, 0, 1, "DinoVim, class token in front"},
+    {"ssd-released", MMIX_MIXER_SSD, MMIX_CLASS_RELEASED, 0, 1, "DinoVim, a second class token in front"},
+    {"softmax-labels", MMIX_MIXER_SOFTMAX, OWN, 1, 1, "ViT, supervised"},
+    {"linear-labels", MMIX_MIXER_LINEAR, OWN, 1, 1, "LinearViT, supervised"},
+    {"ssd-labels", MMIX_MIXER_SSD, OWN, 1, 1, "DinoVim, supervised"},
+    {"ssd-large", MMIX_MIXER_SSD, OWN, 0, 1.5, "DinoVim, half as wide again"},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks, BASELINES = NETWORKS, COST, PARTS };
 
@@ -179,7 +179,7 @@ static recipe recipe_of(const settings *o, const network *n)
     recipe r = recipe_standard(n->mixer);
     for (int i = 0; i < o->sets; i++) recipe_set(&r, o->set[i]);
     r.dim = floor(r.dim * n->scale), r.heads = fmax(1, floor(r.heads * n->scale));
-    if (n->mixer >= MMIX_SSD && n->scale != 1) r.dim = fmax(32, floor(r.dim / 32) * 32);
+    if (n->mixer >= MMIX_MIXER_SSD && n->scale != 1) r.dim = fmax(32, floor(r.dim / 32) * 32);
     r.deviation /= sqrt(n->scale);
     if (n->place != OWN) r.place = n->place;
     return r;
@@ -587,11 +587,11 @@ static void corrupt_task(void *arg, size_t i)
             rgb[k] = (uint8_t)fmin(fmax(v, 0), 255);
         }
     if (c->kind == COARSE) coarsen(rgb, n, c->amount < (double)n ? (size_t)c->amount : n);
-    if (c->kind == DARKNESS) c->bad[i] = mmix_picture_change(rgb, n, n, MMIX_CHANGE_BRIGHTNESS, c->amount, NULL);
-    if (c->kind == CONTRAST) c->bad[i] = mmix_picture_change(rgb, n, n, MMIX_CHANGE_CONTRAST, c->amount, NULL);
+    if (c->kind == DARKNESS) c->bad[i] = mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_BRIGHTNESS, c->amount, NULL);
+    if (c->kind == CONTRAST) c->bad[i] = mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_CONTRAST, c->amount, NULL);
     if (c->kind != BLUR) return;
-    void *scratch = malloc(mmix_picture_blur_scratch(n, n) + 1);
-    c->bad[i] = !scratch || mmix_picture_change(rgb, n, n, MMIX_CHANGE_BLUR, c->amount * (double)n / 96, scratch);
+    void *scratch = malloc(mmix_picture_blur_scratch_bytes(n, n) + 1);
+    c->bad[i] = !scratch || mmix_picture_adjust(rgb, n, n, MMIX_ADJUST_BLUR, c->amount * (double)n / 96, scratch);
     free(scratch);
 }
 
@@ -672,7 +672,7 @@ typedef struct ranker {
 static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
 {
     ranker *r = (ranker *)user;
-    int ssd = x->kind == MMIX_SSD;
+    int ssd = x->kind == MMIX_MIXER_SSD;
     size_t block = r->calls++ / (ssd ? 2 : 1), depth = mmix_vision_config_of(r->v)->depth, at_block = 0;
     while (at_block < r->blocks && (at_block + 1) * depth / r->blocks != block + 1) at_block++;
     if (at_block == r->blocks) return;
@@ -687,7 +687,7 @@ static void rank_look(void *user, mmix_ctx *m, const mmix_mixer *x)
     for (size_t i = 0; i < 4; i++) {                     /* an odd last token makes blocks of its own: left out */
         size_t I = i / 2, J = i % 2, at = I * k.M.cols + J;
         double *to = r->value + at_block * RANKS * r->n;
-        if (I == J || (ssd && (I < J) != (x->direction == MMIX_REVERSE))) continue;
+        if (I == J || (ssd && (I < J) != (x->direction == MMIX_SCAN_REVERSE))) continue;
         for (size_t h = 0; h < H; h++) {
             size_t cell = h * k.M.rows * k.M.cols + at;
             to[OFF * r->n] += share / (double)H * k.M.numerical[cell];
@@ -712,9 +712,9 @@ static int judge_ranks(exam *e, const mmix_vision *v, size_t side, size_t n, lin
         mmix_mark mark = mmix_mark_here(e->m);
         ranker one = r;
         one.value += i;
-        mmix_mix_watch(e->m, rank_look, &one);
+        mmix_mix_hook(e->m, rank_look, &one);
         bad = !look_at(e->m, v, &e->p.test.picture[picture_spread(i, r.n, tests)], 1, 1, side).token;
-        mmix_mix_watch(e->m, NULL, NULL);
+        mmix_mix_hook(e->m, NULL, NULL);
         mmix_rewind(e->m, mark);
     }
     for (size_t k = 0; k < depth * RANKS && !bad; k++) {
@@ -1181,7 +1181,7 @@ static int measure_cost(exam *e, size_t k, size_t side, lines *l)
     size_t n = 0;
     for (size_t i = 0; v && i < 6 && !mmix_error(m) && !interrupted; i++) {
         mmix_reset(m);
-        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, side, side), 1, 1);
+        mmix_tensor *image = mmix_fill_normal(m, mmix_new4(m, 1, 3, side, side), 1, 1);
         start = now();
         mmix_vision_forward(m, v, image, NULL);
         if (i) ms[n++] = 1000 * (now() - start);         /* the first one also takes its memory */

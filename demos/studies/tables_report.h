@@ -635,8 +635,8 @@ static void report_costs(book *b)
     begin(b, "Time and memory of a forward pass, against resolution");
     snprintf(cells, sizeof cells, "At %zu pixels a picture takes softmax attention %.3g ms and Mamba-2 %.3g ms, at "
              "%zu %.3g ms and %.3g ms; memory there is %.3g and %.3g MiB.", side_of(b->o, cost_times[0]),
-             v[0][MMIX_SOFTMAX][0], v[0][MMIX_SSD][0], side_of(b->o, cost_times[last]), v[0][MMIX_SOFTMAX][last],
-             v[0][MMIX_SSD][last], v[1][MMIX_SOFTMAX][last], v[1][MMIX_SSD][last]);
+             v[0][MMIX_MIXER_SOFTMAX][0], v[0][MMIX_MIXER_SSD][0], side_of(b->o, cost_times[last]), v[0][MMIX_MIXER_SOFTMAX][last],
+             v[0][MMIX_MIXER_SSD][last], v[1][MMIX_MIXER_SOFTMAX][last], v[1][MMIX_MIXER_SSD][last]);
     say(b, "b", cells);
     say(b, "soft", "The paper: all models are standard, their costs follow prior work. Untrained networks, one "
         "picture, all threads, the median of five; other work on the machine lengthens times. MiB: the most the "
