@@ -77,7 +77,7 @@ build/dino_mpi: demos/studies/dino_mpi.c build/mamba_mix.o $(STUDY_HEADERS)
 	mpicc $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
-# NAME_finite told that there are no NaNs, NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
+# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_x87 for those without SSE, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
 # implementation and hold it themselves; internals is quick without optimization, too.
 define configuration
 build/mamba_mix$(1).o: mamba_mix.h | build
@@ -93,7 +93,6 @@ $(eval $(call configuration,,$(CC),))
 $(eval $(call configuration,_f64,$(CC),-DMMIX_REAL=double))
 $(eval $(call configuration,_reg,$(CC),-DMMIX_REGRESSION $(SAN)))
 $(eval $(call configuration,_san,$(CC),-DMMIX_NO_SIMD $(SAN)))
-$(eval $(call configuration,_finite,$(CC),-ffinite-math-only))
 $(eval $(call configuration,_tsan,$(CC),-O1 -g -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
 $(eval $(call configuration,_win,$(MINGW),-static,.exe))

@@ -6338,7 +6338,7 @@ MMIXI_BINARY(add, MMIX_OP_ADD, 1)
 MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
 MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
 MMIXI_BINARY(div, MMIX_OP_DIV, 1)
-MMIXI_BINARY(max, MMIX_OP_MAXIMUM, 1)
+MMIXI_BINARY(maximum, MMIX_OP_MAXIMUM, 1)
 #undef MMIXI_BINARY
 
 /* ---- axes in another order, other shapes ------------------------------------------------ */
@@ -13183,8 +13183,8 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     static const char who[] = "mmix_dino_head_init";
-    if (!mmixi_init_given(who, p, head, prefix)) return -1;
-    memset(head, 0, sizeof *head);
+    if (head) memset(head, 0, sizeof *head);
+    if (!p || !mmixi_given(p->m, who, "*head, *prefix", head, prefix)) return -1;
     if (mmixi_within(p->m, who, "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
@@ -24574,7 +24574,7 @@ static void mmixi_distill_configs(mmixi_distill_walk *w)
 {
     mmixi_model_file *f = &w->f;
     char stage[] = "stage[0].";
-    mmixi_model_config(f, "config", "", &w->config.stages, mmixi_distill_settings);
+    mmixi_model_config(f, "config", "", &w->config, mmixi_distill_settings);
     for (size_t i = 0; i < w->config.stages; i++) {
         mmixi_model_config(f, NULL, stage, &w->config.stage[i], mmixi_stage_settings);
         stage[6]++;

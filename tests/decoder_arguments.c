@@ -350,7 +350,7 @@ static void no_parameters(void)
     REFUSED(m, mmix_swiglu_init(NULL, p, "", 4, 8), "mmix_swiglu_init: layer is NULL");
     REFUSED(m, mmix_mamba2_init(NULL, p, "", 128, NULL), "mmix_mamba2_init: layer is NULL");
     REFUSED(m, mmix_mmate_init(NULL, p, "", 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: layer is NULL");
-    REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1), "mmix_dino_head_init: layer is NULL");
+    REFUSED(m, mmix_dino_head_init(NULL, p, "", 4, 4, 4, 4, 1), "mmix_dino_head_init: head is NULL");
     REFUSED(m, mmix_mmate_init(&mmate, p, NULL, 4, 2, 2, 2, 0, 1, NULL), "mmix_mmate_init: prefix is NULL");
     mmix_tensor *x = mmix_fill(mmix_new3(m, 1, 3, 4), 1);
     REFUSED(m, !mmix_attention_forward(m, NULL, x, NULL, NULL, NULL, 0), "mmix_attention_forward: layer is NULL");

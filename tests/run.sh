@@ -79,7 +79,7 @@ else
     programs="properties mixing heads blocks files distillation decoder backbones vision threads training tape context arguments allocations
         mmate decoder_files llama2c text decoder_arguments internals video device"
     plain="kernels images metrics"
-    list="build/grad_f64 build/threads_tsan build/metrics_finite build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/transformers build/dino build/mixers build/features build/linmu build/linear
         build/tables build/play_native
         build/cuda build/cuda_san build/cuda_layouts build/golden_cuda"
     for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
@@ -147,8 +147,6 @@ else
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
     chain gpu
     run "one command for a GPU, with stubs" sh tests/gpu_stubs.sh
-    chain finite
-    run "metrics, told that there are no NaNs" build/metrics_finite
     chain tsan
     run "threads, thread sanitizer" build/threads_tsan
     chain bits
