@@ -11994,9 +11994,9 @@ typedef struct mmixi_setting {
 #define MMIXI_ANY_INT_OF(config, field, files) \
     MMIXI_INT_OF(config, field, -INT32_MAX, INT32_MAX, files)
 #define MMIXI_ANY_SIZE_OF(config, field, files) \
-    MMIXI_SIZE_OF(config, field, 0, HUGE_VAL, files)
+    MMIXI_SIZE_OF(config, field, 0, DBL_MAX, files)
 #define MMIXI_ANY_REAL_OF(config, field, files) \
-    MMIXI_REAL_OF(config, field, -HUGE_VAL, HUGE_VAL, files)
+    MMIXI_REAL_OF(config, field, -DBL_MAX, DBL_MAX, files)
 #define MMIXI_SETTINGS_END { NULL, 0, 0, 0, 0, 0, 0 }
 
 /* Number i of a setting, read from its config. */
@@ -16336,10 +16336,10 @@ static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.flip, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.jitter, MMIXI_IN_ALL),
     MMIXI_SETTING("augment.grey", MMIXI_REAL_NUMBER, double, mmix_dino_config, augment.gray,
-                  -HUGE_VAL, HUGE_VAL, MMIXI_IN_ALL),
+                  -DBL_MAX, DBL_MAX, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.blur, MMIXI_IN_ALL),
     MMIXI_SETTING("augment.solarise", MMIXI_REAL_NUMBER, double, mmix_dino_config, augment.solarize,
-                  -HUGE_VAL, HUGE_VAL, MMIXI_IN_ALL),
+                  -DBL_MAX, DBL_MAX, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.brightness, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.contrast, MMIXI_IN_ALL),
     MMIXI_ANY_REAL_OF(mmix_dino_config, augment.saturation, MMIXI_IN_ALL),

@@ -6,6 +6,7 @@
    without it a few rows of each family. No standard size has values here: declaring the parameters of the largest takes a
    millisecond, drawing its 89 million values half a minute. */
 #include "json.h"
+#include <float.h>
 
 /* ---- random numbers: the known answers of Philox 4x32 ---- */
 
@@ -507,17 +508,17 @@ static void settings(void)
         { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
         { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE },
         { mmixi_decoder_settings, &d, &d.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
-        { mmixi_decoder_settings, &d, &d.rope.sections, "rope.sections", 3, 0, HUGE_VAL },
+        { mmixi_decoder_settings, &d, &d.rope.sections, "rope.sections", 3, 0, DBL_MAX },
         { mmixi_decoder_settings, &d, &d.bias, "bias", 1, 0, 2 },
         { mmixi_decoder_settings, &d, &d.media, "media", 1, 0, INT32_MAX },
-        { mmixi_decoder_settings, &d, &d.mmate.window, "mmate.window", 3, 0, HUGE_VAL },
-        { mmixi_dino_settings, &c, &c.augment.global_scale, "augment.global_scale", 2, -HUGE_VAL, HUGE_VAL },
-        { mmixi_dino_settings, &c, &c.augment.deviation, "augment.deviation", 3, -HUGE_VAL, HUGE_VAL },
+        { mmixi_decoder_settings, &d, &d.mmate.window, "mmate.window", 3, 0, DBL_MAX },
+        { mmixi_dino_settings, &c, &c.augment.global_scale, "augment.global_scale", 2, -DBL_MAX, DBL_MAX },
+        { mmixi_dino_settings, &c, &c.augment.deviation, "augment.deviation", 3, -DBL_MAX, DBL_MAX },
         { mmixi_dino_settings, &c, &c.batch, "batch", 1, 1, INT32_MAX },
         { mmixi_dino_settings, &c, &c.seed, "seed", 2, 0, UINT32_MAX },
         { mmixi_dino_settings, &c, &c.read, "read", 1, 0, MMIX_READ_BOTH },
         { mmixi_vision_settings, &v, &v.deviation, "deviation", 1, 0, 10 },
-        { mmixi_stage_settings, &l.stage[3], &l.stage[3].steps, "steps", 1, 0, HUGE_VAL },
+        { mmixi_stage_settings, &l.stage[3], &l.stage[3].steps, "steps", 1, 0, DBL_MAX },
         { mmixi_distill_settings, &l, &l.stages, "stages", 1, 1, MMIX_MAX_STAGES }
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
