@@ -147,12 +147,26 @@ for bad in "-DMMIX_REAL=double $t/cuda_double.c" "-DMMIX_STATIC -c -x c++ -DMMIX
 done
 
 else
-# the header's own example and every C block with a main in the documents compiles, runs and prints what tests/printed.c
+# the header's own example (at >>api-mixers) and every C block with a main in the documents compiles, runs and prints what tests/printed.c
 # finds written below it; the implementation, which is in all of them, is linked but for the header's example, and what it
 # includes is there as if it were not
 compared=0 once="-include errno.h -include float.h -include math.h -include stdio.h -include stdlib.h -include string.h"
 try "implementation for the documents" gcc -std=c99 -Wall -Wextra -I. -fsyntax-only $t/u.c
-awk '/A complete program/ { on = 1; next } /cc -O2 program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
+awk '/A complete program. It/ { on = 1; next } /^   ====/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
+# and the three recipes of its first screen, in a function that is given what they take
+recipe()                                         # recipe N GIVEN: what follows "   N. " in the header's head
+{
+    printf '#include "mamba_mix.h"\n#include <stdio.h>\nvoid recipe(%s);\nvoid recipe(%s)\n{\n' "$2" "$2"
+    awk -v n="   $1. " 'index($0, n) == 1 { on = 1; next } on && /^   [^ ]/ { exit } on' mamba_mix.h
+    printf '}\n'
+}
+recipe 1 "size_t L, size_t H, size_t N, float *q, float *k, float *v, float *y, float *scratch" >$t/recipe_1.c
+recipe 2 "const uint8_t *rgb, size_t width, size_t height" >$t/recipe_2.c
+recipe 3 "const mmix_picture *pictures, size_t count" >$t/recipe_3.c
+for n in 1 2 3; do
+    if [ "$(wc -l <$t/recipe_$n.c)" -ge 11 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "recipe $n of the header not found"; fi
+    try "recipe $n" gcc -std=c99 -Wall -Wextra -I. -fsyntax-only $t/recipe_$n.c
+done
 try "printed" gcc -std=c99 -O1 $W tests/printed.c -o $t/printed -lm
 [ -d ../shared ] && ln -sfn "$PWD/../shared" build/shared        # what a program calls ../shared, from $t
 # program FILE DOCUMENT N: it compiles, runs and, if a document is named, prints what is written there
